@@ -1,0 +1,212 @@
+//! The loop of one agent: model ⇄ tools, as a pure machine.
+//!
+//! ```text
+//!              ModelReplied: calls                     ToolFinished: more calls
+//!             ┌────────────────────▶ Running calls ◀──────────┐
+//!  Started ──▶ Asking ◀───────────────────┘  └────────────────┘
+//!             └──▶ Asking again (malformed)     ToolFinished: the last one
+//!             └──▶ Done (text, terminating call, a limit, a failure, cancelled)
+//! ```
+//!
+//! The model decides (LOOP-6): the machine runs what was asked, returns every result, and ends the loop only when the
+//! model says so or a limit is reached.
+
+mod machine;
+
+use serde::{Deserialize, Serialize};
+
+pub use machine::Agent;
+
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId};
+use crate::message::{ModelFailure, ModelReply};
+use crate::observation::AgentWork;
+use crate::plan::Plan;
+use crate::reflection::Reflection;
+use crate::time::{Millis, Timestamp};
+use crate::tool::ToolResult;
+
+/// What an agent is started with; its spec is found by name in the run's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentBrief {
+    /// Its id in the run.
+    pub agent: AgentId,
+    /// What it is to the run.
+    pub role: AgentRole,
+    /// Its first user message.
+    pub task: String,
+    /// Sub-agents that a plan may still start; only a planner needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents_left: Option<u32>,
+}
+
+/// What an agent is to the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRole {
+    /// Makes the plan.
+    Planner,
+    /// Judges the round.
+    Reflector,
+    /// Works on a sub-task; the name is that of a sub-agent.
+    Sub(String),
+}
+
+/// What can come in. Journaled: variants are added, never changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentInput {
+    /// The first input.
+    Started {
+        /// What it is to do.
+        brief: AgentBrief,
+    },
+    /// The model answered.
+    ModelReplied {
+        /// Which request.
+        effect: EffectId,
+        /// Its reply.
+        reply: ModelReply,
+    },
+    /// The model did not answer, retries included.
+    ModelFailed {
+        /// Which request.
+        effect: EffectId,
+        /// Why.
+        failure: ModelFailure,
+    },
+    /// A tool is about to run. Journaled before it does (HOST-2).
+    ToolStarted {
+        /// Which call.
+        effect: EffectId,
+    },
+    /// A tool ended.
+    ToolFinished {
+        /// Which call.
+        effect: EffectId,
+        /// How.
+        result: ToolResult,
+    },
+    /// The user has something to say: it joins the conversation before the next model request.
+    Guided {
+        /// The user's words.
+        guidance: String,
+    },
+    /// A timer ran out.
+    TimerFired {
+        /// Which.
+        timer: AgentTimer,
+    },
+    /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, reported
+    /// as interrupted.
+    Resumed,
+    /// Nobody wants the answer any more.
+    Cancelled,
+}
+
+/// The timers of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentTimer {
+    /// The end of its execution time (LOOP-5).
+    Deadline,
+}
+
+/// What an agent asks its driver for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentCommand {
+    /// Send the conversation ([`Agent::conversation`]) to the model.
+    AskModel {
+        /// What the answer must carry.
+        effect: EffectId,
+    },
+    /// Journal the start of the call and run it.
+    RunTool {
+        /// What the result must carry.
+        effect: EffectId,
+        /// The call, validated.
+        call: ToolCall,
+    },
+    /// Wake the machine at a time; an earlier setting of the same timer is void.
+    SetTimer {
+        /// Which.
+        timer: AgentTimer,
+        /// When.
+        at: Timestamp,
+    },
+    /// Tell the run that the loop has ended, and stop whatever is under way.
+    Finish {
+        /// How it ended.
+        report: AgentReport,
+    },
+}
+
+/// The end of an agent, for its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// What it ended with.
+    pub result: Result<AgentAnswer, AgentFailure>,
+    /// What it did.
+    pub work: AgentWork,
+    /// From its start to its end.
+    pub duration: Millis,
+}
+
+/// What an agent ended with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentAnswer {
+    /// Text, or a terminating call's result as JSON text.
+    Text(String),
+    /// A valid plan.
+    Plan(Plan),
+    /// A valid reflection.
+    Reflection(Reflection),
+}
+
+/// Why an agent ended without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AgentFailure {
+    /// LOOP-2.
+    #[error(
+        "the agent reached its limit of {max_turns} model turns before it finished; allow more with `max_turns`"
+    )]
+    TurnLimit {
+        /// The limit.
+        max_turns: u32,
+    },
+    /// LOOP-5.
+    #[error("the agent reached its time limit of {timeout} before it finished; allow more with `timeout`")]
+    TimeLimit {
+        /// The limit.
+        timeout: Millis,
+    },
+    /// LOOP-3.
+    #[error(
+        "the model's reply was malformed {attempts} times in a row: {error}. Its last reply: {last_reply}"
+    )]
+    Malformed {
+        /// How many times.
+        attempts: u32,
+        /// What was wrong with the last one.
+        error: String,
+        /// The last one.
+        last_reply: String,
+    },
+    /// The model did not answer.
+    #[error("the model did not answer: {failure}")]
+    Model {
+        /// Why.
+        failure: ModelFailure,
+    },
+    /// The run or the user ended it.
+    #[error("cancelled")]
+    Cancelled,
+    /// The agent itself broke (PAOR-7).
+    #[error("the agent broke down: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+}

@@ -1,0 +1,5 @@
+//! x
+/// x
+pub enum CallFault {}
+/// x
+pub struct ToolSet;

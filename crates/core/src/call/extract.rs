@@ -1,0 +1,7 @@
+//! x
+/// x
+pub enum Malformed {}
+/// x
+pub enum Said {}
+/// x
+pub fn parse() {}

@@ -1,0 +1,28 @@
+//! How a model calls a tool: from what it said to calls that may run.
+//!
+//! [`parse`] finds the calls in a reply, whichever form they came in (CALL-1, CALL-5); [`ToolSet::check`] validates one
+//! against its tool's schema (CALL-6). Nothing past this module knows which form a call had.
+
+mod check;
+mod extract;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use check::{CallFault, ToolSet};
+pub use extract::{Malformed, Said, parse};
+
+/// A call of a tool, in the one inner form (CALL-4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id, or one that the machine gave it; the result carries it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// Its parameters, an object.
+    pub parameters: Value,
+    /// Whether the result of this call is the agent's final one (CALL-1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub terminate: bool,
+}

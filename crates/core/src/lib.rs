@@ -1,0 +1,26 @@
+//! The vocabulary of Dirigent and its two pure machines.
+//!
+//! Every decision of an orchestration is made here: [`run::Run`] is the Plan–Act–Observe–Reflect machine of a
+//! goal, [`agent::Agent`] the model ⇄ tools loop of one agent. Both take an input and the time, change their
+//! state and return commands; the journal is the list of their inputs, so replaying it rebuilds them exactly.
+//!
+//! This crate never does IO, reads a clock, makes a random number or knows of async: time and ids come in as
+//! arguments, and iteration order never depends on a hash.
+#![warn(missing_docs)]
+
+pub mod agent;
+pub mod call;
+pub mod id;
+pub mod journal;
+pub mod limits;
+pub mod machine;
+pub mod message;
+pub mod observation;
+pub mod plan;
+pub mod prompt;
+pub mod reflection;
+pub mod run;
+pub mod spec;
+pub mod time;
+pub mod tool;
+pub mod view;

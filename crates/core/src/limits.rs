@@ -1,0 +1,58 @@
+//! Every limit there is, with its default. The machines check them; nobody else does.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Millis;
+
+/// What bounds a run: the loop around its agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunLimits {
+    /// Planning rounds (PAOR-3).
+    pub max_iterations: u32,
+    /// Sub-tasks side by side (PAOR-4).
+    pub max_parallel: u32,
+    /// Sub-tasks in one plan.
+    pub max_subtasks: u32,
+    /// Sub-agents over the whole run, planners and reflectors apart (PAOR-5).
+    pub max_agents: u32,
+    /// How long the run may take; `None` for as long as it takes.
+    pub timeout: Option<Millis>,
+    /// Tokens over the whole run, sent and received; `None` for no limit. Checked as each agent ends.
+    pub max_tokens: Option<u64>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        RunLimits {
+            max_iterations: 15,
+            max_parallel: 4,
+            max_subtasks: 1_000,
+            max_agents: 100,
+            timeout: None,
+            max_tokens: None,
+        }
+    }
+}
+
+/// What bounds one agent's loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentLimits {
+    /// Model requests (LOOP-2).
+    pub max_turns: u32,
+    /// Execution time, waiting for people apart (LOOP-5).
+    pub timeout: Millis,
+    /// Malformed replies in a row (LOOP-3).
+    pub max_malformed: u32,
+}
+
+impl Default for AgentLimits {
+    fn default() -> Self {
+        AgentLimits {
+            max_turns: 10,
+            timeout: Millis::seconds(300),
+            max_malformed: 3,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What the two machines have in common: how they are driven, and the table of what they wait for.
+
+use std::collections::BTreeMap;
+
+use crate::id::{EffectId, Scope};
+use crate::time::Timestamp;
+
+/// A pure state machine. Its driver journals each accepted input and only then carries out the commands; after a
+/// restart it replays the journal, dropping the commands, and gives the machine its `Resumed` input.
+pub trait Machine {
+    /// What it takes. Journaled.
+    type Input;
+    /// What it asks for. Never journaled: replaying the inputs gives the same commands again.
+    type Command;
+
+    /// Takes an input. Refused inputs leave the state as it was and are not journaled.
+    fn handle(&mut self, now: Timestamp, input: Self::Input) -> Result<Vec<Self::Command>, Refusal>;
+}
+
+/// An input that cannot apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The completion of something that isn't under way: it came late, twice, or was never asked for.
+    #[error("{effect} is not under way: it has ended, or was never started")]
+    Stale {
+        /// What it claims to complete.
+        effect: EffectId,
+    },
+    /// The input doesn't belong to the state.
+    #[error("{input} cannot apply while {state}")]
+    Misplaced {
+        /// Which input.
+        input: &'static str,
+        /// The state.
+        state: String,
+    },
+}
+
+/// What a machine has commanded and not yet got a result for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outstanding<W> {
+    scope: Scope,
+    last_step: u32,
+    waiting: BTreeMap<u32, (u32, W)>,
+}
+
+impl<W> Outstanding<W> {
+    pub(crate) fn new(scope: Scope) -> Self {
+        Outstanding {
+            scope,
+            last_step: 0,
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// A new effect to wait for.
+    pub(crate) fn start(&mut self, what: W) -> EffectId {
+        self.last_step += 1;
+        self.waiting.insert(self.last_step, (0, what));
+        EffectId {
+            scope: self.scope,
+            step: self.last_step,
+            attempt: 0,
+        }
+    }
+
+    /// What the effect was started for, if this very try of it is still waited for.
+    pub(crate) fn get(&self, effect: EffectId) -> Result<&W, Refusal> {
+        match self.waiting.get(&effect.step) {
+            Some((attempt, what)) if *attempt == effect.attempt && effect.scope == self.scope => Ok(what),
+            _ => Err(Refusal::Stale { effect }),
+        }
+    }
+
+    /// As [`Self::get`], to change it.
+    pub(crate) fn get_mut(&mut self, effect: EffectId) -> Result<&mut W, Refusal> {
+        match self.waiting.get_mut(&effect.step) {
+            Some((attempt, what)) if *attempt == effect.attempt && effect.scope == self.scope => Ok(what),
+            _ => Err(Refusal::Stale { effect }),
+        }
+    }
+
+    /// Ends the wait.
+    pub(crate) fn finish(&mut self, effect: EffectId) -> Result<W, Refusal> {
+        self.get(effect)?;
+        self.waiting
+            .remove(&effect.step)
+            .map(|(_, what)| what)
+            .ok_or(Refusal::Stale { effect })
+    }
+
+    /// Everything is tried once more: earlier tries are stale from now on.
+    pub(crate) fn retry_all(&mut self) {
+        for (attempt, _) in self.waiting.values_mut() {
+            *attempt += 1;
+        }
+    }
+
+    /// Nothing is waited for any more.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// In the order of their start.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (EffectId, &W)> {
+        self.waiting.iter().map(|(step, (attempt, what))| {
+            (
+                EffectId {
+                    scope: self.scope,
+                    step: *step,
+                    attempt: *attempt,
+                },
+                what,
+            )
+        })
+    }
+}

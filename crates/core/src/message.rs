@@ -1,0 +1,135 @@
+//! What goes to a model and what comes back, the same for every provider.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::ToolCall;
+use crate::time::Millis;
+
+/// One message of a conversation. JSON: `{"role": "system" | "user" | "assistant" | "tool", "content": …}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Message {
+    /// The agent's system prompt: always the first message.
+    System {
+        /// Its text.
+        content: String,
+    },
+    /// The brief, guidance, or what was wrong with a malformed reply.
+    User {
+        /// Its text.
+        content: String,
+    },
+    /// What the model said.
+    Assistant {
+        /// Its text as it was said, calls in the JSON form included.
+        content: String,
+        /// The calls that were understood, whichever form they came in.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<ToolCall>,
+    },
+    /// The result of a call, as JSON text: see [`crate::tool::ToolResult::for_model`].
+    Tool {
+        /// The [`ToolCall::id`] it answers.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// The result.
+        content: String,
+    },
+}
+
+impl Message {
+    /// The text of the message.
+    pub fn content(&self) -> &str {
+        match self {
+            Message::System { content }
+            | Message::User { content }
+            | Message::Assistant { content, .. }
+            | Message::Tool { content, .. } => content,
+        }
+    }
+}
+
+/// A model's whole reply to one request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelReply {
+    /// What it said.
+    pub content: String,
+    /// Calls that the provider delivered apart from the text (CALL-2). Empty in the JSON form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// Why it ended.
+    pub finish: FinishReason,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Why a model's reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The model had said what it wanted to say.
+    Stop,
+    /// The model waits for the results of its calls.
+    ToolCalls,
+    /// The reply was cut at the token limit: nothing in it is acted on (CALL-7).
+    Length,
+    /// The stream broke off, or the provider filtered the reply: nothing in it is acted on (CALL-7).
+    Interrupted,
+}
+
+/// What was used: of one reply, an agent or a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Model requests answered.
+    pub model_calls: u32,
+    /// Tool calls carried out.
+    pub tool_calls: u32,
+    /// Tokens sent.
+    pub input_tokens: u64,
+    /// Tokens received.
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    /// Tokens sent and received.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.model_calls = self.model_calls.saturating_add(other.model_calls);
+        self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+    }
+}
+
+/// Why a model could not answer, after whatever retries its driver makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelFailure {
+    /// What can be done about it.
+    pub kind: ModelFailureKind,
+    /// For people: what was wrong, where, and what to do.
+    pub message: String,
+}
+
+/// What can be done about a model that did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelFailureKind {
+    /// Nothing is wrong with the request: trying later may do.
+    Unavailable {
+        /// How long the provider asks to wait.
+        retry_after: Option<Millis>,
+    },
+    /// The configuration is wrong: key, address or model's name.
+    Configuration,
+    /// The request can't be answered as it is.
+    Rejected,
+    /// The model's code panicked.
+    Panicked,
+}

@@ -1,0 +1,112 @@
+//! What reflection sees of the work: every end of a sub-task, with every tool call in it (PAOR-6).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::AgentFailure;
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId, SubTaskId};
+use crate::message::Usage;
+use crate::time::Millis;
+use crate::tool::{StateChange, ToolResult};
+
+/// How a sub-task ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Which one.
+    pub subtask: SubTaskId,
+    /// Its title in the plan.
+    pub title: String,
+    /// From its start to its end; zero where it never started.
+    pub duration: Millis,
+    /// What came of it.
+    pub finding: Finding,
+}
+
+/// What came of a sub-task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Finding {
+    /// A sequence of tool calls: each that ran, in order. Only the last can have failed.
+    Calls {
+        /// The calls and their results.
+        calls: Vec<ObservedCall>,
+    },
+    /// A sub-agent's end.
+    Agent {
+        /// Which agent.
+        agent: AgentId,
+        /// Its name.
+        name: String,
+        /// What it found, or why it ended.
+        result: Result<String, AgentFailure>,
+        /// What it did on the way.
+        work: AgentWork,
+    },
+    /// Never started, as something it depends on did not succeed (PAOR-4).
+    Skipped {
+        /// The sub-task that failed.
+        because: SubTaskId,
+    },
+}
+
+impl Observation {
+    /// Whether what depends on it may run.
+    pub fn succeeded(&self) -> bool {
+        match &self.finding {
+            Finding::Calls { calls } => calls.iter().all(|call| call.result.succeeded()),
+            Finding::Agent { result, .. } => result.is_ok(),
+            Finding::Skipped { .. } => false,
+        }
+    }
+
+    /// What it changed, in order.
+    pub fn changes(&self) -> impl Iterator<Item = &StateChange> {
+        let (calls, work): (&[ObservedCall], &[StateChange]) = match &self.finding {
+            Finding::Calls { calls } => (calls, &[]),
+            Finding::Agent { work, .. } => (&[], &work.changes),
+            Finding::Skipped { .. } => (&[], &[]),
+        };
+        calls.iter().flat_map(|call| &call.result.changes).chain(work)
+    }
+}
+
+/// A tool call of the run's own with its whole result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObservedCall {
+    /// The handle under which the journal has it.
+    pub effect: EffectId,
+    /// What was called.
+    pub call: ToolCall,
+    /// What came of it.
+    pub result: ToolResult,
+}
+
+/// An agent's work without its transcript, which stays in the journal under its id (PAOR-5).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentWork {
+    /// Its tool calls, shortened to what reflection needs.
+    pub calls: Vec<CallDigest>,
+    /// What they changed.
+    pub changes: Vec<StateChange>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// A tool call of an agent, in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallDigest {
+    /// The handle to read the whole of it.
+    pub effect: EffectId,
+    /// The tool's name.
+    pub tool: String,
+    /// The parameters, or `null` where they were long.
+    pub parameters: Value,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// How long it took.
+    pub duration: Millis,
+    /// The error of a failed call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

@@ -1,0 +1,5 @@
+//! The plan while it is carried out.
+/// x
+pub struct PlanGraph;
+/// x
+pub enum SubTaskState {}

@@ -1,0 +1,3 @@
+//! What can be wrong with a plan.
+/// x
+pub enum PlanFault {}

@@ -1,0 +1,3 @@
+//! Stub.
+/// x
+pub struct Run;

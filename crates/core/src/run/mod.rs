@@ -1,0 +1,197 @@
+//! The Plan–Act–Observe–Reflect machine of one goal.
+//!
+//! ```text
+//!  Idle ──▶ Planning ──▶ Acting ──▶ Observing ──▶ Reflecting ──▶ Complete
+//!              ▲                                      │
+//!              └──────────────────────────────────────┘
+//!  any of them but Idle's end ──▶ Failed
+//! ```
+//!
+//! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts what is ready,
+//! collects how each ends, and ends the run for exactly one recorded reason (PAOR-12).
+
+mod machine;
+mod phase;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use machine::Run;
+pub use phase::{ImpossibleTransition, Phase, Transition};
+
+use crate::agent::{AgentBrief, AgentReport};
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId, SubTaskId};
+use crate::spec::RunSpec;
+use crate::time::Timestamp;
+use crate::tool::ToolResult;
+
+/// What can come in. Journaled: variants are added, never changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunInput {
+    /// The first input.
+    Started {
+        /// The goal and all that decides how it is pursued.
+        spec: Arc<RunSpec>,
+    },
+    /// An agent ended.
+    AgentFinished {
+        /// Which start it answers.
+        effect: EffectId,
+        /// How.
+        report: AgentReport,
+    },
+    /// A tool of a sub-task's sequence is about to run. Journaled before it does (HOST-2).
+    ToolStarted {
+        /// Which call.
+        effect: EffectId,
+    },
+    /// A tool of a sub-task's sequence ended.
+    ToolFinished {
+        /// Which call.
+        effect: EffectId,
+        /// How.
+        result: ToolResult,
+    },
+    /// The user has something to say: the next plan takes it into account (PAOR-8).
+    Guided {
+        /// The user's words.
+        guidance: String,
+    },
+    /// The user answered the run's question (PAOR-9).
+    UserAnswered {
+        /// Which question.
+        effect: EffectId,
+        /// The user's words.
+        answer: String,
+    },
+    /// Nobody can answer the run's question now: the run stops until somebody does.
+    UserAbsent {
+        /// Which question.
+        effect: EffectId,
+    },
+    /// A timer ran out.
+    TimerFired {
+        /// Which.
+        timer: RunTimer,
+    },
+    /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, observed
+    /// as interrupted.
+    Resumed,
+    /// The user ended the run.
+    Cancelled,
+}
+
+/// The timers of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunTimer {
+    /// The end of the run's time.
+    Deadline,
+}
+
+/// What a run asks its driver for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunCommand {
+    /// Nothing to do but to let watchers know (PAOR-1).
+    Announce {
+        /// From which phase to which.
+        transition: Transition,
+    },
+    /// Start an agent, or go on with it where it has inputs in the journal already.
+    StartAgent {
+        /// What its report must carry.
+        effect: EffectId,
+        /// What it is to do.
+        brief: Arc<AgentBrief>,
+    },
+    /// Journal the start of the call and run it.
+    RunTool {
+        /// What the result must carry.
+        effect: EffectId,
+        /// The sub-task it belongs to.
+        subtask: SubTaskId,
+        /// The call.
+        call: ToolCall,
+    },
+    /// Put a question to the user.
+    AskUser {
+        /// What the answer must carry.
+        effect: EffectId,
+        /// The question.
+        question: Question,
+    },
+    /// Wake the machine at a time; an earlier setting of the same timer is void.
+    SetTimer {
+        /// Which.
+        timer: RunTimer,
+        /// When.
+        at: Timestamp,
+    },
+    /// The run is over, or (for [`EndReason::UserRequired`]) stops until the user answers: stop what is under way.
+    Finish {
+        /// Why.
+        reason: EndReason,
+    },
+}
+
+/// A question to the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// What to decide.
+    pub question: String,
+    /// Answers to choose from; none where any text will do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+}
+
+/// The one reason for which a run ended (PAOR-12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum EndReason {
+    /// Reflection found the goal reached, or the planner answered it.
+    #[error("goal achieved")]
+    GoalAchieved,
+    /// PAOR-3.
+    #[error("iteration limit: {max_iterations} planning rounds did not reach the goal")]
+    IterationLimit {
+        /// The limit.
+        max_iterations: u32,
+    },
+    /// The run's time was over.
+    #[error("time limit")]
+    TimeLimit,
+    /// The run's tokens were used up.
+    #[error("budget: {used} tokens used of {max_tokens}")]
+    BudgetExhausted {
+        /// What was used.
+        used: u64,
+        /// The limit.
+        max_tokens: u64,
+    },
+    /// Only the user can decide, and nobody was there.
+    #[error("user intervention required")]
+    UserRequired,
+    /// The user ended it.
+    #[error("cancelled")]
+    Cancelled,
+    /// It could not go on.
+    #[error("{error}")]
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+/// An agent of the run and what it is there for, for those who draw the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentPlace {
+    /// It makes the plan.
+    Planning(AgentId),
+    /// It works on a sub-task.
+    Acting(AgentId, SubTaskId),
+    /// It judges the round.
+    Reflecting(AgentId),
+}

@@ -1,0 +1,71 @@
+//! What a run is started with. All of it is journaled, so that a run is a function of its journal alone: neither the
+//! configuration nor the prompts of a later day change what a resumed or replayed run does.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{AgentLimits, RunLimits};
+use crate::tool::{Access, ToolSpec};
+
+/// A run's goal and everything that decides how it is pursued.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// What the user wants, in the user's words.
+    pub goal: String,
+    /// The absolute path of the folder that tools work in.
+    pub workspace: String,
+    /// The run's limits.
+    pub limits: RunLimits,
+    /// Who plans.
+    pub planner: AgentSpec,
+    /// Who reflects.
+    pub reflector: AgentSpec,
+    /// Who can be given sub-tasks.
+    pub agents: Vec<AgentSpec>,
+    /// The tools that there are: sub-tasks may call any, an agent those that its spec names.
+    pub tools: Vec<ToolSpec>,
+}
+
+impl RunSpec {
+    /// The sub-agent of that name.
+    pub fn agent(&self, name: &str) -> Option<&AgentSpec> {
+        self.agents.iter().find(|agent| agent.name == name)
+    }
+}
+
+/// An agent: what it is for, what it may do and how it is prompted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// Its name in plans: `explore`.
+    pub name: String,
+    /// What it is good for, for the planner.
+    pub description: String,
+    /// Its whole system prompt, as rendered by [`crate::prompt`].
+    pub system_prompt: String,
+    /// The names of the tools it may call.
+    pub tools: Vec<String>,
+    /// What those tools may do.
+    #[serde(default)]
+    pub access: Access,
+    /// The model it asks; `None` for the run's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its limits.
+    #[serde(default)]
+    pub limits: AgentLimits,
+    /// What it ends with.
+    #[serde(default)]
+    pub answer: AnswerForm,
+}
+
+/// What an agent's loop ends with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerForm {
+    /// A reply without a call (LOOP-4): a sub-agent's findings.
+    #[default]
+    Text,
+    /// A valid `submit_plan`, or text that answers the goal at once.
+    Plan,
+    /// A valid `submit_reflection`.
+    Reflection,
+}

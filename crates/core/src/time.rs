@@ -1,0 +1,63 @@
+//! Time as the machines see it: an argument, never a clock.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// A moment: milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+/// A span of time in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// A span of whole seconds.
+    pub const fn seconds(seconds: u64) -> Self {
+        Millis(seconds.saturating_mul(1_000))
+    }
+}
+
+impl From<std::time::Duration> for Millis {
+    fn from(duration: std::time::Duration) -> Self {
+        Millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Millis> for std::time::Duration {
+    fn from(span: Millis) -> Self {
+        std::time::Duration::from_millis(span.0)
+    }
+}
+
+/// For people: `312 ms`, `4.2 s`, `3 min 20 s`.
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ms @ 0..1_000 => write!(f, "{ms} ms"),
+            ms @ 1_000..60_000 => write!(f, "{}.{} s", ms / 1_000, ms % 1_000 / 100),
+            ms => write!(f, "{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+        }
+    }
+}
+
+impl Add<Millis> for Timestamp {
+    type Output = Timestamp;
+
+    fn add(self, span: Millis) -> Timestamp {
+        Timestamp(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Millis;
+
+    /// Zero where `earlier` is the later one: clocks step back.
+    fn sub(self, earlier: Timestamp) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}

@@ -1,0 +1,203 @@
+//! What a tool is to the machines: a description before the call, a result after it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::time::Millis;
+
+/// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Its name: `search`.
+    pub name: String,
+    /// What it does and when to use it: one sentence first, as the one-line form shows only that.
+    pub description: String,
+    /// A JSON Schema (2020-12) of its parameters, an object.
+    pub parameters: Value,
+    /// Whether a call that was under way when the process died may be made again.
+    pub repeat: Repeat,
+    /// A call's parameters as an example for prompts; `null` for none.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub example: Value,
+}
+
+/// Whether a call that may have happened can be made once more (HOST-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeat {
+    /// It changes nothing, or the same again.
+    Safe,
+    /// Whether it happened is unknown: the model is told that it was interrupted.
+    Unsafe,
+}
+
+/// What an agent's tools may do to the workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Look only: a tool refuses to change files or to run commands.
+    ReadOnly,
+    /// Look and change.
+    #[default]
+    ReadWrite,
+}
+
+/// How a tool call ended. A failure is data for the model, never an error of ours (PAOR-7, LOOP-7).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: ToolOutcome,
+    /// How long it took.
+    pub duration: Millis,
+    /// What it changed (LOOP-8), also where it failed half-way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<StateChange>,
+    /// For operators, not for the model.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// What came of a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum ToolOutcome {
+    /// It did what was asked.
+    Success {
+        /// What the model reads.
+        output: Value,
+    },
+    /// It did not.
+    Failure {
+        /// What was wrong and what to do.
+        error: String,
+        /// What there is to read all the same, such as a failed command's output; `null` for nothing.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        output: Value,
+    },
+}
+
+impl ToolResult {
+    /// A success that changed nothing. The duration is for who ran it to fill in.
+    pub fn success(output: Value) -> Self {
+        ToolResult {
+            outcome: ToolOutcome::Success { output },
+            duration: Millis(0),
+            changes: Vec::new(),
+            metadata: Map::new(),
+        }
+    }
+
+    /// A failure that changed nothing.
+    pub fn failure(error: impl Into<String>) -> Self {
+        ToolResult {
+            outcome: ToolOutcome::Failure {
+                error: error.into(),
+                output: Value::Null,
+            },
+            ..ToolResult::success(Value::Null)
+        }
+    }
+
+    /// The same with what it changed.
+    pub fn with_changes(mut self, changes: Vec<StateChange>) -> Self {
+        self.changes = changes;
+        self
+    }
+
+    /// Whether it did what was asked.
+    pub fn succeeded(&self) -> bool {
+        matches!(self.outcome, ToolOutcome::Success { .. })
+    }
+
+    /// What the model reads: `{"success": true, "output": …, "changes": ["edited src/a.rs"]}` or
+    /// `{"success": false, "error": "…", "output": …, "changes": […]}`; `output` and `changes` only where there are any.
+    pub fn for_model(&self) -> Value {
+        let mut object = match &self.outcome {
+            ToolOutcome::Success { output } => json!({"success": true, "output": output}),
+            ToolOutcome::Failure {
+                error,
+                output: Value::Null,
+            } => json!({"success": false, "error": error}),
+            ToolOutcome::Failure { error, output } => {
+                json!({"success": false, "error": error, "output": output})
+            }
+        };
+        if !self.changes.is_empty() {
+            object["changes"] = self
+                .changes
+                .iter()
+                .map(|change| Value::String(change.to_string()))
+                .collect();
+        }
+        object
+    }
+}
+
+/// Something that a tool changed (LOOP-8). Paths are relative to the workspace, with `/`. `diff` is a unified diff for
+/// the operator; it is left out where the content is not text or too long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum StateChange {
+    /// A file that was not there before.
+    FileCreated {
+        /// Which.
+        path: String,
+        /// Its content as a diff against nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+    },
+    /// A file with other content than before.
+    FileEdited {
+        /// Which.
+        path: String,
+        /// What changed in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+    },
+    /// A file that is gone.
+    FileDeleted {
+        /// Which.
+        path: String,
+        /// What was in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+    },
+    /// A file or folder under another name.
+    FileMoved {
+        /// Its path before.
+        from: String,
+        /// Its path now.
+        to: String,
+    },
+    /// A command that ran to its end.
+    ProcessExited {
+        /// The command line.
+        command: String,
+        /// Its exit code; none where a signal ended it.
+        code: Option<i32>,
+    },
+}
+
+/// For models and people: `edited src/a.rs`.
+impl fmt::Display for StateChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateChange::FileCreated { path, .. } => write!(f, "created {path}"),
+            StateChange::FileEdited { path, .. } => write!(f, "edited {path}"),
+            StateChange::FileDeleted { path, .. } => write!(f, "deleted {path}"),
+            StateChange::FileMoved { from, to } => write!(f, "moved {from} to {to}"),
+            StateChange::ProcessExited {
+                command,
+                code: Some(code),
+            } => {
+                write!(f, "`{command}` exited with {code}")
+            }
+            StateChange::ProcessExited { command, code: None } => {
+                write!(f, "`{command}` was ended by a signal")
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The offline model.
+/// x
+pub struct OfflineModel;

@@ -1,0 +1,40 @@
+//! Tools for Dirigent's agents: the [`Tool`] trait, the [`ToolRegistry`], and the built-in tools.
+//!
+//! A tool does what it is asked and says what came of it. It never decides what happens after a call, and what goes
+//! wrong in it is a failed [`ToolResult`], never a panic or an error of ours.
+#![warn(missing_docs)]
+
+mod registry;
+
+use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::tool::{Access, ToolResult, ToolSpec};
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub use registry::ToolRegistry;
+
+/// Something that an agent can call.
+pub trait Tool: Send + Sync + 'static {
+    /// What models and machines know of it.
+    fn spec(&self) -> ToolSpec;
+
+    /// Carries out one call. `parameters` were validated against the schema in [`Tool::spec`]. A call is cancelled by
+    /// its token and then by dropping the future: neither may leave a process, a thread or half a file behind.
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
+}
+
+/// What a call may know of where it runs.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// The folder that the call must stay in: absolute, existing.
+    pub workspace: std::path::PathBuf,
+    /// Whether it may change anything.
+    pub access: Access,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// Its handle in the journal.
+    pub effect: EffectId,
+    /// Cancelled when nobody waits for the result any more.
+    pub cancel: CancellationToken,
+}

@@ -1,0 +1,1 @@
+//! Ways to set up what the end-to-end tests run on.
