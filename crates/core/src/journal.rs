@@ -31,3 +31,13 @@ pub enum Input {
     /// For an agent machine.
     Agent(AgentInput),
 }
+
+/// An [`Input`] that is somebody else's, to be written.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputRef<'a> {
+    /// For the run machine.
+    Run(&'a RunInput),
+    /// For an agent machine.
+    Agent(&'a AgentInput),
+}

@@ -16,6 +16,8 @@ pub struct RunLimits {
     pub max_subtasks: u32,
     /// Sub-agents over the whole run, planners and reflectors apart (PAOR-5).
     pub max_agents: u32,
+    /// How long one tool call of a sub-task's sequence may take before it is observed as failed (PAOR-7).
+    pub call_timeout: Millis,
     /// How long the run may take; `None` for as long as it takes.
     pub timeout: Option<Millis>,
     /// Tokens over the whole run, sent and received; `None` for no limit. Checked as each agent ends.
@@ -29,6 +31,7 @@ impl Default for RunLimits {
             max_parallel: 4,
             max_subtasks: 1_000,
             max_agents: 100,
+            call_timeout: Millis::seconds(900),
             timeout: None,
             max_tokens: None,
         }

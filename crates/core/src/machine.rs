@@ -34,6 +34,9 @@ pub enum Refusal {
         /// The state.
         state: String,
     },
+    /// A step between phases that there is not (PAOR-1).
+    #[error(transparent)]
+    Transition(#[from] crate::run::ImpossibleTransition),
 }
 
 /// What a machine has commanded and not yet got a result for.
@@ -94,6 +97,11 @@ impl<W> Outstanding<W> {
         for (attempt, _) in self.waiting.values_mut() {
             *attempt += 1;
         }
+    }
+
+    /// What is waited for, to change it.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut W> {
+        self.waiting.values_mut().map(|(_, what)| what)
     }
 
     /// Nothing is waited for any more.

@@ -1,9 +1,14 @@
 //! What a run is started with. All of it is journaled, so that a run is a function of its journal alone: neither the
 //! configuration nor the prompts of a later day change what a resumed or replayed run does.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use crate::agent::AgentRole;
+use crate::call::ToolSet;
 use crate::limits::{AgentLimits, RunLimits};
+use crate::prompt::submission;
 use crate::tool::{Access, ToolSpec};
 
 /// A run's goal and everything that decides how it is pursued.
@@ -68,4 +73,44 @@ pub enum AnswerForm {
     Plan,
     /// A valid `submit_reflection`.
     Reflection,
+}
+
+/// A run's spec with its tools' validators: what its machines look things up in. Made from the spec alone.
+#[derive(Debug)]
+pub struct RunContext {
+    spec: Arc<RunSpec>,
+    tools: ToolSet,
+    submissions: ToolSet,
+}
+
+impl RunContext {
+    /// The context of a run with that spec.
+    pub fn new(spec: Arc<RunSpec>) -> Self {
+        let submissions = [AnswerForm::Plan, AnswerForm::Reflection].into_iter().filter_map(submission).collect();
+        RunContext { tools: ToolSet::new(spec.tools.clone()), submissions: ToolSet::new(submissions), spec }
+    }
+
+    /// The spec.
+    pub fn spec(&self) -> &Arc<RunSpec> {
+        &self.spec
+    }
+
+    /// The run's tools.
+    pub fn tools(&self) -> &ToolSet {
+        &self.tools
+    }
+
+    /// `submit_plan` and `submit_reflection`.
+    pub fn submissions(&self) -> &ToolSet {
+        &self.submissions
+    }
+
+    /// The spec of the agent with that role; none where the run has no agent of that name.
+    pub fn agent(&self, role: &AgentRole) -> Option<&AgentSpec> {
+        match role {
+            AgentRole::Planner => Some(&self.spec.planner),
+            AgentRole::Reflector => Some(&self.spec.reflector),
+            AgentRole::Sub(name) => self.spec.agent(name),
+        }
+    }
 }

@@ -1,1 +1,328 @@
-//! Stub.
+//! A run as its watchers see it: the machines rebuilt from the journal's entries, and what happened put into events.
+//!
+//! A watcher keeps a [`RunView`] of its own and feeds it entries as they come, live or years later; the run itself knows
+//! nothing of who watches.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
+use crate::journal::{Entry, Input};
+use crate::machine::{Machine, Refusal};
+use crate::message::Usage;
+use crate::observation::Observation;
+use crate::plan::Plan;
+use crate::run::{EndReason, Question, Run, RunCommand, RunInput, Transition};
+use crate::time::{Millis, Timestamp};
+use crate::tool::{StateChange, ToolOutcome, ToolResult};
+
+/// Something that happened in a run. JSON: `{"run", "seq", "at", "scope", "event": "…", …}`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// The run.
+    pub run: RunId,
+    /// The journal entry that made it happen. Several events may come of one.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Where: the run or one of its agents.
+    pub scope: Scope,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// A goal is being pursued.
+    RunStarted {
+        /// The goal.
+        goal: String,
+        /// The folder.
+        workspace: String,
+    },
+    /// From one phase to the next (PAOR-1).
+    PhaseChanged {
+        /// Which.
+        #[serde(flatten)]
+        transition: Transition,
+    },
+    /// The planner's plan was accepted.
+    PlanMade {
+        /// The plan.
+        plan: Plan,
+    },
+    /// A sub-task runs.
+    SubTaskStarted {
+        /// Which.
+        subtask: SubTaskId,
+        /// Its title.
+        title: String,
+        /// The sub-agent that works on it; none for a sequence of calls.
+        agent: Option<AgentId>,
+    },
+    /// A sub-task ended or was skipped.
+    SubTaskFinished {
+        /// How.
+        observation: Observation,
+    },
+    /// An agent's loop began.
+    AgentStarted {
+        /// What it is to the run.
+        role: AgentRole,
+    },
+    /// A model answered.
+    ModelReplied {
+        /// The request's number in the agent's loop, from 1.
+        turn: u32,
+        /// What it said.
+        content: String,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// A model did not answer.
+    ModelFailed {
+        /// Why.
+        error: String,
+    },
+    /// A tool runs.
+    ToolStarted {
+        /// The handle of the call.
+        effect: EffectId,
+        /// The tool's name.
+        tool: String,
+        /// What it was given.
+        parameters: Value,
+    },
+    /// A tool ended.
+    ToolFinished {
+        /// The handle of the call.
+        effect: EffectId,
+        /// The tool's name.
+        tool: String,
+        /// Whether it did what was asked.
+        success: bool,
+        /// What was wrong, if it did not.
+        error: Option<String>,
+        /// How long it took.
+        duration: Millis,
+        /// What it changed.
+        changes: Vec<StateChange>,
+    },
+    /// An agent's loop ended.
+    AgentFinished {
+        /// Why it has no answer, if it has none.
+        failure: Option<AgentFailure>,
+        /// What it used.
+        usage: Usage,
+        /// From its start to its end.
+        duration: Millis,
+    },
+    /// The user gave guidance.
+    Guided {
+        /// The user's words.
+        guidance: String,
+    },
+    /// The run waits for the user.
+    QuestionAsked {
+        /// What must carry the answer.
+        effect: EffectId,
+        /// The question.
+        #[serde(flatten)]
+        question: Question,
+    },
+    /// The user answered.
+    QuestionAnswered {
+        /// The user's words.
+        answer: String,
+    },
+    /// The run or an agent goes on in a new process.
+    Resumed,
+    /// The run ended or, for `user_required`, stands still.
+    RunFinished {
+        /// Why.
+        #[serde(flatten)]
+        reason: EndReason,
+        /// What came of it.
+        summary: String,
+    },
+}
+
+/// The machines of a run, rebuilt from its journal.
+#[derive(Clone, Debug, Default)]
+pub struct RunView {
+    run: Run,
+    agents: BTreeMap<AgentId, Agent>,
+}
+
+impl RunView {
+    /// A run of which nothing is known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The run machine.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The machine of an agent that has started.
+    pub fn agent(&self, agent: AgentId) -> Option<&Agent> {
+        self.agents.get(&agent)
+    }
+
+    /// All agents that have started, in that order.
+    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values()
+    }
+
+    /// Takes the next entry of the journal. A refusal means that the journal is not one of this version's machines.
+    pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
+        let Entry { run, seq, at, scope, input } = entry;
+        let kinds = match (scope, input) {
+            (Scope::Run, Input::Run(input)) => self.apply_run(at, input)?,
+            (Scope::Agent(agent), Input::Agent(input)) => self.apply_agent(agent, at, input)?,
+            (Scope::Run, Input::Agent(input)) => return Err(foreign(input.name(), scope)),
+            (Scope::Agent(_), Input::Run(input)) => return Err(foreign(input.name(), scope)),
+        };
+        Ok(kinds.into_iter().map(|kind| Event { run, seq, at, scope, kind }).collect())
+    }
+
+    fn apply_run(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
+        let mut events = self.before_run(&input);
+        let (rounds, observed) = self.progress();
+        let commands = self.run.handle(at, input)?;
+        for round in &self.run.rounds()[rounds..] {
+            events.push(EventKind::PlanMade { plan: Plan::clone(round.graph.plan()) });
+        }
+        // A new round's observations are all new; those of the round before it ended with its reflection.
+        let seen = if self.run.rounds().len() == rounds { observed } else { 0 };
+        if let Some(round) = self.run.rounds().last() {
+            let new = &round.observations[seen.min(round.observations.len())..];
+            events.extend(new.iter().map(|seen| EventKind::SubTaskFinished { observation: seen.clone() }));
+        }
+        events.extend(commands.into_iter().filter_map(|command| self.after_run(command)));
+        Ok(events)
+    }
+
+    fn progress(&self) -> (usize, usize) {
+        let rounds = self.run.rounds();
+        (rounds.len(), rounds.last().map_or(0, |round| round.observations.len()))
+    }
+
+    /// What an input says by itself.
+    fn before_run(&self, input: &RunInput) -> Vec<EventKind> {
+        match input {
+            RunInput::Started { spec } => {
+                vec![EventKind::RunStarted { goal: spec.goal.clone(), workspace: spec.workspace.clone() }]
+            }
+            RunInput::ToolStarted { effect } => self.run_call(*effect).map(started(*effect)).into_iter().collect(),
+            RunInput::ToolFinished { effect, result } => {
+                self.run_call(*effect).map(|call| finished(*effect, &call, result)).into_iter().collect()
+            }
+            RunInput::Guided { guidance } => vec![EventKind::Guided { guidance: guidance.clone() }],
+            RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered { answer: answer.clone() }],
+            RunInput::Resumed => vec![EventKind::Resumed],
+            RunInput::AgentFinished { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Cancelled => Vec::new(),
+        }
+    }
+
+    fn run_call(&self, effect: EffectId) -> Option<ToolCall> {
+        self.run.running_call(effect).cloned()
+    }
+
+    /// What a command says to a watcher.
+    fn after_run(&self, command: RunCommand) -> Option<EventKind> {
+        match command {
+            RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
+            RunCommand::StartAgent { brief, .. } => {
+                let round = self.run.rounds().last()?;
+                let (index, _) = round.active().find(|(_, active)| active.agent == Some(brief.agent))?;
+                let subtask = &round.graph.plan().subtasks[index];
+                Some(EventKind::SubTaskStarted {
+                    subtask: subtask.id.clone(),
+                    title: subtask.title.clone(),
+                    agent: Some(brief.agent),
+                })
+            }
+            RunCommand::RunTool { effect, subtask, .. } if self.run.is_first_call(effect) => {
+                let round = self.run.rounds().last()?;
+                let planned = round.graph.plan().subtasks.iter().find(|planned| planned.id == subtask)?;
+                Some(EventKind::SubTaskStarted { subtask, title: planned.title.clone(), agent: None })
+            }
+            RunCommand::AskUser { effect, question } => Some(EventKind::QuestionAsked { effect, question }),
+            RunCommand::Finish { reason } => {
+                Some(EventKind::RunFinished { reason, summary: self.run.summary() })
+            }
+            RunCommand::RunTool { .. } | RunCommand::StopTool { .. } | RunCommand::SetTimer { .. } => None,
+        }
+    }
+
+    fn apply_agent(&mut self, id: AgentId, at: Timestamp, input: AgentInput) -> Result<Vec<EventKind>, Refusal> {
+        let Some(context) = self.run.context() else {
+            return Err(foreign(input.name(), Scope::Agent(id)));
+        };
+        let agent = self.agents.entry(id).or_insert_with(|| Agent::new(id, context.clone()));
+        let event = match &input {
+            AgentInput::Started { brief } => Some(EventKind::AgentStarted { role: brief.role.clone() }),
+            AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
+                turn: agent.turns(),
+                content: reply.content.clone(),
+                usage: reply.usage,
+            }),
+            AgentInput::ModelFailed { failure, .. } => {
+                Some(EventKind::ModelFailed { error: failure.message.clone() })
+            }
+            AgentInput::ToolStarted { effect } => {
+                agent.running_call(*effect).cloned().map(started(*effect))
+            }
+            AgentInput::ToolFinished { effect, result } => {
+                agent.running_call(*effect).map(|call| finished(*effect, call, result))
+            }
+            AgentInput::Guided { guidance } => Some(EventKind::Guided { guidance: guidance.clone() }),
+            AgentInput::Resumed => Some(EventKind::Resumed),
+            AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
+        };
+        let commands = agent.handle(at, input)?;
+        let ended = commands.into_iter().find_map(|command| match command {
+            AgentCommand::Finish { report } => Some(EventKind::AgentFinished {
+                failure: report.result.err(),
+                usage: report.work.usage,
+                duration: report.duration,
+            }),
+            AgentCommand::AskModel { .. } | AgentCommand::RunTool { .. } | AgentCommand::SetTimer { .. } => None,
+        });
+        Ok(event.into_iter().chain(ended).collect())
+    }
+}
+
+fn foreign(input: &'static str, scope: Scope) -> Refusal {
+    Refusal::Misplaced { input, state: format!("the journal's scope is {scope}") }
+}
+
+fn started(effect: EffectId) -> impl FnOnce(ToolCall) -> EventKind {
+    move |call| EventKind::ToolStarted { effect, tool: call.tool, parameters: call.parameters }
+}
+
+fn finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> EventKind {
+    EventKind::ToolFinished {
+        effect,
+        tool: call.tool.clone(),
+        success: result.succeeded(),
+        error: match &result.outcome {
+            ToolOutcome::Success { .. } => None,
+            ToolOutcome::Failure { error, .. } => Some(error.clone()),
+        },
+        duration: result.duration,
+        changes: result.changes.clone(),
+    }
+}

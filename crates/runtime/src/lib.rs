@@ -1,1 +1,28 @@
-//! runtime
+//! The actors that carry out what the machines command: commands become work, and what comes of it becomes inputs.
+//!
+//! ```text
+//! Orchestrator                 finds, starts and resumes runs
+//! └── RunSupervisor …          one per run, owns the Run machine
+//!     └── AgentActor …         one per planner, reflector and sub-agent, owns its Agent machine
+//! ```
+//!
+//! The order is fixed: journal the input, then act on its commands. A handler never awaits slow work: models and tools run
+//! in tasks that send their result back, so that cancelling, guidance and deadlines are handled at once. Nothing here decides
+//! what a machine could decide.
+#![warn(missing_docs)]
+
+mod agent_actor;
+mod clock;
+mod driver;
+mod effects;
+mod error;
+mod handle;
+mod orchestrator;
+mod read_output;
+mod supervisor;
+#[cfg(test)]
+mod supervision_tests;
+
+pub use error::RuntimeError;
+pub use handle::{Events, RunHandle};
+pub use orchestrator::{Orchestrator, Services, UserPresence};

@@ -16,6 +16,7 @@ mod machine;
 use serde::{Deserialize, Serialize};
 
 pub use machine::Agent;
+pub(crate) use machine::interrupted_result;
 
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId};

@@ -1,3 +1,762 @@
-//! Stub.
-/// x
-pub struct Run;
+//! The run machine: its state, and what each input does to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{EndReason, Phase, Question, RunCommand, RunInput, RunTimer, Transition};
+use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole, interrupted_result};
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId, Scope};
+use crate::machine::{Machine, Outstanding, Refusal};
+use crate::message::Usage;
+use crate::observation::{Finding, Observation, ObservedCall};
+use crate::plan::{Plan, PlanGraph, Success, Work};
+use crate::prompt::{self, Answer, PastReflection, PastRound, RoundContext};
+use crate::reflection::{Reflection, Verdict};
+use crate::spec::{RunContext, RunSpec};
+use crate::time::{Millis, Timestamp};
+use crate::tool::{Repeat, ToolResult};
+
+/// One round: a plan, what was observed of it, and the judgement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// Its number, from 1.
+    pub iteration: u32,
+    /// The plan and how far it is.
+    pub graph: PlanGraph,
+    /// The ends of its sub-tasks, in their order.
+    pub observations: Vec<Observation>,
+    /// The judgement, once there is one.
+    pub reflection: Option<Reflection>,
+    /// Which observation belongs to which sub-task of the plan.
+    observed: BTreeMap<usize, usize>,
+    /// The sub-tasks that run now.
+    active: BTreeMap<usize, Active>,
+}
+
+/// A sub-task that runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Active {
+    /// When it started.
+    pub since: Timestamp,
+    /// The agent that works on it; none for a sequence of calls.
+    pub agent: Option<AgentId>,
+    calls: Vec<ObservedCall>,
+}
+
+impl Round {
+    fn new(iteration: u32, graph: PlanGraph) -> Self {
+        Round {
+            iteration,
+            graph,
+            observations: Vec::new(),
+            reflection: None,
+            observed: BTreeMap::new(),
+            active: BTreeMap::new(),
+        }
+    }
+
+    /// The sub-tasks that run now, by their index in the plan.
+    pub fn active(&self) -> impl Iterator<Item = (usize, &Active)> {
+        self.active.iter().map(|(index, active)| (*index, active))
+    }
+
+    /// The observation of the sub-task at that index of the plan, once it has ended.
+    pub fn observation(&self, index: usize) -> Option<&Observation> {
+        self.observations.get(*self.observed.get(&index)?)
+    }
+
+    fn observe(&mut self, index: usize, now: Timestamp, finding: Finding) {
+        let subtask = &self.graph.plan().subtasks[index];
+        let started = self.active.remove(&index).map(|active| active.since);
+        self.observed.insert(index, self.observations.len());
+        self.observations.push(Observation {
+            subtask: subtask.id.clone(),
+            title: subtask.title.clone(),
+            duration: started.map_or_else(Default::default, |since| now - since),
+            finding,
+        });
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Pending {
+    Planner(Arc<AgentBrief>),
+    Reflector(Arc<AgentBrief>),
+    SubAgent { brief: Arc<AgentBrief>, index: usize },
+    Tool { index: usize, position: usize, call: ToolCall, started: bool, deadline: Timestamp },
+    Question { question: Question, asked_at: Timestamp },
+}
+
+/// A goal being pursued.
+#[derive(Clone, Debug)]
+pub struct Run {
+    context: Option<Arc<RunContext>>,
+    phase: Phase,
+    iteration: u32,
+    rounds: Vec<Round>,
+    guidance: Vec<String>,
+    answers: Vec<Answer>,
+    outstanding: Outstanding<Pending>,
+    agents: u32,
+    sub_agents: u32,
+    usage: Usage,
+    answer: Option<String>,
+    end: Option<EndReason>,
+    started_at: Timestamp,
+    deadline: Option<Timestamp>,
+    last_at: Timestamp,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+type Commands = Vec<RunCommand>;
+
+impl Run {
+    /// A run before its first input: Idle.
+    pub fn new() -> Self {
+        Run {
+            context: None,
+            phase: Phase::Idle,
+            iteration: 0,
+            rounds: Vec::new(),
+            guidance: Vec::new(),
+            answers: Vec::new(),
+            outstanding: Outstanding::new(Scope::Run),
+            agents: 0,
+            sub_agents: 0,
+            usage: Usage::default(),
+            answer: None,
+            end: None,
+            started_at: Timestamp::default(),
+            deadline: None,
+            last_at: Timestamp::default(),
+        }
+    }
+
+    /// What it was started with; none while Idle.
+    pub fn spec(&self) -> Option<&Arc<RunSpec>> {
+        self.context.as_ref().map(|context| context.spec())
+    }
+
+    /// What its agents look things up in; none while Idle.
+    pub fn context(&self) -> Option<&Arc<RunContext>> {
+        self.context.as_ref()
+    }
+
+    /// The phase it is in.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The planning round, from 1; 0 while Idle.
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// The rounds whose plan has come, the present one last.
+    pub fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// The user's guidance so far.
+    pub fn guidance(&self) -> &[String] {
+        &self.guidance
+    }
+
+    /// What all its agents and tools have used, as far as they have ended.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The planner's answer, where it answered the goal at once.
+    pub fn answer(&self) -> Option<&str> {
+        self.answer.as_deref()
+    }
+
+    /// Why it ended or, for [`EndReason::UserRequired`], why it stands still.
+    pub fn end(&self) -> Option<&EndReason> {
+        self.end.as_ref()
+    }
+
+    /// When it started.
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// When its last input came.
+    pub fn last_at(&self) -> Timestamp {
+        self.last_at
+    }
+
+    /// The agent whose report that effect waits for.
+    pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
+        match self.outstanding.get(effect).ok()? {
+            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => Some(brief.agent),
+            Pending::Tool { .. } | Pending::Question { .. } => None,
+        }
+    }
+
+    /// The call of a sub-task's sequence that is under way with that id.
+    pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
+        match self.outstanding.get(effect).ok()? {
+            Pending::Tool { call, .. } => Some(call),
+            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Question { .. } => None,
+        }
+    }
+
+    /// Whether that call is under way and its sub-task's first.
+    pub(crate) fn is_first_call(&self, effect: EffectId) -> bool {
+        matches!(self.outstanding.get(effect), Ok(Pending::Tool { position: 0, .. }))
+    }
+
+    /// The question that waits for the user.
+    pub fn question(&self) -> Option<(EffectId, &Question)> {
+        self.outstanding.iter().find_map(|(effect, pending)| match pending {
+            Pending::Question { question, .. } => Some((effect, question)),
+            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => None,
+        })
+    }
+
+    /// The commands that have no result yet: after a replay, what is still to be done.
+    pub fn outstanding(&self) -> Vec<RunCommand> {
+        let mut commands: Commands =
+            self.outstanding.iter().map(|(effect, pending)| self.command(effect, pending)).collect();
+        for (effect, pending) in self.outstanding.iter() {
+            if let Pending::Tool { deadline, .. } = pending {
+                commands.push(RunCommand::SetTimer { timer: RunTimer::Call(effect.step), at: *deadline });
+            }
+        }
+        match (&self.end, self.deadline) {
+            (Some(reason), _) => commands.push(RunCommand::Finish { reason: reason.clone() }),
+            (None, Some(at)) => commands.push(RunCommand::SetTimer { timer: RunTimer::Deadline, at }),
+            (None, None) => {}
+        }
+        commands
+    }
+
+    fn command(&self, effect: EffectId, pending: &Pending) -> RunCommand {
+        match pending {
+            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
+                RunCommand::StartAgent { effect, brief: brief.clone() }
+            }
+            Pending::Tool { index, call, .. } => RunCommand::RunTool {
+                effect,
+                // A tool runs only within a round.
+                subtask: self.rounds[self.rounds.len() - 1].graph.plan().subtasks[*index].id.clone(),
+                call: call.clone(),
+            },
+            Pending::Question { question, .. } => RunCommand::AskUser { effect, question: question.clone() },
+        }
+    }
+
+    fn apply(&mut self, now: Timestamp, input: RunInput) -> Result<Commands, Refusal> {
+        let idle = self.phase == Phase::Idle;
+        if self.phase.is_terminal() || idle != matches!(input, RunInput::Started { .. }) {
+            return Err(self.misplaced(&input));
+        }
+        let mut commands = Vec::new();
+        match input {
+            RunInput::Started { spec } => self.start(now, spec, &mut commands)?,
+            RunInput::AgentFinished { effect, report } => {
+                match self.outstanding.get(effect)? {
+                    Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } => {}
+                    Pending::Tool { .. } | Pending::Question { .. } => return Err(Refusal::Stale { effect }),
+                }
+                let pending = self.outstanding.finish(effect)?;
+                self.end_agent(now, pending, report, &mut commands)?;
+            }
+            RunInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
+                Pending::Tool { started, .. } => *started = true,
+                Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Question { .. } => {
+                    return Err(Refusal::Stale { effect });
+                }
+            },
+            RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
+            RunInput::Guided { guidance } => self.guidance.push(guidance),
+            RunInput::UserAnswered { effect, answer } => self.read_answer(now, effect, answer, &mut commands)?,
+            RunInput::UserAbsent { effect } => match self.outstanding.get(effect)? {
+                Pending::Question { .. } => {
+                    self.end = Some(EndReason::UserRequired);
+                    commands.push(RunCommand::Finish { reason: EndReason::UserRequired });
+                }
+                Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
+                    return Err(Refusal::Stale { effect });
+                }
+            },
+            RunInput::TimerFired { timer: RunTimer::Call(step) } => match self.overdue_call(now, step) {
+                Some(effect) => {
+                    let timeout = self.call_timeout();
+                    commands.push(RunCommand::StopTool { effect });
+                    let result = ToolResult::failure(format!("the call took longer than {timeout} and was stopped"));
+                    self.end_call(now, effect, result, &mut commands)?;
+                }
+                None => return Err(self.misplaced(&input)),
+            },
+            RunInput::TimerFired { timer: RunTimer::Deadline } => {
+                // Waiting for a person does not count.
+                if self.deadline.is_none_or(|deadline| now < deadline) || self.question().is_some() {
+                    return Err(self.misplaced(&input));
+                }
+                self.finish(EndReason::TimeLimit, &mut commands)?;
+            }
+            RunInput::Resumed => self.resume(now, &mut commands)?,
+            RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
+        }
+        Ok(commands)
+    }
+
+    fn start(&mut self, now: Timestamp, spec: Arc<RunSpec>, commands: &mut Commands) -> Result<(), Refusal> {
+        self.started_at = now;
+        self.deadline = spec.limits.timeout.map(|timeout| now + timeout);
+        if let Some(at) = self.deadline {
+            commands.push(RunCommand::SetTimer { timer: RunTimer::Deadline, at });
+        }
+        self.context = Some(Arc::new(RunContext::new(spec)));
+        self.plan(commands)
+    }
+
+    // Planning
+
+    fn plan(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        let Some(context) = self.context.clone() else { return Ok(()) };
+        let spec = context.spec();
+        let max_iterations = spec.limits.max_iterations;
+        if self.iteration >= max_iterations {
+            return self.finish(EndReason::IterationLimit { max_iterations }, commands);
+        }
+        self.iteration += 1;
+        self.enter(Phase::Planning, commands)?;
+        let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
+        let task = prompt::plan_request(&self.round_context(spec, self.rounds.len()), &spec.agents, &spec.tools, observed);
+        let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
+        let brief = self.brief(AgentRole::Planner, task, Some(left));
+        self.start_agent(Pending::Planner(brief), commands);
+        Ok(())
+    }
+
+    fn accept_plan(&mut self, now: Timestamp, plan: Plan, commands: &mut Commands) -> Result<(), Refusal> {
+        match PlanGraph::new(Arc::new(plan)) {
+            Ok(graph) => {
+                self.rounds.push(Round::new(self.iteration, graph));
+                self.enter(Phase::Acting, commands)?;
+                self.advance(now, commands)
+            }
+            // The planner's loop has refused such plans already.
+            Err(faults) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                self.finish(EndReason::Failed { error: faults.join("; ") }, commands)
+            }
+        }
+    }
+
+    /// SPEC, "Where the rules meet", 6: text instead of a plan answers the goal.
+    fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
+        self.answer = Some(text);
+        for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {
+            self.enter(phase, commands)?;
+        }
+        self.finish(EndReason::GoalAchieved, commands)
+    }
+
+    // Acting and observing
+
+    /// Starts what is ready, and goes on to reflection when nothing is left.
+    fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
+        while let Some(index) = self.take_ready(max_parallel) {
+            self.start_subtask(now, index, commands);
+        }
+        if !self.rounds.last().is_some_and(|round| round.graph.is_done()) {
+            return Ok(());
+        }
+        if self.phase == Phase::Acting {
+            self.enter(Phase::Observing, commands)?;
+        }
+        self.reflect(commands)
+    }
+
+    fn take_ready(&mut self, max_parallel: usize) -> Option<usize> {
+        let graph = &mut self.rounds.last_mut()?.graph;
+        if graph.running() >= max_parallel { None } else { graph.next_ready() }
+    }
+
+    fn start_subtask(&mut self, now: Timestamp, index: usize, commands: &mut Commands) {
+        let Some(round) = self.rounds.last() else { return };
+        let plan = round.graph.plan().clone();
+        let agent = match &plan.subtasks[index].work {
+            Work::Agent { agent, task } => {
+                let findings: Vec<&Observation> =
+                    round.graph.dependencies(index).filter_map(|dependency| round.observation(dependency)).collect();
+                let task = prompt::task_request(task, &findings);
+                let brief = self.brief(AgentRole::Sub(agent.clone()), task, None);
+                self.sub_agents += 1;
+                let agent = brief.agent;
+                self.start_agent(Pending::SubAgent { brief, index }, commands);
+                Some(agent)
+            }
+            Work::Calls { .. } => None,
+        };
+        if let Some(round) = self.rounds.last_mut() {
+            round.active.insert(index, Active { since: now, agent, calls: Vec::new() });
+        }
+        if agent.is_none() {
+            self.start_call(now, &plan, index, 0, commands);
+        }
+    }
+
+    fn start_call(&mut self, now: Timestamp, plan: &Plan, index: usize, position: usize, commands: &mut Commands) {
+        let Work::Calls { calls } = &plan.subtasks[index].work else { return };
+        let planned = &calls[position];
+        let call = ToolCall {
+            id: String::new(),
+            tool: planned.tool.clone(),
+            parameters: planned.parameters.clone(),
+            terminate: false,
+        };
+        let deadline = now + self.call_timeout();
+        let pending = Pending::Tool { index, position, call: call.clone(), started: false, deadline };
+        let effect = self.outstanding.start(pending);
+        commands.push(RunCommand::RunTool { effect, subtask: plan.subtasks[index].id.clone(), call });
+        commands.push(RunCommand::SetTimer { timer: RunTimer::Call(effect.step), at: deadline });
+    }
+
+    fn call_timeout(&self) -> Millis {
+        self.spec().map_or(Millis(0), |spec| spec.limits.call_timeout)
+    }
+
+    fn overdue_call(&self, now: Timestamp, step: u32) -> Option<EffectId> {
+        self.outstanding.iter().find_map(|(effect, pending)| match pending {
+            Pending::Tool { deadline, .. } if effect.step == step && *deadline <= now => Some(effect),
+            Pending::Tool { .. }
+            | Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::SubAgent { .. }
+            | Pending::Question { .. } => None,
+        })
+    }
+
+    fn end_call(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        result: ToolResult,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let &Pending::Tool { index, position, .. } = self.outstanding.get(effect)? else {
+            return Err(Refusal::Stale { effect });
+        };
+        let Pending::Tool { call, .. } = self.outstanding.finish(effect)? else {
+            return Err(Refusal::Stale { effect });
+        };
+        let Some(round) = self.rounds.last_mut() else { return Err(Refusal::Stale { effect }) };
+        self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
+        let plan = round.graph.plan().clone();
+        let planned = match &plan.subtasks[index].work {
+            Work::Calls { calls } => calls.len(),
+            Work::Agent { .. } => 0,
+        };
+        let succeeded = result.succeeded();
+        let calls = round.active.get_mut(&index).map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
+        let mut calls = calls;
+        calls.push(ObservedCall { effect, call, result });
+        if succeeded && position + 1 < planned {
+            if let Some(active) = round.active.get_mut(&index) {
+                active.calls = calls;
+            }
+            self.start_call(now, &plan, index, position + 1, commands);
+            return Ok(());
+        }
+        let success = if succeeded { Success::Succeeded } else { Success::Failed };
+        self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
+    }
+
+    fn end_subtask(
+        &mut self,
+        now: Timestamp,
+        index: usize,
+        success: Success,
+        finding: Finding,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(round) = self.rounds.last_mut() else { return Ok(()) };
+        round.observe(index, now, finding);
+        for skipped in round.graph.finish(index, success) {
+            let because = round.graph.plan().subtasks[skipped.because].id.clone();
+            round.observe(skipped.index, now, Finding::Skipped { because });
+        }
+        if self.phase == Phase::Acting {
+            self.enter(Phase::Observing, commands)?;
+        }
+        self.advance(now, commands)
+    }
+
+    fn end_agent(
+        &mut self,
+        now: Timestamp,
+        pending: Pending,
+        report: AgentReport,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.usage += report.work.usage;
+        if let Some(reason) = self.budget_exhausted() {
+            return self.finish(reason, commands);
+        }
+        match (pending, report.result) {
+            (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
+            (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
+            (Pending::Reflector(_), Ok(AgentAnswer::Reflection(reflection))) => {
+                self.accept_reflection(now, reflection, commands)
+            }
+            (Pending::SubAgent { brief, index }, result) => {
+                let result = result.map(|answer| match answer {
+                    AgentAnswer::Text(text) => text,
+                    AgentAnswer::Plan(plan) => plan.summary,
+                    AgentAnswer::Reflection(reflection) => reflection.summary,
+                });
+                let success = if result.is_ok() { Success::Succeeded } else { Success::Failed };
+                let name = match &brief.role {
+                    AgentRole::Sub(name) => name.clone(),
+                    AgentRole::Planner | AgentRole::Reflector => String::new(),
+                };
+                let finding = Finding::Agent { agent: brief.agent, name, result, work: report.work };
+                self.end_subtask(now, index, success, finding, commands)
+            }
+            (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
+            (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
+            // The caller lets only agents in.
+            (Pending::Tool { .. } | Pending::Question { .. }, _) => Ok(()),
+        }
+    }
+
+    fn give_up(
+        &mut self,
+        who: &str,
+        what: &str,
+        result: Result<AgentAnswer, crate::agent::AgentFailure>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let error = match result {
+            Err(failure) => format!("the {who} ended without {what}: {failure}"),
+            Ok(_) => format!("the {who} ended with something else than {what}"),
+        };
+        self.finish(EndReason::Failed { error }, commands)
+    }
+
+    fn budget_exhausted(&self) -> Option<EndReason> {
+        let max_tokens = self.spec()?.limits.max_tokens?;
+        let used = self.usage.tokens();
+        (used >= max_tokens).then_some(EndReason::BudgetExhausted { used, max_tokens })
+    }
+
+    // Reflecting
+
+    fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        self.enter(Phase::Reflecting, commands)?;
+        let (Some(context), Some(round)) = (self.context.clone(), self.rounds.last()) else { return Ok(()) };
+        let earlier = self.rounds.len() - 1;
+        let changed = super::report::changed_files(&self.rounds);
+        let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
+        let task = prompt::reflect_request(
+            &self.round_context(context.spec(), earlier),
+            round.graph.plan(),
+            &round.observations,
+            &changed,
+        );
+        let brief = self.brief(AgentRole::Reflector, task, None);
+        self.start_agent(Pending::Reflector(brief), commands);
+        Ok(())
+    }
+
+    fn accept_reflection(
+        &mut self,
+        now: Timestamp,
+        reflection: Reflection,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(round) = self.rounds.last_mut() else { return Ok(()) };
+        round.reflection = Some(reflection.clone());
+        match reflection.verdict {
+            Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
+            Verdict::Continue => self.plan(commands),
+            Verdict::Failed => self.finish(EndReason::Failed { error: reflection.summary }, commands),
+            Verdict::AskUser => {
+                let question = Question {
+                    question: reflection.question.unwrap_or(reflection.summary),
+                    choices: reflection.choices,
+                };
+                let pending = Pending::Question { question: question.clone(), asked_at: now };
+                let effect = self.outstanding.start(pending);
+                commands.push(RunCommand::AskUser { effect, question });
+                Ok(())
+            }
+        }
+    }
+
+    fn read_answer(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        answer: String,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        match self.outstanding.get(effect)? {
+            Pending::Question { .. } => {}
+            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
+                return Err(Refusal::Stale { effect });
+            }
+        }
+        if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
+            self.answers.push(Answer { question: question.question, answer });
+            self.end = None;
+            self.put_off_deadline(now - asked_at, commands);
+        }
+        self.plan(commands)
+    }
+
+    // Starting anew and ending
+
+    /// The time that the process was away does not count, and what was under way is tried again where that is safe.
+    fn resume(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        self.end = None;
+        let away = now - self.last_at;
+        if self.question().is_none() {
+            self.put_off_deadline(away, &mut Vec::new());
+        }
+        self.outstanding.retry_all();
+        for pending in self.outstanding.values_mut() {
+            if let Pending::Tool { deadline, .. } = pending {
+                *deadline = *deadline + away;
+            }
+        }
+        let interrupted: Vec<(EffectId, ToolCall)> = self
+            .outstanding
+            .iter()
+            .filter_map(|(effect, pending)| match pending {
+                Pending::Tool { call, started: true, .. } if !self.is_safe_to_repeat(call) => Some((effect, call.clone())),
+                Pending::Tool { .. }
+                | Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Question { .. } => None,
+            })
+            .collect();
+        *commands = self.outstanding();
+        commands.retain(|command| match command {
+            RunCommand::RunTool { effect, .. } => interrupted.iter().all(|(other, _)| other != effect),
+            RunCommand::Announce { .. }
+            | RunCommand::StartAgent { .. }
+            | RunCommand::AskUser { .. }
+            | RunCommand::StopTool { .. }
+            | RunCommand::SetTimer { .. }
+            | RunCommand::Finish { .. } => true,
+        });
+        for (effect, call) in interrupted {
+            self.end_call(now, effect, interrupted_result(&call), commands)?;
+        }
+        Ok(())
+    }
+
+    fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
+        let tools = self.context.as_ref().map(|context| context.tools());
+        tools.and_then(|tools| tools.get(&call.tool)).is_some_and(|tool| tool.repeat == Repeat::Safe)
+    }
+
+    fn put_off_deadline(&mut self, by: Millis, commands: &mut Commands) {
+        if let Some(deadline) = &mut self.deadline {
+            *deadline = *deadline + by;
+            commands.push(RunCommand::SetTimer { timer: RunTimer::Deadline, at: *deadline });
+        }
+    }
+
+    fn finish(&mut self, reason: EndReason, commands: &mut Commands) -> Result<(), Refusal> {
+        let phase = match reason {
+            EndReason::GoalAchieved => Phase::Complete,
+            EndReason::IterationLimit { .. }
+            | EndReason::TimeLimit
+            | EndReason::BudgetExhausted { .. }
+            | EndReason::UserRequired
+            | EndReason::Cancelled
+            | EndReason::Failed { .. } => Phase::Failed,
+        };
+        self.enter(phase, commands)?;
+        self.outstanding.clear();
+        self.end = Some(reason.clone());
+        commands.push(RunCommand::Finish { reason });
+        Ok(())
+    }
+
+    // What they share
+
+    fn enter(&mut self, to: Phase, commands: &mut Commands) -> Result<(), Refusal> {
+        let from = self.phase;
+        self.phase = from.enter(to)?;
+        commands.push(RunCommand::Announce { transition: Transition { from, to, iteration: self.iteration } });
+        Ok(())
+    }
+
+    fn brief(&mut self, role: AgentRole, task: String, agents_left: Option<u32>) -> Arc<AgentBrief> {
+        self.agents += 1;
+        Arc::new(AgentBrief { agent: AgentId(self.agents), role, task, agents_left })
+    }
+
+    fn start_agent(&mut self, pending: Pending, commands: &mut Commands) {
+        let effect = self.outstanding.start(pending.clone());
+        commands.push(self.command(effect, &pending));
+    }
+
+    fn round_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> RoundContext<'a> {
+        RoundContext {
+            goal: &spec.goal,
+            round: self.iteration,
+            max_rounds: spec.limits.max_iterations,
+            guidance: &self.guidance,
+            answers: &self.answers,
+            rounds: self.rounds[..earlier]
+                .iter()
+                .map(|round| PastRound {
+                    round: round.iteration,
+                    plan: &round.graph.plan().summary,
+                    reflection: round.reflection.as_ref().map(PastReflection::from),
+                })
+                .collect(),
+        }
+    }
+
+    fn misplaced(&self, input: &RunInput) -> Refusal {
+        Refusal::Misplaced { input: input.name(), state: format!("the run is in {}", self.phase) }
+    }
+}
+
+impl RunInput {
+    /// Its name, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            RunInput::Started { .. } => "Started",
+            RunInput::AgentFinished { .. } => "AgentFinished",
+            RunInput::ToolStarted { .. } => "ToolStarted",
+            RunInput::ToolFinished { .. } => "ToolFinished",
+            RunInput::Guided { .. } => "Guided",
+            RunInput::UserAnswered { .. } => "UserAnswered",
+            RunInput::UserAbsent { .. } => "UserAbsent",
+            RunInput::TimerFired { .. } => "TimerFired",
+            RunInput::Resumed => "Resumed",
+            RunInput::Cancelled => "Cancelled",
+        }
+    }
+}
+
+impl Machine for Run {
+    type Input = RunInput;
+    type Command = RunCommand;
+
+    fn handle(&mut self, now: Timestamp, input: RunInput) -> Result<Vec<RunCommand>, Refusal> {
+        let commands = self.apply(now, input)?;
+        self.last_at = now;
+        Ok(commands)
+    }
+}

@@ -12,13 +12,15 @@
 
 mod machine;
 mod phase;
+mod report;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use machine::Run;
+pub use machine::{Active, Round, Run};
 pub use phase::{ImpossibleTransition, Phase, Transition};
+pub use report::{ChangedFile, Detail, FileFate, Report};
 
 use crate::agent::{AgentBrief, AgentReport};
 use crate::call::ToolCall;
@@ -85,11 +87,13 @@ pub enum RunInput {
 }
 
 /// The timers of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunTimer {
     /// The end of the run's time.
     Deadline,
+    /// The end of a tool call's time, by the call's step.
+    Call(u32),
 }
 
 /// What a run asks its driver for.
@@ -115,6 +119,11 @@ pub enum RunCommand {
         subtask: SubTaskId,
         /// The call.
         call: ToolCall,
+    },
+    /// Stop a call whose result no longer matters.
+    StopTool {
+        /// Which.
+        effect: EffectId,
     },
     /// Put a question to the user.
     AskUser {
@@ -183,15 +192,4 @@ pub enum EndReason {
         /// Why.
         error: String,
     },
-}
-
-/// An agent of the run and what it is there for, for those who draw the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AgentPlace {
-    /// It makes the plan.
-    Planning(AgentId),
-    /// It works on a sub-task.
-    Acting(AgentId, SubTaskId),
-    /// It judges the round.
-    Reflecting(AgentId),
 }

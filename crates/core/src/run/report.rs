@@ -1,0 +1,405 @@
+//! What a user reads of a run: the concise summary (PAOR-10), and with every step on request (PAOR-11). Computed from
+//! the run's state, so from its journal, and nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::{EndReason, Phase, Question, Round, Run};
+use crate::message::Usage;
+use crate::observation::{Finding, Observation};
+use crate::plan::{Plan, SubTaskState};
+use crate::prompt::shorten;
+use crate::reflection::Reflection;
+use crate::time::Millis;
+use crate::tool::{StateChange, ToolOutcome};
+
+/// A run as far as it is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The user's goal.
+    pub goal: String,
+    /// The phase it is in.
+    pub phase: Phase,
+    /// Why it ended or stands still; none while it goes on.
+    #[serde(flatten)]
+    pub end: Option<EndReason>,
+    /// What came of it, in the reflector's or the planner's words.
+    pub summary: String,
+    /// The question that waits for the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
+    /// The files that are not what they were.
+    pub changed: Vec<ChangedFile>,
+    /// Commands that succeeded after the last change of a file.
+    pub confirmed_by: Vec<String>,
+    /// What was planned in the last round and not done, each with why.
+    pub left: Vec<String>,
+    /// Planning rounds.
+    pub iterations: u32,
+    /// What was used.
+    pub usage: Usage,
+    /// From its start to its last input.
+    pub duration: Millis,
+    /// Every round with its plan and observations.
+    pub rounds: Vec<RoundReport>,
+}
+
+/// A round with all that was observed.
+#[derive(Clone, Debug, Serialize)]
+pub struct RoundReport {
+    /// Its number, from 1.
+    pub iteration: u32,
+    /// The plan.
+    pub plan: Plan,
+    /// The states of the plan's sub-tasks, in its order.
+    pub states: Vec<SubTaskState>,
+    /// How they ended, in that order.
+    pub observations: Vec<Observation>,
+    /// The judgement, once there is one.
+    pub reflection: Option<Reflection>,
+}
+
+/// A file that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangedFile {
+    /// Its path in the workspace.
+    pub path: String,
+    /// What became of it.
+    pub fate: FileFate,
+}
+
+/// What became of a file over a whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileFate {
+    /// It was not there.
+    Created,
+    /// It was there with other content.
+    Edited,
+    /// It is gone.
+    Deleted,
+}
+
+/// How much to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The summary, what changed, how it was confirmed.
+    Concise,
+    /// Every step and observation as well.
+    Verbose,
+}
+
+impl Run {
+    /// The run as far as it is.
+    pub fn report(&self) -> Report {
+        Report {
+            goal: self.spec().map_or_else(String::new, |spec| spec.goal.clone()),
+            phase: self.phase(),
+            end: self.end().cloned(),
+            summary: self.summary(),
+            question: self.question().map(|(_, question)| question.clone()),
+            changed: changed_files(self.rounds()),
+            confirmed_by: confirmations(self.rounds()),
+            left: left(self.rounds()),
+            iterations: self.iteration(),
+            usage: self.usage(),
+            duration: self.last_at() - self.started_at(),
+            rounds: self
+                .rounds()
+                .iter()
+                .map(|round| RoundReport {
+                    iteration: round.iteration,
+                    plan: Plan::clone(round.graph.plan()),
+                    states: (0..round.graph.plan().subtasks.len()).map(|index| round.graph.state(index)).collect(),
+                    observations: round.observations.clone(),
+                    reflection: round.reflection.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    /// What came of it, in the reflector's or the planner's words; empty while there is nothing to say.
+    pub fn summary(&self) -> String {
+        let reflected = self.rounds().iter().rev().find_map(|round| round.reflection.as_ref());
+        match (self.answer(), self.end(), reflected) {
+            (Some(answer), _, _) => answer.to_owned(),
+            (None, _, Some(reflection)) => reflection.summary.clone(),
+            (None, Some(EndReason::Failed { error }), None) => error.clone(),
+            (None, _, None) => String::new(),
+        }
+    }
+
+    /// The changes of the whole run as one text of unified diffs, in the order in which they were made.
+    pub fn diff(&self) -> String {
+        let mut text = String::new();
+        for change in changes(self.rounds()) {
+            match change {
+                StateChange::FileCreated { path, diff }
+                | StateChange::FileEdited { path, diff }
+                | StateChange::FileDeleted { path, diff } => match diff {
+                    Some(diff) => {
+                        text.push_str(diff);
+                        if !diff.ends_with('\n') {
+                            text.push('\n');
+                        }
+                    }
+                    None => {
+                        let _ = writeln!(text, "# {change} (no diff: not text, or too long)\n# in {path}");
+                    }
+                },
+                StateChange::FileMoved { .. } => {
+                    let _ = writeln!(text, "# {change}");
+                }
+                StateChange::ProcessExited { .. } => {}
+            }
+        }
+        text
+    }
+}
+
+fn changes(rounds: &[Round]) -> impl Iterator<Item = &StateChange> {
+    rounds.iter().flat_map(|round| &round.observations).flat_map(Observation::changes)
+}
+
+/// The net of all changes, sorted by path.
+pub(super) fn changed_files(rounds: &[Round]) -> Vec<ChangedFile> {
+    let mut files: BTreeMap<&str, FileFate> = BTreeMap::new();
+    for change in changes(rounds) {
+        match change {
+            StateChange::FileCreated { path, .. } => {
+                let fate = match files.get(path.as_str()) {
+                    Some(FileFate::Deleted | FileFate::Edited) => FileFate::Edited,
+                    Some(FileFate::Created) | None => FileFate::Created,
+                };
+                files.insert(path, fate);
+            }
+            StateChange::FileEdited { path, .. } => {
+                files.entry(path).or_insert(FileFate::Edited);
+            }
+            StateChange::FileDeleted { path, .. } => remove(&mut files, path),
+            StateChange::FileMoved { from, to } => {
+                remove(&mut files, from);
+                files.insert(to, FileFate::Created);
+            }
+            StateChange::ProcessExited { .. } => {}
+        }
+    }
+    files.into_iter().map(|(path, fate)| ChangedFile { path: path.to_owned(), fate }).collect()
+}
+
+fn remove<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
+    match files.get(path) {
+        Some(FileFate::Created) => {
+            files.remove(path);
+        }
+        Some(FileFate::Edited | FileFate::Deleted) | None => {
+            files.insert(path, FileFate::Deleted);
+        }
+    }
+}
+
+/// The commands that succeeded since a file was last changed, each once.
+fn confirmations(rounds: &[Round]) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    for change in changes(rounds) {
+        match change {
+            StateChange::ProcessExited { command, code: Some(0) } if !commands.contains(command) => {
+                commands.push(command.clone());
+            }
+            StateChange::ProcessExited { code: Some(0), .. } => {}
+            StateChange::ProcessExited { command, .. } => commands.retain(|other| other != command),
+            StateChange::FileCreated { .. }
+            | StateChange::FileEdited { .. }
+            | StateChange::FileDeleted { .. }
+            | StateChange::FileMoved { .. } => commands.clear(),
+        }
+    }
+    commands
+}
+
+fn left(rounds: &[Round]) -> Vec<String> {
+    let Some(round) = rounds.last() else { return Vec::new() };
+    let subtasks = &round.graph.plan().subtasks;
+    subtasks
+        .iter()
+        .enumerate()
+        .filter_map(|(index, subtask)| {
+            let why = match round.graph.state(index) {
+                SubTaskState::Succeeded => return None,
+                SubTaskState::Failed => "failed".to_owned(),
+                SubTaskState::Skipped => match round.observation(index).map(|seen| &seen.finding) {
+                    Some(Finding::Skipped { because }) => format!("skipped, as `{because}` failed"),
+                    Some(Finding::Calls { .. } | Finding::Agent { .. }) | None => "skipped".to_owned(),
+                },
+                SubTaskState::Waiting | SubTaskState::Ready => "not started".to_owned(),
+                SubTaskState::Running => "not finished".to_owned(),
+            };
+            Some(format!("{} ({why})", subtask.title))
+        })
+        .collect()
+}
+
+impl Report {
+    /// The report as text for people.
+    pub fn render(&self, detail: Detail) -> String {
+        let mut text = String::new();
+        self.headline(&mut text);
+        if !self.summary.is_empty() {
+            let _ = writeln!(text, "\n{}", self.summary.trim());
+        }
+        if let Some(question) = &self.question {
+            let _ = writeln!(text, "\nQuestion: {}", question.question);
+            for choice in &question.choices {
+                let _ = writeln!(text, "  - {choice}");
+            }
+        }
+        if !self.changed.is_empty() {
+            let _ = writeln!(text, "\nChanged {}:", count(self.changed.len(), "file"));
+            for file in &self.changed {
+                let fate = match file.fate {
+                    FileFate::Created => "created",
+                    FileFate::Edited => "edited",
+                    FileFate::Deleted => "deleted",
+                };
+                let _ = writeln!(text, "  {fate:<7}  {}", file.path);
+            }
+        }
+        section(&mut text, "Confirmed by:", &self.confirmed_by);
+        if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
+            section(&mut text, "Left:", &self.left);
+        }
+        if let Some(next) = self.next_step() {
+            let _ = writeln!(text, "\n{next}");
+        }
+        match detail {
+            Detail::Concise => {}
+            Detail::Verbose => self.rounds.iter().for_each(|round| round.render(&mut text)),
+        }
+        text
+    }
+
+    fn headline(&self, text: &mut String) {
+        let what = match &self.end {
+            Some(EndReason::GoalAchieved) => "Goal achieved".to_owned(),
+            Some(EndReason::Failed { .. }) => "Failed".to_owned(),
+            Some(EndReason::Cancelled) => "Cancelled".to_owned(),
+            Some(EndReason::UserRequired) => "Waiting for you".to_owned(),
+            Some(reason @ (EndReason::IterationLimit { .. } | EndReason::TimeLimit | EndReason::BudgetExhausted { .. })) => {
+                format!("Stopped at a limit ({reason})")
+            }
+            None => format!("Not finished: {}", self.phase),
+        };
+        let _ = writeln!(
+            text,
+            "{what} after {}, {}: {}, {}, {} tokens.",
+            count(self.iterations as usize, "round"),
+            self.duration,
+            count(self.usage.model_calls as usize, "model call"),
+            count(self.usage.tool_calls as usize, "tool call"),
+            self.usage.tokens(),
+        );
+    }
+
+    /// How to go on, where that is not plain (PAOR-3).
+    fn next_step(&self) -> Option<&'static str> {
+        match self.end.as_ref()? {
+            EndReason::GoalAchieved | EndReason::Failed { .. } => None,
+            EndReason::IterationLimit { .. } => Some(
+                "What was done so far is kept in the workspace. To go on, start the same goal again; allow more rounds with `--max-iterations`.",
+            ),
+            EndReason::TimeLimit => Some(
+                "What was done so far is kept in the workspace. To go on, start the same goal again; allow more time with `--timeout`.",
+            ),
+            EndReason::BudgetExhausted { .. } => Some(
+                "What was done so far is kept in the workspace. To go on, start the same goal again; allow more tokens with `--max-tokens`.",
+            ),
+            EndReason::UserRequired => Some("To go on, answer the question: `dirigent resume RUN --answer \"…\"`."),
+            EndReason::Cancelled => {
+                Some("What was done so far is kept in the workspace. To go on, start the same goal again.")
+            }
+        }
+    }
+}
+
+impl RoundReport {
+    fn render(&self, text: &mut String) {
+        let _ = writeln!(text, "\nRound {}: {}", self.iteration, self.plan.summary);
+        for observation in &self.observations {
+            let state = match (&observation.finding, observation.succeeded()) {
+                (Finding::Skipped { .. }, _) => "skipped",
+                (Finding::Calls { .. } | Finding::Agent { .. }, true) => "succeeded",
+                (Finding::Calls { .. } | Finding::Agent { .. }, false) => "failed",
+            };
+            let _ = writeln!(
+                text,
+                "\n  {} [{}] {state} ({})",
+                observation.subtask, observation.title, observation.duration
+            );
+            render_finding(&observation.finding, text);
+        }
+        if let Some(reflection) = &self.reflection {
+            let verdict = serde_json::to_value(reflection.verdict).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "\n  Reflection ({}): {}",
+                verdict.as_str().unwrap_or_default(),
+                reflection.summary
+            );
+        }
+    }
+}
+
+fn render_finding(finding: &Finding, text: &mut String) {
+    match finding {
+        Finding::Skipped { because } => {
+            let _ = writeln!(text, "    `{because}` did not succeed");
+        }
+        Finding::Calls { calls } => {
+            for observed in calls {
+                let _ = writeln!(
+                    text,
+                    "    {} {} {} ({})",
+                    observed.effect, observed.call.tool, observed.call.parameters, observed.result.duration
+                );
+                let output = match &observed.result.outcome {
+                    ToolOutcome::Success { output } => output.to_string(),
+                    ToolOutcome::Failure { error, output } if output.is_null() => error.clone(),
+                    ToolOutcome::Failure { error, output } => format!("{error}: {output}"),
+                };
+                let _ = writeln!(text, "      → {}", shorten(&output, 2_000, Some(&observed.effect.to_string())));
+            }
+        }
+        Finding::Agent { agent, name, result, work } => {
+            for call in &work.calls {
+                let _ = writeln!(text, "    {} {} {} ({})", call.effect, call.tool, call.parameters, call.duration);
+                if let Some(error) = &call.error {
+                    let _ = writeln!(text, "      → {error}");
+                }
+            }
+            match result {
+                Ok(findings) => {
+                    let _ = writeln!(text, "    {name} ({agent}) found: {findings}");
+                }
+                Err(failure) => {
+                    let _ = writeln!(text, "    {name} ({agent}) ended without findings: {failure}");
+                }
+            }
+        }
+    }
+}
+
+fn section(text: &mut String, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{title}");
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

@@ -1,0 +1,250 @@
+//! The actor of one agent: it owns the agent's machine, asks the model and runs the tools.
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer};
+use dirigent_core::call::ToolCall;
+use dirigent_core::id::{EffectId, RunId, Scope};
+use dirigent_core::machine::{Machine, Refusal};
+use dirigent_core::message::{ModelFailure, ModelReply};
+use dirigent_core::spec::RunContext;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_model::ChatRequest;
+use dirigent_store::{Durability, RunClaim, StoreError};
+use dirigent_tools::ToolContext;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::AbortHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::driver::Driver;
+use crate::effects;
+use crate::orchestrator::Services;
+use crate::supervisor::SupervisorMsg;
+
+pub(crate) struct AgentActor;
+
+/// What the run gives each of its agents.
+#[derive(Clone)]
+pub(crate) struct RunShare {
+    pub(crate) run: RunId,
+    pub(crate) context: Arc<RunContext>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) claim: Arc<RunClaim>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+pub(crate) struct AgentArguments {
+    pub(crate) share: RunShare,
+    pub(crate) supervisor: ActorRef<SupervisorMsg>,
+    /// Which start the report answers.
+    pub(crate) effect: EffectId,
+    pub(crate) brief: Arc<AgentBrief>,
+    /// Its inputs so far, where it goes on.
+    pub(crate) past: Vec<(u64, Timestamp, AgentInput)>,
+}
+
+pub(crate) enum AgentMsg {
+    Begin,
+    Stored(Result<(), StoreError>),
+    ModelEnded { effect: EffectId, result: Result<ModelReply, ModelFailure> },
+    ToolEnded { effect: EffectId, result: ToolResult },
+    TimerFired(AgentTimer),
+    #[cfg(test)]
+    Break,
+}
+
+pub(crate) struct AgentState {
+    driver: Driver<Agent>,
+    share: RunShare,
+    supervisor: ActorRef<SupervisorMsg>,
+    effect: EffectId,
+    brief: Arc<AgentBrief>,
+    past: Vec<(u64, Timestamp, AgentInput)>,
+    cancel: CancellationToken,
+    timer: Option<AbortHandle>,
+    _stop_tasks: DropGuard,
+}
+
+impl Actor for AgentActor {
+    type Msg = AgentMsg;
+    type State = AgentState;
+    type Arguments = AgentArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<AgentMsg>,
+        arguments: AgentArguments,
+    ) -> Result<AgentState, ActorProcessingErr> {
+        let AgentArguments { share, supervisor, effect, brief, past } = arguments;
+        let cancel = share.cancel.child_token();
+        let machine = Agent::new(brief.agent, share.context.clone());
+        let actor = myself.clone();
+        let notify = Arc::new(move |stored| {
+            // An actor that is gone needs no word.
+            let _ = actor.send_message(AgentMsg::Stored(stored));
+        });
+        let journal = share.services.journal.clone();
+        let driver = Driver::new(machine, Scope::Agent(brief.agent), journal, share.claim.clone(), notify);
+        let _ = myself.send_message(AgentMsg::Begin);
+        Ok(AgentState {
+            driver,
+            share,
+            supervisor,
+            effect,
+            brief,
+            past,
+            _stop_tasks: cancel.clone().drop_guard(),
+            cancel,
+            timer: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<AgentMsg>,
+        message: AgentMsg,
+        state: &mut AgentState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            AgentMsg::Begin => state.begin(&myself)?,
+            AgentMsg::Stored(Ok(())) => {
+                let stored = state.driver.stored();
+                for command in stored.commands {
+                    state.carry_out(&myself, command);
+                }
+                if let Some(effect) = stored.started {
+                    state.run_tool(&myself, effect);
+                }
+            }
+            AgentMsg::Stored(Err(error)) => {
+                let _ = state.supervisor.send_message(SupervisorMsg::JournalFailed(error));
+            }
+            AgentMsg::ModelEnded { effect, result } => state.accept(match result {
+                Ok(reply) => AgentInput::ModelReplied { effect, reply },
+                Err(failure) => AgentInput::ModelFailed { effect, failure },
+            }),
+            AgentMsg::ToolEnded { effect, result } => state.accept(AgentInput::ToolFinished { effect, result }),
+            AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
+            #[cfg(test)]
+            AgentMsg::Break => panic!("broken on purpose"),
+        }
+        Ok(())
+    }
+}
+
+impl AgentState {
+    /// Starts, or rebuilds the machine from its inputs and goes on where it was.
+    fn begin(&mut self, myself: &ActorRef<AgentMsg>) -> Result<(), Refusal> {
+        if self.past.is_empty() {
+            self.accept(AgentInput::Started { brief: AgentBrief::clone(&self.brief) });
+            return Ok(());
+        }
+        for (_, at, input) in std::mem::take(&mut self.past) {
+            self.driver.machine.handle(at, input)?;
+        }
+        if self.driver.machine.report().is_some() {
+            for command in self.driver.machine.outstanding() {
+                self.carry_out(myself, command);
+            }
+        } else {
+            self.accept(AgentInput::Resumed);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, input: AgentInput) {
+        self.accept_as(input, Durability::Normal);
+    }
+
+    fn accept_as(&mut self, input: AgentInput, durability: Durability) {
+        let (now, name) = (self.share.services.clock.now(), input.name());
+        if let Err(refusal) = self.driver.accept(now, input, durability) {
+            // A completion that came too late, or a timer that was put off.
+            tracing::debug!(run = %self.share.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
+        }
+    }
+
+    fn carry_out(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
+        match command {
+            AgentCommand::AskModel { effect } => self.ask_model(myself, effect),
+            AgentCommand::RunTool { effect, call } => {
+                let durability = self.share.start_durability(&call);
+                self.accept_as(AgentInput::ToolStarted { effect }, durability);
+            }
+            AgentCommand::SetTimer { timer, at } => {
+                let (myself, when) = (myself.clone(), self.share.services.clock.instant(at));
+                let cancel = self.cancel.clone();
+                let task = self.share.tasks.spawn(async move {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(when) => {
+                            let _ = myself.send_message(AgentMsg::TimerFired(timer));
+                        }
+                        () = cancel.cancelled() => {}
+                    }
+                });
+                if let Some(earlier) = self.timer.replace(task.abort_handle()) {
+                    earlier.abort();
+                }
+            }
+            AgentCommand::Finish { report } => self.finish(report),
+        }
+    }
+
+    fn ask_model(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
+        let model = self.driver.machine.spec().and_then(|spec| spec.model.clone());
+        let request = ChatRequest { model, messages: self.driver.machine.conversation().clone() };
+        let (myself, cancel, model) = (myself.clone(), self.cancel.clone(), self.share.services.model.clone());
+        self.share.tasks.spawn(async move {
+            // The request shares the conversation; it is gone before the reply is read.
+            let result = tokio::select! {
+                result = effects::ask_model(model, request) => result,
+                () = cancel.cancelled() => return,
+            };
+            let _ = myself.send_message(AgentMsg::ModelEnded { effect, result });
+        });
+    }
+
+    /// Runs a call whose start is on record, unless it is no longer waited for.
+    fn run_tool(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
+        let Some(call) = self.driver.machine.running_call(effect).cloned() else { return };
+        let access = self.driver.machine.spec().map_or(Access::ReadOnly, |spec| spec.access);
+        let context = self.share.tool_context(effect, access, self.cancel.child_token());
+        let (myself, tools) = (myself.clone(), self.share.services.tools.clone());
+        self.share.tasks.spawn(async move {
+            let result = effects::run_tool(tools, context, call).await;
+            let _ = myself.send_message(AgentMsg::ToolEnded { effect, result });
+        });
+    }
+
+    fn finish(&mut self, report: AgentReport) {
+        self.cancel.cancel();
+        if let Err(failure @ (AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. })) = &report.result {
+            tracing::warn!(run = %self.share.run, agent = %self.brief.agent, "{failure}");
+        }
+        // The supervisor ends this actor once it has the report.
+        let _ = self.supervisor.send_message(SupervisorMsg::AgentEnded { effect: self.effect, report });
+    }
+}
+
+impl RunShare {
+    /// The start of a call that must not happen twice is on the disk before it happens.
+    pub(crate) fn start_durability(&self, call: &ToolCall) -> Durability {
+        match self.context.tools().get(&call.tool).map(|tool| tool.repeat) {
+            Some(Repeat::Safe) => Durability::Normal,
+            Some(Repeat::Unsafe) | None => Durability::Full,
+        }
+    }
+
+    pub(crate) fn tool_context(&self, effect: EffectId, access: Access, cancel: CancellationToken) -> ToolContext {
+        ToolContext {
+            workspace: std::path::PathBuf::from(&self.context.spec().workspace),
+            access,
+            run: self.run,
+            effect,
+            cancel,
+        }
+    }
+}

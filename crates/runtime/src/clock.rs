@@ -1,0 +1,28 @@
+//! The one place where time comes from. It follows tokio's clock, so that tests can pause it, and starts at the system's.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use dirigent_core::time::{Millis, Timestamp};
+use tokio::time::Instant;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock { started: Timestamp(Millis::from(started).0), since: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.started + Millis::from(self.since.elapsed())
+    }
+
+    /// When that moment comes; the present for one that has passed.
+    pub(crate) fn instant(&self, at: Timestamp) -> Instant {
+        self.since + std::time::Duration::from(at - self.started)
+    }
+}

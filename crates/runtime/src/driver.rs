@@ -1,0 +1,88 @@
+//! Journal, then act: the one way in which an input reaches a machine and its commands leave it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::id::{EffectId, Scope};
+use dirigent_core::journal::InputRef;
+use dirigent_core::machine::{Machine, Refusal};
+use dirigent_core::run::{Run, RunInput};
+use dirigent_core::time::Timestamp;
+use dirigent_store::{Durability, Journal, RunClaim, StoreError};
+
+/// Called on the journal's thread when an input is stored: it sends the actor a message.
+pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
+
+/// A machine whose inputs are journaled.
+pub(crate) trait Journaled: Machine {
+    fn entry(input: &Self::Input) -> InputRef<'_>;
+    /// The tool call whose start the input records.
+    fn started(input: &Self::Input) -> Option<EffectId>;
+}
+
+impl Journaled for Run {
+    fn entry(input: &RunInput) -> InputRef<'_> {
+        InputRef::Run(input)
+    }
+
+    fn started(input: &RunInput) -> Option<EffectId> {
+        if let RunInput::ToolStarted { effect } = input { Some(*effect) } else { None }
+    }
+}
+
+impl Journaled for Agent {
+    fn entry(input: &AgentInput) -> InputRef<'_> {
+        InputRef::Agent(input)
+    }
+
+    fn started(input: &AgentInput) -> Option<EffectId> {
+        if let AgentInput::ToolStarted { effect } = input { Some(*effect) } else { None }
+    }
+}
+
+/// What may be done once an input is stored.
+pub(crate) struct Stored<C> {
+    pub(crate) commands: Vec<C>,
+    /// The tool call that may run now, as its start is on record.
+    pub(crate) started: Option<EffectId>,
+}
+
+/// A machine and the commands that wait for their inputs to be stored.
+pub(crate) struct Driver<M: Journaled> {
+    pub(crate) machine: M,
+    scope: Scope,
+    journal: Journal,
+    claim: Arc<RunClaim>,
+    notify: Notify,
+    waiting: VecDeque<Stored<M::Command>>,
+}
+
+impl<M: Journaled> Driver<M> {
+    pub(crate) fn new(machine: M, scope: Scope, journal: Journal, claim: Arc<RunClaim>, notify: Notify) -> Self {
+        Driver { machine, scope, journal, claim, notify, waiting: VecDeque::new() }
+    }
+
+    /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`].
+    pub(crate) fn accept(
+        &mut self,
+        now: Timestamp,
+        input: M::Input,
+        durability: Durability,
+    ) -> Result<(), Refusal> {
+        // Plain data with string keys: it has a JSON form.
+        #[expect(clippy::expect_used, reason = "inputs are plain data, which always serializes")]
+        let body = serde_json::to_string(&M::entry(&input)).expect("an input serializes");
+        let started = M::started(&input);
+        let commands = self.machine.handle(now, input)?;
+        self.waiting.push_back(Stored { commands, started });
+        let notify = self.notify.clone();
+        self.journal.append(&self.claim, now, self.scope, body, durability, move |stored| notify(stored.map(drop)));
+        Ok(())
+    }
+
+    /// What the oldest input that was not stored before allows.
+    pub(crate) fn stored(&mut self) -> Stored<M::Command> {
+        self.waiting.pop_front().unwrap_or(Stored { commands: Vec::new(), started: None })
+    }
+}

@@ -1,0 +1,64 @@
+//! The work that commands ask for, in tasks of its own: whatever happens in it, a panic included, comes back as data.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use dirigent_core::call::ToolCall;
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::ToolResult;
+use dirigent_model::{ChatModel, ChatRequest};
+use dirigent_tools::{ToolContext, ToolRegistry};
+use futures::FutureExt;
+use tokio::time::Instant;
+
+/// How long a cancelled call may take to end by itself before its future is dropped.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Carries out a tool call.
+pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
+    let started = Instant::now();
+    let cancel = context.cancel.clone();
+    let name = call.tool.clone();
+    let work = AssertUnwindSafe(async move {
+        match tools.get(&call.tool) {
+            Some(tool) => tool.call(context, call.parameters).await,
+            None => ToolResult::failure(format!("there is no tool `{}` in this process", call.tool)),
+        }
+    })
+    .catch_unwind();
+    let overdue = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    let mut result = tokio::select! {
+        biased;
+        ended = work => ended.unwrap_or_else(|panic| {
+            ToolResult::failure(format!("the tool `{name}` broke down: {}", panic_message(panic.as_ref())))
+        }),
+        () = overdue => ToolResult::failure("cancelled"),
+    };
+    result.duration = Millis::from(started.elapsed());
+    result
+}
+
+/// Asks a model. Cancelling is dropping.
+pub(crate) async fn ask_model(
+    model: std::sync::Arc<dyn ChatModel>,
+    request: ChatRequest,
+) -> Result<ModelReply, ModelFailure> {
+    AssertUnwindSafe(async move { model.chat(request).await }).catch_unwind().await.unwrap_or_else(|panic| {
+        Err(ModelFailure {
+            kind: ModelFailureKind::Panicked,
+            message: format!("the model's code broke down: {}", panic_message(panic.as_ref())),
+        })
+    })
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "it did not say why".to_owned())
+}

@@ -1,0 +1,60 @@
+//! What can go wrong with carrying out a run, as opposed to what a run can end with.
+
+use dirigent_core::id::RunId;
+use dirigent_core::machine::Refusal;
+use dirigent_store::StoreError;
+
+/// Why a run could not be started, watched or carried on.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The journal cannot be read or written. A run whose journal cannot be written stops.
+    #[error(transparent)]
+    Journal(#[from] StoreError),
+    /// The run is over.
+    #[error("run {} has already ended; see it with `dirigent show {}`", run.short(), run.short())]
+    Ended {
+        /// Which.
+        run: RunId,
+    },
+    /// This process does not carry out that run.
+    #[error("run {} is not under way here; go on with it with `dirigent resume {}`", run.short(), run.short())]
+    NotRunning {
+        /// Which.
+        run: RunId,
+    },
+    /// An answer came, but nothing was asked.
+    #[error("run {} has no question that waits for an answer", run.short())]
+    NoQuestion {
+        /// Which.
+        run: RunId,
+    },
+    /// The journal's inputs do not fit the machines.
+    #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}", run.short())]
+    Replay {
+        /// Which.
+        run: RunId,
+        /// The entry's number.
+        seq: u64,
+        /// What the machine said.
+        refusal: Refusal,
+    },
+    /// The run's supervisor broke down again and again.
+    #[error(
+        "run {} broke down {times} times and was given up: {message}; its journal is kept, so `dirigent resume {}` can go on",
+        run.short(), run.short()
+    )]
+    BrokenDown {
+        /// Which.
+        run: RunId,
+        /// How often.
+        times: u32,
+        /// What it said last.
+        message: String,
+    },
+    /// The orchestrator is shutting down, or an actor could not be started.
+    #[error("the orchestrator is not running: {reason}")]
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,445 @@
+//! The actor of one run: it owns the run's machine, starts its agents, runs the tool calls of its plan, and sees to it
+//! that whoever waits for the run gets an end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dirigent_core::agent::{AgentBrief, AgentFailure, AgentInput, AgentReport};
+use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::machine::Machine;
+use dirigent_core::observation::AgentWork;
+use dirigent_core::run::{EndReason, Report, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::tool::{Access, ToolResult};
+use dirigent_store::{Durability, RunClaim, StoreError};
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
+use crate::driver::Driver;
+use crate::effects;
+use crate::error::RuntimeError;
+use crate::orchestrator::{Services, UserPresence};
+
+/// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
+const CLOSING: Duration = Duration::from_millis(900);
+
+/// How a run ended, for those who wait; none while it goes on.
+pub(crate) type Outcome = Option<Result<Arc<Report>, RuntimeError>>;
+
+pub(crate) struct RunSupervisor;
+
+/// What a run is started or rebuilt with.
+#[derive(Clone)]
+pub(crate) struct SupervisorArguments {
+    pub(crate) run: RunId,
+    pub(crate) services: Arc<Services>,
+    pub(crate) claim: Arc<RunClaim>,
+    pub(crate) user: UserPresence,
+    pub(crate) begin: Begin,
+    pub(crate) outcome: watch::Sender<Outcome>,
+    /// Cancelled when the run is over, however that came.
+    pub(crate) cancel: CancellationToken,
+    /// Everything that the run has going.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// Where a supervisor begins.
+#[derive(Clone)]
+pub(crate) enum Begin {
+    /// A new run.
+    New(Arc<RunSpec>),
+    /// A run that has inputs in the journal, and the user's answer to its question, if there is one.
+    Resume { entries: Arc<Vec<Entry>>, answer: Option<String> },
+}
+
+pub(crate) enum SupervisorMsg {
+    Begin,
+    Stored(Result<(), StoreError>),
+    AgentEnded { effect: EffectId, report: AgentReport },
+    ToolEnded { effect: EffectId, result: ToolResult },
+    TimerFired(RunTimer),
+    Guide(String),
+    Answer(String),
+    Cancel,
+    /// Everything that the run had going has ended, and the end is journaled.
+    Closed(Result<(), StoreError>),
+    JournalFailed(StoreError),
+    #[cfg(test)]
+    Break,
+    #[cfg(test)]
+    BreakAgent(AgentId),
+}
+
+pub(crate) struct SupervisorState {
+    driver: Driver<Run>,
+    arguments: SupervisorArguments,
+    share: Option<RunShare>,
+    agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
+    past: HashMap<AgentId, Vec<(u64, Timestamp, AgentInput)>>,
+    calls: HashMap<EffectId, CancellationToken>,
+    timers: HashMap<RunTimer, AbortHandle>,
+    closing: bool,
+    _stop_everything: DropGuard,
+}
+
+impl Actor for RunSupervisor {
+    type Msg = SupervisorMsg;
+    type State = SupervisorState;
+    type Arguments = SupervisorArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        arguments: SupervisorArguments,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
+        let actor = myself.clone();
+        let notify = Arc::new(move |stored| {
+            // An actor that is gone needs no word.
+            let _ = actor.send_message(SupervisorMsg::Stored(stored));
+        });
+        let journal = arguments.services.journal.clone();
+        let driver = Driver::new(Run::new(), Scope::Run, journal, arguments.claim.clone(), notify);
+        let _ = myself.send_message(SupervisorMsg::Begin);
+        Ok(SupervisorState {
+            driver,
+            share: None,
+            agents: HashMap::new(),
+            past: HashMap::new(),
+            calls: HashMap::new(),
+            timers: HashMap::new(),
+            closing: false,
+            _stop_everything: arguments.cancel.clone().drop_guard(),
+            arguments,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        message: SupervisorMsg,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SupervisorMsg::Begin => state.begin(&myself).await?,
+            SupervisorMsg::Stored(Ok(())) => {
+                let stored = state.driver.stored();
+                for command in stored.commands {
+                    state.carry_out(&myself, command).await?;
+                }
+                if let Some(effect) = stored.started {
+                    state.run_tool(&myself, effect);
+                }
+            }
+            SupervisorMsg::Stored(Err(error)) | SupervisorMsg::JournalFailed(error) => {
+                state.give_up(&myself, error.into());
+            }
+            SupervisorMsg::AgentEnded { effect, report } => {
+                state.dismiss_agent(effect);
+                state.accept(RunInput::AgentFinished { effect, report });
+            }
+            SupervisorMsg::ToolEnded { effect, result } => {
+                state.calls.remove(&effect);
+                state.clear_timer(RunTimer::Call(effect.step));
+                state.accept(RunInput::ToolFinished { effect, result });
+            }
+            SupervisorMsg::TimerFired(timer) => state.accept(RunInput::TimerFired { timer }),
+            SupervisorMsg::Guide(guidance) => state.accept(RunInput::Guided { guidance }),
+            SupervisorMsg::Answer(answer) => {
+                if let Some((effect, _)) = state.driver.machine.question() {
+                    state.accept(RunInput::UserAnswered { effect, answer });
+                }
+            }
+            SupervisorMsg::Cancel => state.accept(RunInput::Cancelled),
+            SupervisorMsg::Closed(ended) => {
+                let report = Arc::new(state.driver.machine.report());
+                state.tell(ended.map(|()| report).map_err(RuntimeError::from));
+                myself.stop(None);
+            }
+            #[cfg(test)]
+            SupervisorMsg::Break => panic!("broken on purpose"),
+            #[cfg(test)]
+            SupervisorMsg::BreakAgent(agent) => {
+                let broken = state.agents.values().find(|(effect, _)| state.is_agent(*effect, agent));
+                if let Some((_, actor)) = broken {
+                    let _ = actor.send_message(AgentMsg::Break);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _myself: ActorRef<SupervisorMsg>,
+        event: SupervisionEvent,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(who, error) => state.agent_broke(&who, &error.to_string()),
+            SupervisionEvent::ActorTerminated(who, _, reason) => {
+                state.agent_broke(&who, reason.as_deref().unwrap_or("it ended without a word"));
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl SupervisorState {
+    async fn begin(&mut self, myself: &ActorRef<SupervisorMsg>) -> Result<(), ActorProcessingErr> {
+        match self.arguments.begin.clone() {
+            Begin::New(spec) => {
+                self.accept(RunInput::Started { spec });
+                Ok(())
+            }
+            Begin::Resume { entries, .. } => {
+                if let Err(error) = self.replay(&entries) {
+                    self.give_up(myself, error);
+                    return Ok(());
+                }
+                if self.driver.machine.spec().is_none() {
+                    // It was created, and the process ended before the first input was stored.
+                    self.give_up(myself, RuntimeError::Stopped { reason: "the run has no first entry; start its goal again".to_owned() });
+                } else if self.driver.machine.phase().is_terminal() {
+                    for command in self.driver.machine.outstanding() {
+                        self.carry_out(myself, command).await?;
+                    }
+                } else {
+                    self.accept(RunInput::Resumed);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Rebuilds the machine, and keeps the inputs of the agents that have not ended for them.
+    fn replay(&mut self, entries: &[Entry]) -> Result<(), RuntimeError> {
+        for entry in entries {
+            match (entry.scope, entry.input.clone()) {
+                (_, Input::Run(input)) => {
+                    if let RunInput::AgentFinished { effect, .. } = &input {
+                        let ended = self.driver.machine.agent_of(*effect);
+                        self.past.retain(|agent, _| Some(*agent) != ended);
+                    }
+                    self.driver.machine.handle(entry.at, input).map_err(|refusal| RuntimeError::Replay {
+                        run: entry.run,
+                        seq: entry.seq,
+                        refusal,
+                    })?;
+                }
+                (Scope::Agent(agent), Input::Agent(input)) => {
+                    self.past.entry(agent).or_default().push((entry.seq, entry.at, input));
+                }
+                (Scope::Run, Input::Agent(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, input: RunInput) {
+        self.accept_as(input, Durability::Normal);
+    }
+
+    fn accept_as(&mut self, input: RunInput, durability: Durability) {
+        let (now, name) = (self.arguments.services.clock.now(), input.name());
+        if let Err(refusal) = self.driver.accept(now, input, durability) {
+            // A completion that came too late, or a timer that was put off.
+            tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
+        }
+    }
+
+    async fn carry_out(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        command: RunCommand,
+    ) -> Result<(), ActorProcessingErr> {
+        match command {
+            RunCommand::Announce { transition } => {
+                tracing::debug!(run = %self.arguments.run, from = %transition.from, to = %transition.to, "phase");
+            }
+            RunCommand::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
+            RunCommand::RunTool { effect, call, .. } => {
+                let durability = self.share().start_durability(&call);
+                self.accept_as(RunInput::ToolStarted { effect }, durability);
+            }
+            RunCommand::StopTool { effect } => {
+                if let Some(call) = self.calls.remove(&effect) {
+                    call.cancel();
+                }
+            }
+            RunCommand::AskUser { effect, .. } => self.ask_user(effect),
+            RunCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
+            RunCommand::Finish { reason } => self.close(myself, &reason),
+        }
+        Ok(())
+    }
+
+    async fn start_agent(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        effect: EffectId,
+        brief: Arc<AgentBrief>,
+    ) -> Result<(), ActorProcessingErr> {
+        let past = self.past.remove(&brief.agent).unwrap_or_default();
+        let arguments = AgentArguments { share: self.share(), supervisor: myself.clone(), effect, brief, past };
+        let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
+        self.arguments.tasks.spawn(async move {
+            let _ = ended.await;
+        });
+        self.agents.insert(actor.get_id(), (effect, actor));
+        Ok(())
+    }
+
+    /// An agent whose report has come is not missed when it is gone.
+    fn dismiss_agent(&mut self, effect: EffectId) {
+        self.agents.retain(|_, (other, actor)| {
+            let ended = *other == effect;
+            if ended {
+                actor.stop(None);
+            }
+            !ended
+        });
+    }
+
+    /// PAOR-7: an agent that breaks down is an observation.
+    fn agent_broke(&mut self, who: &ActorCell, message: &str) {
+        if let Some((effect, _)) = self.agents.remove(&who.get_id()) {
+            tracing::warn!(run = %self.arguments.run, %effect, message, "an agent broke down");
+            let failure = AgentFailure::Panicked { message: message.to_owned() };
+            let report = AgentReport { result: Err(failure), work: AgentWork::default(), duration: Millis(0) };
+            self.accept(RunInput::AgentFinished { effect, report });
+        }
+    }
+
+    #[cfg(test)]
+    fn is_agent(&self, effect: EffectId, agent: AgentId) -> bool {
+        self.driver.machine.agent_of(effect) == Some(agent)
+    }
+
+    /// Runs a call whose start is on record, unless it is no longer waited for.
+    fn run_tool(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
+        let Some(call) = self.driver.machine.running_call(effect).cloned() else { return };
+        let share = self.share();
+        let cancel = share.cancel.child_token();
+        self.calls.insert(effect, cancel.clone());
+        let context = share.tool_context(effect, Access::ReadWrite, cancel);
+        let (myself, tools) = (myself.clone(), share.services.tools.clone());
+        self.arguments.tasks.spawn(async move {
+            let result = effects::run_tool(tools, context, call).await;
+            let _ = myself.send_message(SupervisorMsg::ToolEnded { effect, result });
+        });
+    }
+
+    fn ask_user(&mut self, effect: EffectId) {
+        let answer = match &mut self.arguments.begin {
+            Begin::Resume { answer, .. } => answer.take(),
+            Begin::New(_) => None,
+        };
+        match (answer, self.arguments.user) {
+            (Some(answer), _) => self.accept(RunInput::UserAnswered { effect, answer }),
+            (None, UserPresence::Absent) => self.accept(RunInput::UserAbsent { effect }),
+            (None, UserPresence::Present) => {}
+        }
+    }
+
+    fn set_timer(&mut self, myself: &ActorRef<SupervisorMsg>, timer: RunTimer, at: Timestamp) {
+        let (myself, when) = (myself.clone(), self.arguments.services.clock.instant(at));
+        let cancel = self.arguments.cancel.clone();
+        let task = self.arguments.tasks.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep_until(when) => {
+                    let _ = myself.send_message(SupervisorMsg::TimerFired(timer));
+                }
+                () = cancel.cancelled() => {}
+            }
+        });
+        if let Some(earlier) = self.timers.insert(timer, task.abort_handle()) {
+            earlier.abort();
+        }
+    }
+
+    fn clear_timer(&mut self, timer: RunTimer) {
+        if let Some(task) = self.timers.remove(&timer) {
+            task.abort();
+        }
+    }
+
+    /// Stops whatever is under way, waits for it, and journals the end.
+    fn close(&mut self, myself: &ActorRef<SupervisorMsg>, reason: &EndReason) {
+        self.stop_all();
+        self.closing = true;
+        let status = serde_json::to_string(reason).unwrap_or_default();
+        let (arguments, myself) = (self.arguments.clone(), myself.clone());
+        tokio::spawn(async move {
+            wait_for_all(&arguments).await;
+            let at = arguments.services.clock.now();
+            let journal = arguments.services.journal.clone();
+            journal.end(&arguments.claim, at, status, move |ended| {
+                let _ = myself.send_message(SupervisorMsg::Closed(ended.map(drop)));
+            });
+        });
+    }
+
+    /// The run cannot go on, and its journal cannot say so.
+    fn give_up(&mut self, myself: &ActorRef<SupervisorMsg>, error: RuntimeError) {
+        if std::mem::replace(&mut self.closing, true) {
+            return;
+        }
+        tracing::error!(run = %self.arguments.run, %error, "the run stops");
+        self.stop_all();
+        let (arguments, myself) = (self.arguments.clone(), myself.clone());
+        tokio::spawn(async move {
+            wait_for_all(&arguments).await;
+            let _ = arguments.outcome.send(Some(Err(error)));
+            myself.stop(None);
+        });
+    }
+
+    fn stop_all(&mut self) {
+        self.arguments.cancel.cancel();
+        for (_, (_, actor)) in self.agents.drain() {
+            actor.stop(None);
+        }
+    }
+
+    fn tell(&self, outcome: Result<Arc<Report>, RuntimeError>) {
+        self.arguments.outcome.send_replace(Some(outcome));
+    }
+
+    /// What agents and tools of this run have in common. The spec is known from the first input on.
+    fn share(&mut self) -> RunShare {
+        if let Some(share) = &self.share {
+            return share.clone();
+        }
+        #[expect(clippy::expect_used, reason = "only a started machine commands anything, and it has its context")]
+        let context = self.driver.machine.context().expect("a run that has started").clone();
+        let share = RunShare {
+            run: self.arguments.run,
+            context,
+            services: self.arguments.services.clone(),
+            claim: self.arguments.claim.clone(),
+            cancel: self.arguments.cancel.clone(),
+            tasks: self.arguments.tasks.clone(),
+        };
+        self.share.insert(share).clone()
+    }
+}
+
+/// Until every task and agent of the run has ended, or the second that HOST-8 allows is nearly over.
+async fn wait_for_all(arguments: &SupervisorArguments) {
+    arguments.tasks.close();
+    if tokio::time::timeout(CLOSING, arguments.tasks.wait()).await.is_err() {
+        tracing::warn!(
+            run = %arguments.run,
+            left = arguments.tasks.len(),
+            "the run has ended, but some of its work ignores that it was cancelled"
+        );
+    }
+}
