@@ -5,12 +5,15 @@
 
 mod check;
 mod extract;
+mod name;
+mod scan;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use check::{CallFault, ToolSet};
+pub use check::{CallFault, ParameterProblem, ToolSet};
 pub use extract::{Malformed, Said, parse};
+pub(crate) use name::{kind, listed, nearest, quoted};
 
 /// A call of a tool, in the one inner form (CALL-4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

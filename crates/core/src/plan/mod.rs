@@ -2,13 +2,16 @@
 
 mod draw;
 mod graph;
+mod structure;
+mod submit;
 mod validate;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use graph::{PlanGraph, SubTaskState};
-pub use validate::PlanFault;
+pub use graph::{PlanGraph, Skipped, SubTaskCounts, SubTaskState, Success};
+pub use submit::plan_schema;
+pub use validate::{PlanFault, PlanRules};
 
 use crate::id::SubTaskId;
 

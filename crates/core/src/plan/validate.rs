@@ -1,3 +1,269 @@
-//! What can be wrong with a plan.
-/// x
-pub enum PlanFault {}
+//! What can be wrong with a plan, all of it named at once, so that the planner can put it right in one go (PAOR-4).
+//! Nothing here changes a plan or guesses what was meant.
+
+use std::collections::BTreeMap;
+
+use super::structure::{Structure, structure};
+use super::{Plan, SubTask, Work};
+use crate::call::{CallFault, ToolSet, listed, nearest, quoted};
+use crate::id::SubTaskId;
+use crate::spec::AgentSpec;
+
+/// What a plan must keep to.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanRules<'a> {
+    /// The sub-agents that there are.
+    pub agents: &'a [AgentSpec],
+    /// The tools that sub-tasks may call: all of them.
+    pub tools: &'a ToolSet,
+    /// Sub-tasks in one plan, at most.
+    pub max_subtasks: u32,
+    /// Sub-agents that the run may still start (PAOR-5).
+    pub agents_left: u32,
+}
+
+/// One thing that is wrong with a plan. The message is for the planner: what is wrong, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanFault {
+    /// A sub-task without a name.
+    #[error("subtasks[{index}] has an empty `id`: give it a short name of its own, such as `step-{}`", index + 1)]
+    EmptyId {
+        /// Its place in the plan, from 0.
+        index: usize,
+    },
+    /// A sub-task that does not say what it is.
+    #[error("sub-task {} has an empty `title`: say in a few words what it is", quoted(&subtask.0))]
+    EmptyTitle {
+        /// Which.
+        subtask: SubTaskId,
+    },
+    /// Several sub-tasks of one name.
+    #[error("{count} sub-tasks have the id {}: give each an id of its own", quoted(&id.0))]
+    DuplicateId {
+        /// The name.
+        id: SubTaskId,
+        /// How many have it.
+        count: usize,
+    },
+    /// A dependency on a sub-task that is not in the plan.
+    #[error(
+        "sub-task {} depends on {}, which is not in the plan{}: use the id of a sub-task of this plan, or drop the dependency",
+        quoted(&subtask.0), quoted(&dependency.0), did_you_mean(nearest.as_ref().map(|id| id.0.as_str()))
+    )]
+    UnknownDependency {
+        /// The dependent.
+        subtask: SubTaskId,
+        /// What it names.
+        dependency: SubTaskId,
+        /// The most similar id of the plan, where one is similar.
+        nearest: Option<SubTaskId>,
+    },
+    /// A sub-task that waits for itself.
+    #[error("sub-task {} depends on itself: drop that dependency", quoted(&subtask.0))]
+    SelfDependency {
+        /// Which.
+        subtask: SubTaskId,
+    },
+    /// Sub-tasks that wait for each other. One fault for each group in which every member waits, directly or not, for
+    /// every other.
+    #[error("{}", describe_cycle(members, others))]
+    Cycle {
+        /// A shortest cycle through the group's first sub-task: each depends on the next, the last on the first.
+        members: Vec<SubTaskId>,
+        /// The rest of the group, in plan order: they are in other cycles with these.
+        others: Vec<SubTaskId>,
+    },
+    /// A sub-agent that does not exist.
+    #[error(
+        "sub-task {} is for the agent {}, which does not exist{}: the agents are {}",
+        quoted(&subtask.0), quoted(agent), did_you_mean(nearest.as_deref()), listed(known.iter().map(String::as_str))
+    )]
+    UnknownAgent {
+        /// Which sub-task.
+        subtask: SubTaskId,
+        /// What it names.
+        agent: String,
+        /// The most similar agent, where one is similar.
+        nearest: Option<String>,
+        /// The agents that there are.
+        known: Vec<String>,
+    },
+    /// A sub-agent without a brief.
+    #[error("sub-task {} has an empty `task`: tell the agent all that it needs to know", quoted(&subtask.0))]
+    EmptyTask {
+        /// Which.
+        subtask: SubTaskId,
+    },
+    /// A sequence of no calls.
+    #[error("sub-task {} has an empty list of `calls`: name at least one, or give it an `agent` and a `task`", quoted(&subtask.0))]
+    NoCalls {
+        /// Which.
+        subtask: SubTaskId,
+    },
+    /// A call that could not run.
+    #[error("sub-task {}, calls[{call}]: {fault}", quoted(&subtask.0))]
+    BadCall {
+        /// Which sub-task.
+        subtask: SubTaskId,
+        /// The call's place in its list, from 0.
+        call: usize,
+        /// What is wrong with it.
+        fault: CallFault,
+    },
+    /// More sub-tasks than a plan may have.
+    #[error(
+        "the plan has {count} sub-tasks and may have {max}: merge some, or plan only the next part of the work"
+    )]
+    TooManySubTasks {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: u32,
+    },
+    /// More sub-agents than the run may still start.
+    #[error(
+        "the plan starts {count} sub-agents and the run may start {left} more: merge sub-tasks, or use `calls` where tools suffice"
+    )]
+    TooManyAgents {
+        /// How many it starts.
+        count: usize,
+        /// How many it may start.
+        left: u32,
+    },
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest
+        .map(|name| format!(" (did you mean {}?)", quoted(name)))
+        .unwrap_or_default()
+}
+
+fn describe_cycle(members: &[SubTaskId], others: &[SubTaskId]) -> String {
+    let ring = listed_path(members);
+    if others.is_empty() {
+        format!("sub-tasks wait for each other in a circle: {ring}. Drop one of these dependencies")
+    } else {
+        format!(
+            "sub-tasks wait for each other in circles: {ring}; {} wait in other circles with them. Drop dependencies until no circle is left",
+            listed(others.iter().map(|id| id.0.as_str()))
+        )
+    }
+}
+
+/// `a` → `b` → `a`; a long way is shortened in the middle.
+fn listed_path(members: &[SubTaskId]) -> String {
+    const SHOWN: usize = 20;
+    let mut steps: Vec<String> = members.iter().take(SHOWN).map(|id| quoted(&id.0)).collect();
+    if members.len() > SHOWN {
+        steps.push(format!("… ({} more)", members.len() - SHOWN));
+    }
+    steps.extend(members.first().map(|id| quoted(&id.0)));
+    steps.join(" → ")
+}
+
+impl Plan {
+    /// Everything that is wrong with the plan: first its shape (ids, dependencies, cycles), then each sub-task's work in
+    /// plan order, then the limits. Empty where it can be carried out.
+    pub fn faults(&self, rules: &PlanRules<'_>) -> Vec<PlanFault> {
+        let Structure { mut faults, .. } = structure(self);
+        let mut agents = AgentNames::new(rules.agents);
+        for (index, subtask) in self.subtasks.iter().enumerate() {
+            if subtask.id.0.trim().is_empty() {
+                faults.push(PlanFault::EmptyId { index });
+            }
+            if subtask.title.trim().is_empty() {
+                faults.push(PlanFault::EmptyTitle {
+                    subtask: subtask.id.clone(),
+                });
+            }
+            work_faults(subtask, rules, &mut agents, &mut faults);
+        }
+        limit_faults(self, rules, &mut faults);
+        faults
+    }
+}
+
+fn work_faults<'a>(
+    subtask: &'a SubTask,
+    rules: &PlanRules<'a>,
+    agents: &mut AgentNames<'a>,
+    faults: &mut Vec<PlanFault>,
+) {
+    let name = || subtask.id.clone();
+    match &subtask.work {
+        Work::Agent { agent, task } => {
+            if let Some(nearest) = agents.unknown(agent) {
+                faults.push(PlanFault::UnknownAgent {
+                    subtask: name(),
+                    agent: agent.clone(),
+                    nearest: nearest.map(str::to_owned),
+                    known: agents.known.iter().map(|agent| agent.name.clone()).collect(),
+                });
+            }
+            if task.trim().is_empty() {
+                faults.push(PlanFault::EmptyTask { subtask: name() });
+            }
+        }
+        Work::Calls { calls } => {
+            if calls.is_empty() {
+                faults.push(PlanFault::NoCalls { subtask: name() });
+            }
+            for (call, planned) in calls.iter().enumerate() {
+                if let Err(fault) = rules.tools.check_any(&planned.tool, &planned.parameters) {
+                    faults.push(PlanFault::BadCall {
+                        subtask: name(),
+                        call,
+                        fault,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn limit_faults(plan: &Plan, rules: &PlanRules<'_>, faults: &mut Vec<PlanFault>) {
+    let exceeds = |count: usize, limit: u32| u32::try_from(count).map_or(true, |count| count > limit);
+    let count = plan.subtasks.len();
+    if exceeds(count, rules.max_subtasks) {
+        faults.push(PlanFault::TooManySubTasks {
+            count,
+            max: rules.max_subtasks,
+        });
+    }
+    let agents = plan
+        .subtasks
+        .iter()
+        .filter(|subtask| match &subtask.work {
+            Work::Agent { .. } => true,
+            Work::Calls { .. } => false,
+        })
+        .count();
+    if exceeds(agents, rules.agents_left) {
+        faults.push(PlanFault::TooManyAgents {
+            count: agents,
+            left: rules.agents_left,
+        });
+    }
+}
+
+/// The agents by name. A name that many sub-tasks get wrong is looked for once.
+struct AgentNames<'a> {
+    known: &'a [AgentSpec],
+    seen: BTreeMap<&'a str, Option<Option<&'a str>>>,
+}
+
+impl<'a> AgentNames<'a> {
+    fn new(known: &'a [AgentSpec]) -> Self {
+        let seen = known.iter().map(|agent| (agent.name.as_str(), None)).collect();
+        AgentNames { known, seen }
+    }
+
+    /// `None` for an agent that exists, else the one most like it, if there is one.
+    fn unknown(&mut self, name: &'a str) -> Option<Option<&'a str>> {
+        let known = self.known;
+        *self
+            .seen
+            .entry(name)
+            .or_insert_with(|| Some(nearest(name, known.iter().map(|agent| agent.name.as_str()))))
+    }
+}
