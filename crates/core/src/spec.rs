@@ -86,8 +86,15 @@ pub struct RunContext {
 impl RunContext {
     /// The context of a run with that spec.
     pub fn new(spec: Arc<RunSpec>) -> Self {
-        let submissions = [AnswerForm::Plan, AnswerForm::Reflection].into_iter().filter_map(submission).collect();
-        RunContext { tools: ToolSet::new(spec.tools.clone()), submissions: ToolSet::new(submissions), spec }
+        let submissions = [AnswerForm::Plan, AnswerForm::Reflection]
+            .into_iter()
+            .filter_map(submission)
+            .collect();
+        RunContext {
+            tools: ToolSet::new(spec.tools.clone()),
+            submissions: ToolSet::new(submissions),
+            spec,
+        }
     }
 
     /// The spec.

@@ -184,14 +184,29 @@ impl RunView {
 
     /// Takes the next entry of the journal. A refusal means that the journal is not one of this version's machines.
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
-        let Entry { run, seq, at, scope, input } = entry;
+        let Entry {
+            run,
+            seq,
+            at,
+            scope,
+            input,
+        } = entry;
         let kinds = match (scope, input) {
             (Scope::Run, Input::Run(input)) => self.apply_run(at, input)?,
             (Scope::Agent(agent), Input::Agent(input)) => self.apply_agent(agent, at, input)?,
             (Scope::Run, Input::Agent(input)) => return Err(foreign(input.name(), scope)),
             (Scope::Agent(_), Input::Run(input)) => return Err(foreign(input.name(), scope)),
         };
-        Ok(kinds.into_iter().map(|kind| Event { run, seq, at, scope, kind }).collect())
+        Ok(kinds
+            .into_iter()
+            .map(|kind| Event {
+                run,
+                seq,
+                at,
+                scope,
+                kind,
+            })
+            .collect())
     }
 
     fn apply_run(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
@@ -199,13 +214,21 @@ impl RunView {
         let (rounds, observed) = self.progress();
         let commands = self.run.handle(at, input)?;
         for round in &self.run.rounds()[rounds..] {
-            events.push(EventKind::PlanMade { plan: Plan::clone(round.graph.plan()) });
+            events.push(EventKind::PlanMade {
+                plan: Plan::clone(round.graph.plan()),
+            });
         }
         // A new round's observations are all new; those of the round before it ended with its reflection.
-        let seen = if self.run.rounds().len() == rounds { observed } else { 0 };
+        let seen = if self.run.rounds().len() == rounds {
+            observed
+        } else {
+            0
+        };
         if let Some(round) = self.run.rounds().last() {
             let new = &round.observations[seen.min(round.observations.len())..];
-            events.extend(new.iter().map(|seen| EventKind::SubTaskFinished { observation: seen.clone() }));
+            events.extend(new.iter().map(|seen| EventKind::SubTaskFinished {
+                observation: seen.clone(),
+            }));
         }
         events.extend(commands.into_iter().filter_map(|command| self.after_run(command)));
         Ok(events)
@@ -213,21 +236,35 @@ impl RunView {
 
     fn progress(&self) -> (usize, usize) {
         let rounds = self.run.rounds();
-        (rounds.len(), rounds.last().map_or(0, |round| round.observations.len()))
+        (
+            rounds.len(),
+            rounds.last().map_or(0, |round| round.observations.len()),
+        )
     }
 
     /// What an input says by itself.
     fn before_run(&self, input: &RunInput) -> Vec<EventKind> {
         match input {
             RunInput::Started { spec } => {
-                vec![EventKind::RunStarted { goal: spec.goal.clone(), workspace: spec.workspace.clone() }]
+                vec![EventKind::RunStarted {
+                    goal: spec.goal.clone(),
+                    workspace: spec.workspace.clone(),
+                }]
             }
-            RunInput::ToolStarted { effect } => self.run_call(*effect).map(started(*effect)).into_iter().collect(),
-            RunInput::ToolFinished { effect, result } => {
-                self.run_call(*effect).map(|call| finished(*effect, &call, result)).into_iter().collect()
+            RunInput::ToolStarted { effect } => {
+                self.run_call(*effect).map(started(*effect)).into_iter().collect()
             }
-            RunInput::Guided { guidance } => vec![EventKind::Guided { guidance: guidance.clone() }],
-            RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered { answer: answer.clone() }],
+            RunInput::ToolFinished { effect, result } => self
+                .run_call(*effect)
+                .map(|call| finished(*effect, &call, result))
+                .into_iter()
+                .collect(),
+            RunInput::Guided { guidance } => vec![EventKind::Guided {
+                guidance: guidance.clone(),
+            }],
+            RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered {
+                answer: answer.clone(),
+            }],
             RunInput::Resumed => vec![EventKind::Resumed],
             RunInput::AgentFinished { .. }
             | RunInput::UserAbsent { .. }
@@ -246,7 +283,9 @@ impl RunView {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
             RunCommand::StartAgent { brief, .. } => {
                 let round = self.run.rounds().last()?;
-                let (index, _) = round.active().find(|(_, active)| active.agent == Some(brief.agent))?;
+                let (index, _) = round
+                    .active()
+                    .find(|(_, active)| active.agent == Some(brief.agent))?;
                 let subtask = &round.graph.plan().subtasks[index];
                 Some(EventKind::SubTaskStarted {
                     subtask: subtask.id.clone(),
@@ -256,39 +295,59 @@ impl RunView {
             }
             RunCommand::RunTool { effect, subtask, .. } if self.run.is_first_call(effect) => {
                 let round = self.run.rounds().last()?;
-                let planned = round.graph.plan().subtasks.iter().find(|planned| planned.id == subtask)?;
-                Some(EventKind::SubTaskStarted { subtask, title: planned.title.clone(), agent: None })
+                let planned = round
+                    .graph
+                    .plan()
+                    .subtasks
+                    .iter()
+                    .find(|planned| planned.id == subtask)?;
+                Some(EventKind::SubTaskStarted {
+                    subtask,
+                    title: planned.title.clone(),
+                    agent: None,
+                })
             }
             RunCommand::AskUser { effect, question } => Some(EventKind::QuestionAsked { effect, question }),
-            RunCommand::Finish { reason } => {
-                Some(EventKind::RunFinished { reason, summary: self.run.summary() })
-            }
+            RunCommand::Finish { reason } => Some(EventKind::RunFinished {
+                reason,
+                summary: self.run.summary(),
+            }),
             RunCommand::RunTool { .. } | RunCommand::StopTool { .. } | RunCommand::SetTimer { .. } => None,
         }
     }
 
-    fn apply_agent(&mut self, id: AgentId, at: Timestamp, input: AgentInput) -> Result<Vec<EventKind>, Refusal> {
+    fn apply_agent(
+        &mut self,
+        id: AgentId,
+        at: Timestamp,
+        input: AgentInput,
+    ) -> Result<Vec<EventKind>, Refusal> {
         let Some(context) = self.run.context() else {
             return Err(foreign(input.name(), Scope::Agent(id)));
         };
-        let agent = self.agents.entry(id).or_insert_with(|| Agent::new(id, context.clone()));
+        let agent = self
+            .agents
+            .entry(id)
+            .or_insert_with(|| Agent::new(id, context.clone()));
         let event = match &input {
-            AgentInput::Started { brief } => Some(EventKind::AgentStarted { role: brief.role.clone() }),
+            AgentInput::Started { brief } => Some(EventKind::AgentStarted {
+                role: brief.role.clone(),
+            }),
             AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
                 turn: agent.turns(),
                 content: reply.content.clone(),
                 usage: reply.usage,
             }),
-            AgentInput::ModelFailed { failure, .. } => {
-                Some(EventKind::ModelFailed { error: failure.message.clone() })
-            }
-            AgentInput::ToolStarted { effect } => {
-                agent.running_call(*effect).cloned().map(started(*effect))
-            }
-            AgentInput::ToolFinished { effect, result } => {
-                agent.running_call(*effect).map(|call| finished(*effect, call, result))
-            }
-            AgentInput::Guided { guidance } => Some(EventKind::Guided { guidance: guidance.clone() }),
+            AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
+                error: failure.message.clone(),
+            }),
+            AgentInput::ToolStarted { effect } => agent.running_call(*effect).cloned().map(started(*effect)),
+            AgentInput::ToolFinished { effect, result } => agent
+                .running_call(*effect)
+                .map(|call| finished(*effect, call, result)),
+            AgentInput::Guided { guidance } => Some(EventKind::Guided {
+                guidance: guidance.clone(),
+            }),
             AgentInput::Resumed => Some(EventKind::Resumed),
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
         };
@@ -299,18 +358,27 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            AgentCommand::AskModel { .. } | AgentCommand::RunTool { .. } | AgentCommand::SetTimer { .. } => None,
+            AgentCommand::AskModel { .. } | AgentCommand::RunTool { .. } | AgentCommand::SetTimer { .. } => {
+                None
+            }
         });
         Ok(event.into_iter().chain(ended).collect())
     }
 }
 
 fn foreign(input: &'static str, scope: Scope) -> Refusal {
-    Refusal::Misplaced { input, state: format!("the journal's scope is {scope}") }
+    Refusal::Misplaced {
+        input,
+        state: format!("the journal's scope is {scope}"),
+    }
 }
 
 fn started(effect: EffectId) -> impl FnOnce(ToolCall) -> EventKind {
-    move |call| EventKind::ToolStarted { effect, tool: call.tool, parameters: call.parameters }
+    move |call| EventKind::ToolStarted {
+        effect,
+        tool: call.tool,
+        parameters: call.parameters,
+    }
 }
 
 fn finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> EventKind {

@@ -134,18 +134,26 @@ impl Agent {
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<AgentCommand> {
         if let State::Done(report) = &self.state {
-            return vec![AgentCommand::Finish { report: report.clone() }];
+            return vec![AgentCommand::Finish {
+                report: report.clone(),
+            }];
         }
         let mut commands: Commands = self
             .outstanding
             .iter()
             .map(|(effect, pending)| match pending {
                 Pending::Model => AgentCommand::AskModel { effect },
-                Pending::Tool { call, .. } => AgentCommand::RunTool { effect, call: call.clone() },
+                Pending::Tool { call, .. } => AgentCommand::RunTool {
+                    effect,
+                    call: call.clone(),
+                },
             })
             .collect();
         if self.state != State::Idle {
-            commands.push(AgentCommand::SetTimer { timer: AgentTimer::Deadline, at: self.deadline });
+            commands.push(AgentCommand::SetTimer {
+                timer: AgentTimer::Deadline,
+                at: self.deadline,
+            });
         }
         commands
     }
@@ -182,10 +190,14 @@ impl Agent {
                 self.read_result(now, effect, call, result, &mut commands);
             }
             AgentInput::Guided { guidance } => self.guidance.push(guidance),
-            AgentInput::TimerFired { timer: AgentTimer::Deadline } if now < self.deadline => {
+            AgentInput::TimerFired {
+                timer: AgentTimer::Deadline,
+            } if now < self.deadline => {
                 return Err(self.misplaced(&input));
             }
-            AgentInput::TimerFired { timer: AgentTimer::Deadline } => {
+            AgentInput::TimerFired {
+                timer: AgentTimer::Deadline,
+            } => {
                 let timeout = self.limits_timeout();
                 self.finish(now, Err(AgentFailure::TimeLimit { timeout }), &mut commands);
             }
@@ -196,24 +208,33 @@ impl Agent {
     }
 
     fn start(&mut self, now: Timestamp, brief: AgentBrief, commands: &mut Commands) {
-        let Some(spec) = self.context.agent(&brief.role) else { return };
+        let Some(spec) = self.context.agent(&brief.role) else {
+            return;
+        };
         let (system, timeout) = (spec.system_prompt.clone(), spec.limits.timeout);
         self.started_at = now;
         self.deadline = now + timeout;
         self.conversation = Arc::new(vec![
             Message::System { content: system },
-            Message::User { content: brief.task.clone() },
+            Message::User {
+                content: brief.task.clone(),
+            },
         ]);
         self.brief = Some(brief);
         self.state = State::Asking;
-        commands.push(AgentCommand::SetTimer { timer: AgentTimer::Deadline, at: self.deadline });
+        commands.push(AgentCommand::SetTimer {
+            timer: AgentTimer::Deadline,
+            at: self.deadline,
+        });
         self.ask(now, commands);
     }
 
     /// The next model request, or the end where there may be none (LOOP-2).
     fn ask(&mut self, now: Timestamp, commands: &mut Commands) {
         for guidance in std::mem::take(&mut self.guidance) {
-            self.say(Message::User { content: format!("The user says: {guidance}") });
+            self.say(Message::User {
+                content: format!("The user says: {guidance}"),
+            });
         }
         let max_turns = self.spec().map_or(0, |spec| spec.limits.max_turns);
         if self.turns >= max_turns {
@@ -251,7 +272,10 @@ impl Agent {
             (Ok(Said::Calls(calls)), _) => {
                 self.malformed = 0;
                 let calls = self.with_ids(calls);
-                self.say(Message::Assistant { content: reply.content, calls: calls.clone() });
+                self.say(Message::Assistant {
+                    content: reply.content,
+                    calls: calls.clone(),
+                });
                 self.next_call(now, calls.into(), commands);
             }
             (Ok(Said::Text(text)), _) if text.trim().is_empty() => {
@@ -260,11 +284,15 @@ impl Agent {
             // LOOP-4; a planner's text answers the goal (SPEC, "Where the rules meet", 6).
             (Ok(Said::Text(text)), AnswerForm::Text | AnswerForm::Plan) => {
                 self.malformed = 0;
-                self.say(Message::Assistant { content: reply.content, calls: Vec::new() });
+                self.say(Message::Assistant {
+                    content: reply.content,
+                    calls: Vec::new(),
+                });
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
             (Ok(Said::Text(_)), AnswerForm::Reflection) => {
-                let error = format!("it has no tool call, but a judgement is submitted with `{SUBMIT_REFLECTION}`");
+                let error =
+                    format!("it has no tool call, but a judgement is submitted with `{SUBMIT_REFLECTION}`");
                 self.ask_again(now, reply, error, commands);
             }
             (Err(malformed), _) => self.ask_again(now, reply, malformed.to_string(), commands),
@@ -278,10 +306,17 @@ impl Agent {
         let (attempts, correction) = (spec.limits.max_malformed, prompt::malformed(&error, spec));
         if self.malformed >= attempts {
             let last_reply = prompt::shorten(&reply.content, 2_000, None).into_owned();
-            let failure = AgentFailure::Malformed { attempts: self.malformed, error, last_reply };
+            let failure = AgentFailure::Malformed {
+                attempts: self.malformed,
+                error,
+                last_reply,
+            };
             return self.finish(now, Err(failure), commands);
         }
-        self.say(Message::Assistant { content: reply.content, calls: Vec::new() });
+        self.say(Message::Assistant {
+            content: reply.content,
+            calls: Vec::new(),
+        });
         self.say(Message::User { content: correction });
         self.ask(now, commands);
     }
@@ -307,8 +342,10 @@ impl Agent {
                 None => match self.check(&call) {
                     Err(error) => self.answer_call(&call, &ToolResult::failure(error)),
                     Ok(()) => {
-                        let effect =
-                            self.outstanding.start(Pending::Tool { call: call.clone(), started: false });
+                        let effect = self.outstanding.start(Pending::Tool {
+                            call: call.clone(),
+                            started: false,
+                        });
                         commands.push(AgentCommand::RunTool { effect, call });
                         self.state = State::Calling(calls);
                         return;
@@ -322,7 +359,10 @@ impl Agent {
     /// CALL-6.
     fn check(&self, call: &ToolCall) -> Result<(), String> {
         let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
-        self.context.tools().check(call, allowed).map_err(|fault| fault.to_string())
+        self.context
+            .tools()
+            .check(call, allowed)
+            .map_err(|fault| fault.to_string())
     }
 
     /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
@@ -336,10 +376,14 @@ impl Agent {
             return None;
         }
         let checked = self.context.submissions().check(call, &[terminating.to_owned()]);
-        Some(checked.map_err(|fault| fault.to_string()).and_then(|()| match terminating {
-            SUBMIT_PLAN => self.check_plan(call).map(AgentAnswer::Plan),
-            _ => Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection),
-        }))
+        Some(
+            checked
+                .map_err(|fault| fault.to_string())
+                .and_then(|()| match terminating {
+                    SUBMIT_PLAN => self.check_plan(call).map(AgentAnswer::Plan),
+                    _ => Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection),
+                }),
+        )
     }
 
     /// PAOR-4: a plan with faults goes back with every one of them named.
@@ -350,13 +394,20 @@ impl Agent {
             agents: &spec.agents,
             tools: self.context.tools(),
             max_subtasks: spec.limits.max_subtasks,
-            agents_left: self.brief.as_ref().and_then(|brief| brief.agents_left).unwrap_or(spec.limits.max_agents),
+            agents_left: self
+                .brief
+                .as_ref()
+                .and_then(|brief| brief.agents_left)
+                .unwrap_or(spec.limits.max_agents),
         });
         if faults.is_empty() {
             return Ok(plan);
         }
         let faults: Vec<String> = faults.iter().map(|fault| format!("- {fault}")).collect();
-        Err(format!("the plan was refused; submit it again with these mended:\n{}", faults.join("\n")))
+        Err(format!(
+            "the plan was refused; submit it again with these mended:\n{}",
+            faults.join("\n")
+        ))
     }
 
     fn read_result(
@@ -399,15 +450,23 @@ impl Agent {
     fn resume(&mut self, now: Timestamp, commands: &mut Commands) {
         self.deadline = self.deadline + (now - self.last_at);
         self.outstanding.retry_all();
-        let interrupted = self.outstanding.iter().find_map(|(effect, pending)| match pending {
-            Pending::Tool { call, started: true } if !self.is_safe_to_repeat(call) => Some((effect, call.clone())),
-            Pending::Tool { .. } | Pending::Model => None,
-        });
+        let interrupted = self
+            .outstanding
+            .iter()
+            .find_map(|(effect, pending)| match pending {
+                Pending::Tool { call, started: true } if !self.is_safe_to_repeat(call) => {
+                    Some((effect, call.clone()))
+                }
+                Pending::Tool { .. } | Pending::Model => None,
+            });
         match interrupted {
             Some((effect, call)) => {
                 // It was found a moment ago.
                 let _ = self.outstanding.finish(effect);
-                commands.push(AgentCommand::SetTimer { timer: AgentTimer::Deadline, at: self.deadline });
+                commands.push(AgentCommand::SetTimer {
+                    timer: AgentTimer::Deadline,
+                    at: self.deadline,
+                });
                 let result = interrupted_result(&call);
                 self.read_result(now, effect, call, result, commands);
             }
@@ -416,17 +475,19 @@ impl Agent {
     }
 
     fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
-        self.context.tools().get(&call.tool).is_some_and(|tool| tool.repeat == Repeat::Safe)
+        self.context
+            .tools()
+            .get(&call.tool)
+            .is_some_and(|tool| tool.repeat == Repeat::Safe)
     }
 
-    fn finish(
-        &mut self,
-        now: Timestamp,
-        result: Result<AgentAnswer, AgentFailure>,
-        commands: &mut Commands,
-    ) {
+    fn finish(&mut self, now: Timestamp, result: Result<AgentAnswer, AgentFailure>, commands: &mut Commands) {
         let duration = now - self.started_at;
-        let report = AgentReport { result, work: std::mem::take(&mut self.work), duration };
+        let report = AgentReport {
+            result,
+            work: std::mem::take(&mut self.work),
+            duration,
+        };
         self.outstanding.clear();
         self.state = State::Done(report.clone());
         commands.push(AgentCommand::Finish { report });
@@ -454,7 +515,10 @@ impl Agent {
             State::Calling(_) => "waits for a tool",
             State::Done(_) => "has ended",
         };
-        Refusal::Misplaced { input: input.name(), state: format!("the {role} {doing}") }
+        Refusal::Misplaced {
+            input: input.name(),
+            state: format!("the {role} {doing}"),
+        }
     }
 }
 
@@ -476,7 +540,9 @@ fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest 
         duration: result.duration,
         error: match &result.outcome {
             ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => Some(prompt::shorten(error, DIGEST_STRING, None).into_owned()),
+            ToolOutcome::Failure { error, .. } => {
+                Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
+            }
         },
     }
 }
@@ -508,4 +574,3 @@ impl Machine for Agent {
         Ok(commands)
     }
 }
-

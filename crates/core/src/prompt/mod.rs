@@ -7,7 +7,8 @@ mod shorten;
 
 use std::sync::LazyLock;
 
-use minijinja::{Environment, UndefinedBehavior, context};
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -27,17 +28,30 @@ const MAX_OBSERVATIONS: usize = 120_000;
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_trim_blocks(false);
     for (name, source) in [
         ("system", include_str!("../../../../config/prompts/system.md")),
-        ("plan_request", include_str!("../../../../config/prompts/plan_request.md")),
-        ("reflect_request", include_str!("../../../../config/prompts/reflect_request.md")),
-        ("task_request", include_str!("../../../../config/prompts/task_request.md")),
-        ("malformed", include_str!("../../../../config/prompts/malformed.md")),
+        (
+            "plan_request",
+            include_str!("../../../../config/prompts/plan_request.md"),
+        ),
+        (
+            "reflect_request",
+            include_str!("../../../../config/prompts/reflect_request.md"),
+        ),
+        (
+            "task_request",
+            include_str!("../../../../config/prompts/task_request.md"),
+        ),
+        (
+            "malformed",
+            include_str!("../../../../config/prompts/malformed.md"),
+        ),
     ] {
         // The templates are compiled in, and each is rendered by a test.
         #[expect(clippy::expect_used, reason = "a constant template, rendered by a test")]
-        environment.add_template(name, source).expect("a template that parses");
+        environment
+            .add_template(name, source)
+            .expect("a template that parses");
     }
     environment
 });
@@ -56,10 +70,16 @@ pub mod roles {
     pub const VERIFY: &str = include_str!("../../../../config/prompts/verify.md");
 }
 
-fn render(template: &str, values: minijinja::Value) -> String {
+fn render(template: &str, values: impl Serialize) -> String {
     // Names are typed by the callers below, and each template is rendered by a test.
-    #[expect(clippy::expect_used, reason = "a constant template and a constant set of names")]
-    TEMPLATES.get_template(template).and_then(|it| it.render(values)).expect("a template that renders")
+    #[expect(
+        clippy::expect_used,
+        reason = "a constant template and a constant set of names"
+    )]
+    TEMPLATES
+        .get_template(template)
+        .and_then(|it| it.render(Serde(values)))
+        .expect("a template that renders")
 }
 
 /// The description of an agent's terminating tool, where its answer needs one.
@@ -67,9 +87,11 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
     let (name, description, parameters) = match answer {
         AnswerForm::Text => return None,
         AnswerForm::Plan => (SUBMIT_PLAN, "Submits the plan and ends your work.", plan_schema()),
-        AnswerForm::Reflection => {
-            (SUBMIT_REFLECTION, "Submits your judgement and ends your work.", reflection_schema())
-        }
+        AnswerForm::Reflection => (
+            SUBMIT_REFLECTION,
+            "Submits your judgement and ends your work.",
+            reflection_schema(),
+        ),
     };
     let example = match answer {
         AnswerForm::Text => Value::Null,
@@ -81,7 +103,9 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
                  "calls": [{"tool": "execute_command", "parameters": {"command": ["cargo", "test"]}}]}
             ]
         }),
-        AnswerForm::Reflection => json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes."}),
+        AnswerForm::Reflection => {
+            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes."})
+        }
     };
     Some(ToolSpec {
         name: name.to_owned(),
@@ -104,7 +128,7 @@ pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm) -> Str
             json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters, "example": tool.example, "terminates": terminates})
         })
         .collect();
-    render("system", context! { role => role.trim_end(), tools => minijinja::Value::from_serialize(&tools) })
+    render("system", json!({"role": role.trim_end(), "tools": tools}))
 }
 
 /// What is known of the run when a round is planned or judged.
@@ -157,7 +181,10 @@ pub struct PastReflection<'a> {
 
 impl<'a> From<&'a Reflection> for PastReflection<'a> {
     fn from(reflection: &'a Reflection) -> Self {
-        PastReflection { verdict: reflection.verdict, summary: &reflection.summary }
+        PastReflection {
+            verdict: reflection.verdict,
+            summary: &reflection.summary,
+        }
     }
 }
 
@@ -168,18 +195,31 @@ pub fn plan_request(
     tools: &[ToolSpec],
     observed: &[Observation],
 ) -> String {
-    let agents: Vec<Value> =
-        agents.iter().map(|agent| json!({"name": agent.name, "description": agent.description})).collect();
+    let agents: Vec<Value> = agents
+        .iter()
+        .map(|agent| json!({"name": agent.name, "description": agent.description}))
+        .collect();
     let tools: Vec<Value> = tools
         .iter()
         .map(|tool| json!({"name": tool.name, "summary": first_sentence(&tool.description), "parameters": tool.parameters}))
         .collect();
-    let values = context! {
-        agents => minijinja::Value::from_serialize(&agents),
-        tools => minijinja::Value::from_serialize(&tools),
-        observations => minijinja::Value::from_serialize(observation_lines(observed)),
-    };
-    render("plan_request", context! { ..values, ..minijinja::Value::from_serialize(round) })
+    #[derive(Serialize)]
+    struct Values<'a> {
+        #[serde(flatten)]
+        round: &'a RoundContext<'a>,
+        agents: Vec<Value>,
+        tools: Vec<Value>,
+        observations: Vec<Value>,
+    }
+    render(
+        "plan_request",
+        Values {
+            round,
+            agents,
+            tools,
+            observations: observation_lines(observed),
+        },
+    )
 }
 
 /// The reflector's brief. `changed` are the files changed by the whole run so far.
@@ -194,32 +234,52 @@ pub fn reflect_request(
         "answers_guidance": plan.answers_guidance,
         "subtasks": if plan.subtasks.len() <= 200 { json!(plan.subtasks) } else { json!(format!("{} sub-tasks", plan.subtasks.len())) },
     });
-    let values = context! {
-        plan => shorten_value(&plan, MAX_STRING, None).to_string(),
-        observations => minijinja::Value::from_serialize(observation_lines(observed)),
-        changed => changed,
-    };
-    render("reflect_request", context! { ..values, ..minijinja::Value::from_serialize(round) })
+    #[derive(Serialize)]
+    struct Values<'a> {
+        #[serde(flatten)]
+        round: &'a RoundContext<'a>,
+        plan: String,
+        observations: Vec<Value>,
+        changed: &'a [&'a str],
+    }
+    let plan = shorten_value(&plan, MAX_STRING, None).to_string();
+    render(
+        "reflect_request",
+        Values {
+            round,
+            plan,
+            observations: observation_lines(observed),
+            changed,
+        },
+    )
 }
 
 /// A sub-agent's brief: its task and the observations of what it depends on, nothing else (PAOR-5).
 pub fn task_request(task: &str, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied());
-    render("task_request", context! { task, findings => minijinja::Value::from_serialize(&findings) })
+    render("task_request", json!({"task": task, "findings": findings}))
 }
 
 /// What goes back to a model whose reply could not be used (LOOP-3).
 pub fn malformed(error: &str, spec: &AgentSpec) -> String {
     let terminating = submission(spec.answer).map(|tool| tool.name);
-    let tools: Vec<&str> = spec.tools.iter().map(String::as_str).chain(terminating.as_deref()).collect();
+    let tools: Vec<&str> = spec
+        .tools
+        .iter()
+        .map(String::as_str)
+        .chain(terminating.as_deref())
+        .collect();
+    let text_allowed = spec.answer != AnswerForm::Reflection;
     render(
         "malformed",
-        context! { error, tools, text_allowed => spec.answer != AnswerForm::Reflection, terminating },
+        json!({"error": error, "tools": tools, "text_allowed": text_allowed, "terminating": terminating}),
     )
 }
 
 fn first_sentence(text: &str) -> &str {
-    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
+    text.split_once(". ")
+        .map_or(text, |(first, _)| first)
+        .trim_end_matches('.')
 }
 
 /// The observations as JSON, one an element, within the context budget (PAOR-6): long strings shortened with their handle,
@@ -237,7 +297,10 @@ fn observation_lines<'a>(observed: impl IntoIterator<Item = &'a Observation>) ->
         }
     }
     if !left_out.is_empty() {
-        let succeeded = left_out.iter().filter(|observation| observation.succeeded()).count();
+        let succeeded = left_out
+            .iter()
+            .filter(|observation| observation.succeeded())
+            .count();
         lines.push(json!({"left_out": left_out.len(), "of_these_succeeded": succeeded}));
     }
     lines
@@ -269,7 +332,9 @@ pub fn observation_line(observation: &Observation) -> Value {
                 })
                 .collect();
         }
-        Finding::Agent { name, result, work, .. } => {
+        Finding::Agent {
+            name, result, work, ..
+        } => {
             line["duration_ms"] = json!(observation.duration);
             line["agent"] = json!(name);
             match result {
@@ -280,7 +345,8 @@ pub fn observation_line(observation: &Observation) -> Value {
                 .calls
                 .iter()
                 .map(|call| {
-                    let mut digest = json!({"tool": call.tool, "parameters": call.parameters, "success": call.success});
+                    let mut digest =
+                        json!({"tool": call.tool, "parameters": call.parameters, "success": call.success});
                     if let Some(error) = &call.error {
                         digest["error"] = json!(error);
                     }
@@ -288,7 +354,11 @@ pub fn observation_line(observation: &Observation) -> Value {
                     digest
                 })
                 .collect();
-            line["changes"] = work.changes.iter().map(|change| Value::String(change.to_string())).collect();
+            line["changes"] = work
+                .changes
+                .iter()
+                .map(|change| Value::String(change.to_string()))
+                .collect();
         }
     }
     line

@@ -83,9 +83,21 @@ impl Round {
 enum Pending {
     Planner(Arc<AgentBrief>),
     Reflector(Arc<AgentBrief>),
-    SubAgent { brief: Arc<AgentBrief>, index: usize },
-    Tool { index: usize, position: usize, call: ToolCall, started: bool, deadline: Timestamp },
-    Question { question: Question, asked_at: Timestamp },
+    SubAgent {
+        brief: Arc<AgentBrief>,
+        index: usize,
+    },
+    Tool {
+        index: usize,
+        position: usize,
+        call: ToolCall,
+        started: bool,
+        deadline: Timestamp,
+    },
+    Question {
+        question: Question,
+        asked_at: Timestamp,
+    },
 }
 
 /// A goal being pursued.
@@ -196,7 +208,9 @@ impl Run {
     /// The agent whose report that effect waits for.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
         match self.outstanding.get(effect).ok()? {
-            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => Some(brief.agent),
+            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
+                Some(brief.agent)
+            }
             Pending::Tool { .. } | Pending::Question { .. } => None,
         }
     }
@@ -205,35 +219,57 @@ impl Run {
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
             Pending::Tool { call, .. } => Some(call),
-            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Question { .. } => None,
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::SubAgent { .. }
+            | Pending::Question { .. } => None,
         }
     }
 
     /// Whether that call is under way and its sub-task's first.
     pub(crate) fn is_first_call(&self, effect: EffectId) -> bool {
-        matches!(self.outstanding.get(effect), Ok(Pending::Tool { position: 0, .. }))
+        matches!(
+            self.outstanding.get(effect),
+            Ok(Pending::Tool { position: 0, .. })
+        )
     }
 
     /// The question that waits for the user.
     pub fn question(&self) -> Option<(EffectId, &Question)> {
-        self.outstanding.iter().find_map(|(effect, pending)| match pending {
-            Pending::Question { question, .. } => Some((effect, question)),
-            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => None,
-        })
+        self.outstanding
+            .iter()
+            .find_map(|(effect, pending)| match pending {
+                Pending::Question { question, .. } => Some((effect, question)),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Tool { .. } => None,
+            })
     }
 
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
-        let mut commands: Commands =
-            self.outstanding.iter().map(|(effect, pending)| self.command(effect, pending)).collect();
+        let mut commands: Commands = self
+            .outstanding
+            .iter()
+            .map(|(effect, pending)| self.command(effect, pending))
+            .collect();
         for (effect, pending) in self.outstanding.iter() {
             if let Pending::Tool { deadline, .. } = pending {
-                commands.push(RunCommand::SetTimer { timer: RunTimer::Call(effect.step), at: *deadline });
+                commands.push(RunCommand::SetTimer {
+                    timer: RunTimer::Call(effect.step),
+                    at: *deadline,
+                });
             }
         }
         match (&self.end, self.deadline) {
-            (Some(reason), _) => commands.push(RunCommand::Finish { reason: reason.clone() }),
-            (None, Some(at)) => commands.push(RunCommand::SetTimer { timer: RunTimer::Deadline, at }),
+            (Some(reason), _) => commands.push(RunCommand::Finish {
+                reason: reason.clone(),
+            }),
+            (None, Some(at)) => commands.push(RunCommand::SetTimer {
+                timer: RunTimer::Deadline,
+                at,
+            }),
             (None, None) => {}
         }
         commands
@@ -242,15 +278,23 @@ impl Run {
     fn command(&self, effect: EffectId, pending: &Pending) -> RunCommand {
         match pending {
             Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
-                RunCommand::StartAgent { effect, brief: brief.clone() }
+                RunCommand::StartAgent {
+                    effect,
+                    brief: brief.clone(),
+                }
             }
             Pending::Tool { index, call, .. } => RunCommand::RunTool {
                 effect,
                 // A tool runs only within a round.
-                subtask: self.rounds[self.rounds.len() - 1].graph.plan().subtasks[*index].id.clone(),
+                subtask: self.rounds[self.rounds.len() - 1].graph.plan().subtasks[*index]
+                    .id
+                    .clone(),
                 call: call.clone(),
             },
-            Pending::Question { question, .. } => RunCommand::AskUser { effect, question: question.clone() },
+            Pending::Question { question, .. } => RunCommand::AskUser {
+                effect,
+                question: question.clone(),
+            },
         }
     }
 
@@ -272,32 +316,47 @@ impl Run {
             }
             RunInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
-                Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Question { .. } => {
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Question { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
             },
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
-            RunInput::UserAnswered { effect, answer } => self.read_answer(now, effect, answer, &mut commands)?,
+            RunInput::UserAnswered { effect, answer } => {
+                self.read_answer(now, effect, answer, &mut commands)?
+            }
             RunInput::UserAbsent { effect } => match self.outstanding.get(effect)? {
                 Pending::Question { .. } => {
                     self.end = Some(EndReason::UserRequired);
-                    commands.push(RunCommand::Finish { reason: EndReason::UserRequired });
+                    commands.push(RunCommand::Finish {
+                        reason: EndReason::UserRequired,
+                    });
                 }
-                Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Tool { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
             },
-            RunInput::TimerFired { timer: RunTimer::Call(step) } => match self.overdue_call(now, step) {
+            RunInput::TimerFired {
+                timer: RunTimer::Call(step),
+            } => match self.overdue_call(now, step) {
                 Some(effect) => {
                     let timeout = self.call_timeout();
                     commands.push(RunCommand::StopTool { effect });
-                    let result = ToolResult::failure(format!("the call took longer than {timeout} and was stopped"));
+                    let result =
+                        ToolResult::failure(format!("the call took longer than {timeout} and was stopped"));
                     self.end_call(now, effect, result, &mut commands)?;
                 }
                 None => return Err(self.misplaced(&input)),
             },
-            RunInput::TimerFired { timer: RunTimer::Deadline } => {
+            RunInput::TimerFired {
+                timer: RunTimer::Deadline,
+            } => {
                 // Waiting for a person does not count.
                 if self.deadline.is_none_or(|deadline| now < deadline) || self.question().is_some() {
                     return Err(self.misplaced(&input));
@@ -314,7 +373,10 @@ impl Run {
         self.started_at = now;
         self.deadline = spec.limits.timeout.map(|timeout| now + timeout);
         if let Some(at) = self.deadline {
-            commands.push(RunCommand::SetTimer { timer: RunTimer::Deadline, at });
+            commands.push(RunCommand::SetTimer {
+                timer: RunTimer::Deadline,
+                at,
+            });
         }
         self.context = Some(Arc::new(RunContext::new(spec)));
         self.plan(commands)
@@ -323,7 +385,9 @@ impl Run {
     // Planning
 
     fn plan(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
-        let Some(context) = self.context.clone() else { return Ok(()) };
+        let Some(context) = self.context.clone() else {
+            return Ok(());
+        };
         let spec = context.spec();
         let max_iterations = spec.limits.max_iterations;
         if self.iteration >= max_iterations {
@@ -332,7 +396,12 @@ impl Run {
         self.iteration += 1;
         self.enter(Phase::Planning, commands)?;
         let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
-        let task = prompt::plan_request(&self.round_context(spec, self.rounds.len()), &spec.agents, &spec.tools, observed);
+        let task = prompt::plan_request(
+            &self.round_context(spec, self.rounds.len()),
+            &spec.agents,
+            &spec.tools,
+            observed,
+        );
         let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
         let brief = self.brief(AgentRole::Planner, task, Some(left));
         self.start_agent(Pending::Planner(brief), commands);
@@ -349,7 +418,12 @@ impl Run {
             // The planner's loop has refused such plans already.
             Err(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                self.finish(EndReason::Failed { error: faults.join("; ") }, commands)
+                self.finish(
+                    EndReason::Failed {
+                        error: faults.join("; "),
+                    },
+                    commands,
+                )
             }
         }
     }
@@ -382,7 +456,11 @@ impl Run {
 
     fn take_ready(&mut self, max_parallel: usize) -> Option<usize> {
         let graph = &mut self.rounds.last_mut()?.graph;
-        if graph.running() >= max_parallel { None } else { graph.next_ready() }
+        if graph.running() >= max_parallel {
+            None
+        } else {
+            graph.next_ready()
+        }
     }
 
     fn start_subtask(&mut self, now: Timestamp, index: usize, commands: &mut Commands) {
@@ -390,8 +468,11 @@ impl Run {
         let plan = round.graph.plan().clone();
         let agent = match &plan.subtasks[index].work {
             Work::Agent { agent, task } => {
-                let findings: Vec<&Observation> =
-                    round.graph.dependencies(index).filter_map(|dependency| round.observation(dependency)).collect();
+                let findings: Vec<&Observation> = round
+                    .graph
+                    .dependencies(index)
+                    .filter_map(|dependency| round.observation(dependency))
+                    .collect();
                 let task = prompt::task_request(task, &findings);
                 let brief = self.brief(AgentRole::Sub(agent.clone()), task, None);
                 self.sub_agents += 1;
@@ -402,15 +483,31 @@ impl Run {
             Work::Calls { .. } => None,
         };
         if let Some(round) = self.rounds.last_mut() {
-            round.active.insert(index, Active { since: now, agent, calls: Vec::new() });
+            round.active.insert(
+                index,
+                Active {
+                    since: now,
+                    agent,
+                    calls: Vec::new(),
+                },
+            );
         }
         if agent.is_none() {
             self.start_call(now, &plan, index, 0, commands);
         }
     }
 
-    fn start_call(&mut self, now: Timestamp, plan: &Plan, index: usize, position: usize, commands: &mut Commands) {
-        let Work::Calls { calls } = &plan.subtasks[index].work else { return };
+    fn start_call(
+        &mut self,
+        now: Timestamp,
+        plan: &Plan,
+        index: usize,
+        position: usize,
+        commands: &mut Commands,
+    ) {
+        let Work::Calls { calls } = &plan.subtasks[index].work else {
+            return;
+        };
         let planned = &calls[position];
         let call = ToolCall {
             id: String::new(),
@@ -419,10 +516,23 @@ impl Run {
             terminate: false,
         };
         let deadline = now + self.call_timeout();
-        let pending = Pending::Tool { index, position, call: call.clone(), started: false, deadline };
+        let pending = Pending::Tool {
+            index,
+            position,
+            call: call.clone(),
+            started: false,
+            deadline,
+        };
         let effect = self.outstanding.start(pending);
-        commands.push(RunCommand::RunTool { effect, subtask: plan.subtasks[index].id.clone(), call });
-        commands.push(RunCommand::SetTimer { timer: RunTimer::Call(effect.step), at: deadline });
+        commands.push(RunCommand::RunTool {
+            effect,
+            subtask: plan.subtasks[index].id.clone(),
+            call,
+        });
+        commands.push(RunCommand::SetTimer {
+            timer: RunTimer::Call(effect.step),
+            at: deadline,
+        });
     }
 
     fn call_timeout(&self) -> Millis {
@@ -430,14 +540,16 @@ impl Run {
     }
 
     fn overdue_call(&self, now: Timestamp, step: u32) -> Option<EffectId> {
-        self.outstanding.iter().find_map(|(effect, pending)| match pending {
-            Pending::Tool { deadline, .. } if effect.step == step && *deadline <= now => Some(effect),
-            Pending::Tool { .. }
-            | Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::SubAgent { .. }
-            | Pending::Question { .. } => None,
-        })
+        self.outstanding
+            .iter()
+            .find_map(|(effect, pending)| match pending {
+                Pending::Tool { deadline, .. } if effect.step == step && *deadline <= now => Some(effect),
+                Pending::Tool { .. }
+                | Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Question { .. } => None,
+            })
     }
 
     fn end_call(
@@ -453,7 +565,9 @@ impl Run {
         let Pending::Tool { call, .. } = self.outstanding.finish(effect)? else {
             return Err(Refusal::Stale { effect });
         };
-        let Some(round) = self.rounds.last_mut() else { return Err(Refusal::Stale { effect }) };
+        let Some(round) = self.rounds.last_mut() else {
+            return Err(Refusal::Stale { effect });
+        };
         self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
         let plan = round.graph.plan().clone();
         let planned = match &plan.subtasks[index].work {
@@ -461,7 +575,10 @@ impl Run {
             Work::Agent { .. } => 0,
         };
         let succeeded = result.succeeded();
-        let calls = round.active.get_mut(&index).map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
+        let calls = round
+            .active
+            .get_mut(&index)
+            .map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
         let mut calls = calls;
         calls.push(ObservedCall { effect, call, result });
         if succeeded && position + 1 < planned {
@@ -471,7 +588,11 @@ impl Run {
             self.start_call(now, &plan, index, position + 1, commands);
             return Ok(());
         }
-        let success = if succeeded { Success::Succeeded } else { Success::Failed };
+        let success = if succeeded {
+            Success::Succeeded
+        } else {
+            Success::Failed
+        };
         self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
     }
 
@@ -483,7 +604,9 @@ impl Run {
         finding: Finding,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else { return Ok(()) };
+        let Some(round) = self.rounds.last_mut() else {
+            return Ok(());
+        };
         round.observe(index, now, finding);
         for skipped in round.graph.finish(index, success) {
             let because = round.graph.plan().subtasks[skipped.because].id.clone();
@@ -518,12 +641,21 @@ impl Run {
                     AgentAnswer::Plan(plan) => plan.summary,
                     AgentAnswer::Reflection(reflection) => reflection.summary,
                 });
-                let success = if result.is_ok() { Success::Succeeded } else { Success::Failed };
+                let success = if result.is_ok() {
+                    Success::Succeeded
+                } else {
+                    Success::Failed
+                };
                 let name = match &brief.role {
                     AgentRole::Sub(name) => name.clone(),
                     AgentRole::Planner | AgentRole::Reflector => String::new(),
                 };
-                let finding = Finding::Agent { agent: brief.agent, name, result, work: report.work };
+                let finding = Finding::Agent {
+                    agent: brief.agent,
+                    name,
+                    result,
+                    work: report.work,
+                };
                 self.end_subtask(now, index, success, finding, commands)
             }
             (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
@@ -557,7 +689,9 @@ impl Run {
 
     fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         self.enter(Phase::Reflecting, commands)?;
-        let (Some(context), Some(round)) = (self.context.clone(), self.rounds.last()) else { return Ok(()) };
+        let (Some(context), Some(round)) = (self.context.clone(), self.rounds.last()) else {
+            return Ok(());
+        };
         let earlier = self.rounds.len() - 1;
         let changed = super::report::changed_files(&self.rounds);
         let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
@@ -578,18 +712,28 @@ impl Run {
         reflection: Reflection,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else { return Ok(()) };
+        let Some(round) = self.rounds.last_mut() else {
+            return Ok(());
+        };
         round.reflection = Some(reflection.clone());
         match reflection.verdict {
             Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
             Verdict::Continue => self.plan(commands),
-            Verdict::Failed => self.finish(EndReason::Failed { error: reflection.summary }, commands),
+            Verdict::Failed => self.finish(
+                EndReason::Failed {
+                    error: reflection.summary,
+                },
+                commands,
+            ),
             Verdict::AskUser => {
                 let question = Question {
                     question: reflection.question.unwrap_or(reflection.summary),
                     choices: reflection.choices,
                 };
-                let pending = Pending::Question { question: question.clone(), asked_at: now };
+                let pending = Pending::Question {
+                    question: question.clone(),
+                    asked_at: now,
+                };
                 let effect = self.outstanding.start(pending);
                 commands.push(RunCommand::AskUser { effect, question });
                 Ok(())
@@ -611,7 +755,10 @@ impl Run {
             }
         }
         if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
-            self.answers.push(Answer { question: question.question, answer });
+            self.answers.push(Answer {
+                question: question.question,
+                answer,
+            });
             self.end = None;
             self.put_off_deadline(now - asked_at, commands);
         }
@@ -637,7 +784,9 @@ impl Run {
             .outstanding
             .iter()
             .filter_map(|(effect, pending)| match pending {
-                Pending::Tool { call, started: true, .. } if !self.is_safe_to_repeat(call) => Some((effect, call.clone())),
+                Pending::Tool {
+                    call, started: true, ..
+                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone())),
                 Pending::Tool { .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
@@ -663,13 +812,18 @@ impl Run {
 
     fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
         let tools = self.context.as_ref().map(|context| context.tools());
-        tools.and_then(|tools| tools.get(&call.tool)).is_some_and(|tool| tool.repeat == Repeat::Safe)
+        tools
+            .and_then(|tools| tools.get(&call.tool))
+            .is_some_and(|tool| tool.repeat == Repeat::Safe)
     }
 
     fn put_off_deadline(&mut self, by: Millis, commands: &mut Commands) {
         if let Some(deadline) = &mut self.deadline {
             *deadline = *deadline + by;
-            commands.push(RunCommand::SetTimer { timer: RunTimer::Deadline, at: *deadline });
+            commands.push(RunCommand::SetTimer {
+                timer: RunTimer::Deadline,
+                at: *deadline,
+            });
         }
     }
 
@@ -695,13 +849,24 @@ impl Run {
     fn enter(&mut self, to: Phase, commands: &mut Commands) -> Result<(), Refusal> {
         let from = self.phase;
         self.phase = from.enter(to)?;
-        commands.push(RunCommand::Announce { transition: Transition { from, to, iteration: self.iteration } });
+        commands.push(RunCommand::Announce {
+            transition: Transition {
+                from,
+                to,
+                iteration: self.iteration,
+            },
+        });
         Ok(())
     }
 
     fn brief(&mut self, role: AgentRole, task: String, agents_left: Option<u32>) -> Arc<AgentBrief> {
         self.agents += 1;
-        Arc::new(AgentBrief { agent: AgentId(self.agents), role, task, agents_left })
+        Arc::new(AgentBrief {
+            agent: AgentId(self.agents),
+            role,
+            task,
+            agents_left,
+        })
     }
 
     fn start_agent(&mut self, pending: Pending, commands: &mut Commands) {
@@ -728,7 +893,10 @@ impl Run {
     }
 
     fn misplaced(&self, input: &RunInput) -> Refusal {
-        Refusal::Misplaced { input: input.name(), state: format!("the run is in {}", self.phase) }
+        Refusal::Misplaced {
+            input: input.name(),
+            state: format!("the run is in {}", self.phase),
+        }
     }
 }
 

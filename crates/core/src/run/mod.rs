@@ -24,7 +24,7 @@ pub use report::{ChangedFile, Detail, FileFate, Report};
 
 use crate::agent::{AgentBrief, AgentReport};
 use crate::call::ToolCall;
-use crate::id::{AgentId, EffectId, SubTaskId};
+use crate::id::{EffectId, SubTaskId};
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;

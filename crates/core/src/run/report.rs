@@ -112,7 +112,9 @@ impl Run {
                 .map(|round| RoundReport {
                     iteration: round.iteration,
                     plan: Plan::clone(round.graph.plan()),
-                    states: (0..round.graph.plan().subtasks.len()).map(|index| round.graph.state(index)).collect(),
+                    states: (0..round.graph.plan().subtasks.len())
+                        .map(|index| round.graph.state(index))
+                        .collect(),
                     observations: round.observations.clone(),
                     reflection: round.reflection.clone(),
                 })
@@ -122,7 +124,11 @@ impl Run {
 
     /// What came of it, in the reflector's or the planner's words; empty while there is nothing to say.
     pub fn summary(&self) -> String {
-        let reflected = self.rounds().iter().rev().find_map(|round| round.reflection.as_ref());
+        let reflected = self
+            .rounds()
+            .iter()
+            .rev()
+            .find_map(|round| round.reflection.as_ref());
         match (self.answer(), self.end(), reflected) {
             (Some(answer), _, _) => answer.to_owned(),
             (None, _, Some(reflection)) => reflection.summary.clone(),
@@ -160,7 +166,10 @@ impl Run {
 }
 
 fn changes(rounds: &[Round]) -> impl Iterator<Item = &StateChange> {
-    rounds.iter().flat_map(|round| &round.observations).flat_map(Observation::changes)
+    rounds
+        .iter()
+        .flat_map(|round| &round.observations)
+        .flat_map(Observation::changes)
 }
 
 /// The net of all changes, sorted by path.
@@ -186,7 +195,13 @@ pub(super) fn changed_files(rounds: &[Round]) -> Vec<ChangedFile> {
             StateChange::ProcessExited { .. } => {}
         }
     }
-    files.into_iter().map(|(path, fate)| ChangedFile { path: path.to_owned(), fate }).collect()
+    files
+        .into_iter()
+        .map(|(path, fate)| ChangedFile {
+            path: path.to_owned(),
+            fate,
+        })
+        .collect()
 }
 
 fn remove<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
@@ -205,7 +220,10 @@ fn confirmations(rounds: &[Round]) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     for change in changes(rounds) {
         match change {
-            StateChange::ProcessExited { command, code: Some(0) } if !commands.contains(command) => {
+            StateChange::ProcessExited {
+                command,
+                code: Some(0),
+            } if !commands.contains(command) => {
                 commands.push(command.clone());
             }
             StateChange::ProcessExited { code: Some(0), .. } => {}
@@ -220,7 +238,9 @@ fn confirmations(rounds: &[Round]) -> Vec<String> {
 }
 
 fn left(rounds: &[Round]) -> Vec<String> {
-    let Some(round) = rounds.last() else { return Vec::new() };
+    let Some(round) = rounds.last() else {
+        return Vec::new();
+    };
     let subtasks = &round.graph.plan().subtasks;
     subtasks
         .iter()
@@ -286,7 +306,11 @@ impl Report {
             Some(EndReason::Failed { .. }) => "Failed".to_owned(),
             Some(EndReason::Cancelled) => "Cancelled".to_owned(),
             Some(EndReason::UserRequired) => "Waiting for you".to_owned(),
-            Some(reason @ (EndReason::IterationLimit { .. } | EndReason::TimeLimit | EndReason::BudgetExhausted { .. })) => {
+            Some(
+                reason @ (EndReason::IterationLimit { .. }
+                | EndReason::TimeLimit
+                | EndReason::BudgetExhausted { .. }),
+            ) => {
                 format!("Stopped at a limit ({reason})")
             }
             None => format!("Not finished: {}", self.phase),
@@ -315,7 +339,9 @@ impl Report {
             EndReason::BudgetExhausted { .. } => Some(
                 "What was done so far is kept in the workspace. To go on, start the same goal again; allow more tokens with `--max-tokens`.",
             ),
-            EndReason::UserRequired => Some("To go on, answer the question: `dirigent resume RUN --answer \"…\"`."),
+            EndReason::UserRequired => {
+                Some("To go on, answer the question: `dirigent resume RUN --answer \"…\"`.")
+            }
             EndReason::Cancelled => {
                 Some("What was done so far is kept in the workspace. To go on, start the same goal again.")
             }
@@ -368,12 +394,25 @@ fn render_finding(finding: &Finding, text: &mut String) {
                     ToolOutcome::Failure { error, output } if output.is_null() => error.clone(),
                     ToolOutcome::Failure { error, output } => format!("{error}: {output}"),
                 };
-                let _ = writeln!(text, "      → {}", shorten(&output, 2_000, Some(&observed.effect.to_string())));
+                let _ = writeln!(
+                    text,
+                    "      → {}",
+                    shorten(&output, 2_000, Some(&observed.effect.to_string()))
+                );
             }
         }
-        Finding::Agent { agent, name, result, work } => {
+        Finding::Agent {
+            agent,
+            name,
+            result,
+            work,
+        } => {
             for call in &work.calls {
-                let _ = writeln!(text, "    {} {} {} ({})", call.effect, call.tool, call.parameters, call.duration);
+                let _ = writeln!(
+                    text,
+                    "    {} {} {} ({})",
+                    call.effect, call.tool, call.parameters, call.duration
+                );
                 if let Some(error) = &call.error {
                     let _ = writeln!(text, "      → {error}");
                 }
@@ -401,5 +440,9 @@ fn section(text: &mut String, title: &str, lines: &[String]) {
 }
 
 fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
 }
