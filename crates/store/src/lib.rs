@@ -1,1 +1,51 @@
-//! store
+//! The journal of Dirigent's runs: every input of every run, in order, in one SQLite file (HOST-2).
+//!
+//! A [`Journal`] appends entries through one writer thread that stores many of them with one fsync, reads them on connections of
+//! its own, and lets any number of [`Tail`]s follow a run without slowing it. A run is written by one process at a time,
+//! which holds a [`RunClaim`]; if that process dies, even by `kill -9`, its runs are free at once.
+//!
+//! This crate never decides anything about a run: it stores what it is given, in the order in which it is given.
+//!
+//! ```
+//! use dirigent_core::id::{RunId, Scope};
+//! use dirigent_core::time::Timestamp;
+//! use dirigent_store::{Durability, Journal};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("state").join("journal.db");
+//! let journal = Journal::open(&path)?;
+//! let run: RunId = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse()?;
+//! let claim = journal.create(run, "Fix the failing test", "/home/me/project", Timestamp(1_000))?;
+//!
+//! // Appending never waits; the writer thread says when the entry is stored.
+//! let (stored, wait) = std::sync::mpsc::channel();
+//! let input = r#"{"run": "resumed"}"#.to_owned();
+//! journal.append(&claim, Timestamp(2_000), Scope::Run, input, Durability::Full, move |seq| {
+//!     let _ = stored.send(seq);
+//! });
+//! assert_eq!(wait.recv()??, 1);
+//!
+//! assert_eq!(journal.find("89ab")?, run);
+//! assert_eq!(journal.entries(run, 0, 100)?.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Beside the file
+//! SQLite keeps its log in `<journal>-wal` and `<journal>-shm` while the journal is open. A process that carries out runs
+//! has a lock file in `<journal>-owners`. All of them belong on a local disk.
+#![warn(missing_docs)]
+
+mod error;
+mod held;
+mod journal;
+mod owner;
+mod reader;
+mod schema;
+mod tail;
+mod writer;
+
+pub use error::StoreError;
+pub use journal::{Durability, Journal, JournalOptions, RunClaim, RunRecord};
+pub use tail::Tail;

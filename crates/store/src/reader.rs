@@ -1,0 +1,237 @@
+//! Reading the journal, on connections of its own: readers and the writer never wait for one another.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::journal::Entry;
+use dirigent_core::time::Timestamp;
+use rusqlite::{Connection, Row, params, params_from_iter};
+
+use crate::error::StoreError;
+use crate::held::{integer, key};
+use crate::journal::RunRecord;
+use crate::owner::{Liveness, liveness};
+use crate::schema::open_for_reading;
+
+/// Connections kept open for the next reader.
+const KEPT: usize = 4;
+
+const RECORDS: &str = "
+    SELECT run, goal, workspace, created_at, ended_at, status,
+           (SELECT owner FROM claims WHERE claims.run = runs.id),
+           (SELECT pid FROM claims WHERE claims.run = runs.id),
+           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
+    FROM runs";
+
+/// What one read brought.
+#[derive(Default)]
+pub(crate) struct Stored {
+    /// In order; those after an unreadable one are left out.
+    pub(crate) entries: Vec<Result<Entry, StoreError>>,
+    /// The place of the last of them.
+    pub(crate) last_seq: Option<u64>,
+}
+
+pub(crate) struct Readers {
+    path: Arc<PathBuf>,
+    busy_timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: Arc<PathBuf>, busy_timeout: Duration) -> Self {
+        Readers {
+            path,
+            busy_timeout,
+            idle: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Closes what is open, so that the writer is the last to close and tidies up.
+    pub(crate) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn entries(&self, run: RunId, after: u64, limit: usize) -> Result<Stored, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.with(|db| {
+            db.prepare_cached(
+                "SELECT seq, at, scope, body FROM journal
+                 WHERE run = (SELECT id FROM runs WHERE run = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3",
+            )?
+            .query_map(params![key(run), integer(after), limit], |row| {
+                Ok(RawEntry {
+                    seq: unsigned(row, 0)?,
+                    at: Timestamp(unsigned(row, 1)?),
+                    scope: row
+                        .get::<_, Option<u32>>(2)?
+                        .map_or(Scope::Run, |n| Scope::Agent(AgentId(n))),
+                    body: row.get(3)?,
+                })
+            })?
+            .collect::<rusqlite::Result<Vec<_>>>()
+        })?;
+        let mut stored = Stored::default();
+        for raw in rows {
+            stored.last_seq = Some(raw.seq);
+            let entry = raw.parse(run);
+            let unreadable = entry.is_err();
+            stored.entries.push(entry);
+            if unreadable {
+                break;
+            }
+        }
+        Ok(stored)
+    }
+
+    pub(crate) fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.records(&format!("{RECORDS} ORDER BY created_at DESC, id DESC"), None)
+    }
+
+    pub(crate) fn run(&self, run: RunId) -> Result<RunRecord, StoreError> {
+        self.records(&format!("{RECORDS} WHERE run = ?1"), Some(run))?
+            .pop()
+            .ok_or_else(|| self.no_such_run(run.to_string()))
+    }
+
+    pub(crate) fn find(&self, text: &str) -> Result<RunId, StoreError> {
+        const FEWEST: usize = 4;
+        let text = text.trim();
+        let found = if text == "last" {
+            self.ids("ORDER BY created_at DESC, id DESC LIMIT 1", None)?
+        } else {
+            let digits = text.replace('-', "").to_ascii_lowercase();
+            if digits.len() < FEWEST || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                let text = text.to_owned();
+                return Err(StoreError::NotARunId { text });
+            }
+            self.ids(
+                "WHERE run LIKE ?1 || '%' OR run LIKE '%' || ?1 ORDER BY created_at DESC, id DESC",
+                Some(&digits),
+            )?
+        };
+        match found.as_slice() {
+            [] => Err(self.no_such_run(text.to_owned())),
+            [run] => Ok(*run),
+            [..] => Err(StoreError::AmbiguousRun {
+                text: text.to_owned(),
+                candidates: found,
+            }),
+        }
+    }
+
+    fn no_such_run(&self, text: String) -> StoreError {
+        let path = self.path.as_ref().clone();
+        StoreError::NoSuchRun { text, path }
+    }
+
+    fn ids(&self, which: &str, digits: Option<&str>) -> Result<Vec<RunId>, StoreError> {
+        self.with(|db| {
+            db.prepare_cached(&format!("SELECT run FROM runs {which}"))?
+                .query_map(params_from_iter(digits), |row| run_id(row, 0))?
+                .collect()
+        })
+    }
+
+    fn records(&self, sql: &str, run: Option<RunId>) -> Result<Vec<RunRecord>, StoreError> {
+        let rows: Vec<(RunRecord, Option<String>)> = self.with(|db| {
+            db.prepare_cached(sql)?
+                .query_map(params_from_iter(run.map(key)), |row| {
+                    Ok((record(row)?, row.get(6)?))
+                })?
+                .collect()
+        })?;
+        let mut known = HashMap::new();
+        rows.into_iter()
+            .map(|(record, owner)| self.with_holder(record, owner, &mut known))
+            .collect()
+    }
+
+    /// A claim counts for as long as its process lives; each process is asked for once.
+    fn with_holder(
+        &self,
+        mut record: RunRecord,
+        owner: Option<String>,
+        known: &mut HashMap<String, Liveness>,
+    ) -> Result<RunRecord, StoreError> {
+        if let Some(owner) = owner {
+            let state = match known.get(&owner) {
+                Some(state) => *state,
+                None => liveness(&self.path, &owner)?,
+            };
+            if state == Liveness::Dead {
+                record.held_by = None;
+            }
+            known.insert(owner, state);
+        }
+        Ok(record)
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let path: &Path = &self.path;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open_for_reading(path, self.busy_timeout)?,
+        };
+        let result = read(&connection).map_err(|e| StoreError::sqlite(path, e));
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < KEPT {
+            idle.push(connection);
+        }
+        result
+    }
+}
+
+struct RawEntry {
+    seq: u64,
+    at: Timestamp,
+    scope: Scope,
+    body: String,
+}
+
+impl RawEntry {
+    fn parse(self, run: RunId) -> Result<Entry, StoreError> {
+        let RawEntry { seq, at, scope, body } = self;
+        let input = serde_json::from_str(&body).map_err(|e| StoreError::Entry {
+            run,
+            seq,
+            source: Arc::new(e),
+        })?;
+        Ok(Entry {
+            run,
+            seq,
+            at,
+            scope,
+            input,
+        })
+    }
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
+    let ended_at: Option<i64> = row.get(4)?;
+    Ok(RunRecord {
+        run: run_id(row, 0)?,
+        goal: row.get(1)?,
+        workspace: row.get(2)?,
+        created_at: Timestamp(unsigned(row, 3)?),
+        ended_at: ended_at.map(|at| Timestamp(at.unsigned_abs())),
+        status: row.get(5)?,
+        held_by: row.get(7)?,
+        entries: unsigned(row, 8)?,
+    })
+}
+
+fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
+    let text: String = row.get(column)?;
+    text.parse().map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(e))
+    })
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::unsigned_abs)
+}

@@ -1,0 +1,195 @@
+//! The file: whose it is, which format it has, and how it is opened. A file that is refused is never written to.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+
+use crate::error::StoreError;
+use crate::journal::JournalOptions;
+use crate::owner::{make_folder, private_file};
+
+/// `Drgt` in ASCII: what says that a SQLite file is a journal of Dirigent.
+const APPLICATION_ID: i32 = 0x4472_6774;
+
+/// What makes format n + 1 out of format n. Entries are added, never changed.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE runs (
+        id         INTEGER PRIMARY KEY,
+        run        TEXT NOT NULL UNIQUE,  -- 32 hexadecimal digits
+        goal       TEXT NOT NULL,
+        workspace  TEXT NOT NULL,
+        created_at INTEGER NOT NULL,      -- milliseconds since 1970-01-01 UTC
+        ended_at   INTEGER,
+        status     TEXT                   -- JSON: why it ended
+    ) STRICT;
+    -- The key is an index beside the table, for most bodies are too long to be well kept in an index.
+    CREATE TABLE journal (
+        run   INTEGER NOT NULL REFERENCES runs (id),
+        seq   INTEGER NOT NULL,           -- from 1, without gaps
+        at    INTEGER NOT NULL,
+        scope INTEGER,                    -- an agent's number; NULL for the run
+        body  TEXT NOT NULL,              -- JSON: the input
+        PRIMARY KEY (run, seq)
+    ) STRICT;
+    CREATE TABLE claims (
+        run   INTEGER PRIMARY KEY REFERENCES runs (id),
+        owner TEXT NOT NULL,              -- a lock file beside the journal
+        pid   INTEGER NOT NULL
+    ) STRICT;
+"];
+
+/// The latest format.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "nobody writes two thousand million migrations"
+)]
+const FORMAT: i32 = MIGRATIONS.len() as i32;
+
+/// Left in the log file after a checkpoint at most, in bytes: one huge transaction shall not hold its space for ever.
+const LOG_KEPT: u32 = 16 * 1024 * 1024;
+
+/// SQLite's usual size of a page, which this crate does not change.
+const PAGE_BYTES: u64 = 4096;
+
+/// Opens the journal for its writer, after creating or upgrading it where need be. The path returned is the file's
+/// one true name, so that all who open it agree on what lies beside it.
+pub(crate) fn open_for_writing(
+    path: &Path,
+    options: &JournalOptions,
+) -> Result<(Connection, PathBuf), StoreError> {
+    let path = create_if_missing(path)?;
+    inspect(&path, options.busy_timeout)?;
+    let fails = |e| StoreError::sqlite(&path, e);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(fails)?;
+    // SQLite silently opens for reading what it may not write.
+    if connection.is_readonly("main").map_err(fails)? {
+        return Err(StoreError::ReadOnly { path });
+    }
+    connection.busy_timeout(options.busy_timeout).map_err(fails)?;
+    connection
+        .execute_batch(&format!(
+            "PRAGMA trusted_schema = OFF;
+             PRAGMA cell_size_check = ON;
+             PRAGMA fullfsync = ON;
+             PRAGMA journal_size_limit = {LOG_KEPT};"
+        ))
+        .map_err(fails)?;
+    if let Some(bytes) = options.max_bytes {
+        let pages = i64::try_from((bytes / PAGE_BYTES).max(1)).unwrap_or(i64::MAX);
+        connection
+            .execute_batch(&format!("PRAGMA max_page_count = {pages}"))
+            .map_err(fails)?;
+    }
+    migrate(&mut connection).map_err(fails)?;
+    use_write_ahead_log(&connection, options.busy_timeout).map_err(fails)?;
+    Ok((connection, path))
+}
+
+/// Opens the journal for reading only, beside a writer of this process.
+pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
+    let fails = |e| StoreError::sqlite(path, e);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(fails)?;
+    connection.busy_timeout(busy_timeout).map_err(fails)?;
+    connection
+        .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
+        .map_err(fails)?;
+    Ok(connection)
+}
+
+fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder).map_err(|e| StoreError::io("create the folder", folder, e))?;
+    }
+    // Closing any handle of a file drops all locks that SQLite holds on it in this process, so a new file is closed
+    // before anyone here can have opened it through SQLite; an existing one is never opened but through SQLite.
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _guard = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+    match private_file(path) {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(StoreError::io("create the journal", path, e)),
+    }
+    path.canonicalize()
+        .map_err(|e| StoreError::io("find the journal", path, e))
+}
+
+/// Refuses what is no journal that this version can write, through a connection that cannot change it.
+fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
+    let fails = |e| StoreError::sqlite(path, e);
+    let connection = open_for_reading(path, busy_timeout)?;
+    let application_id = pragma(&connection, "application_id").map_err(fails)?;
+    let format = pragma(&connection, "user_version").map_err(fails)?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(fails)?;
+    match (application_id, format, tables) {
+        (0, 0, 0) => Ok(()),
+        (APPLICATION_ID, found, _) if found > FORMAT => Err(StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            known: FORMAT,
+        }),
+        (APPLICATION_ID, ..) => touch_tables(&connection).map_err(fails),
+        (application_id, ..) => Err(StoreError::Foreign {
+            path: path.to_owned(),
+            application_id,
+        }),
+    }
+}
+
+/// Reads both edges of every table, so that damage there is found before anything is written. (Reading all of a long
+/// journal would make every start slow; damage further inside is reported by whoever reads it.)
+fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
+    for table in ["runs", "journal", "claims"] {
+        for order in ["ASC", "DESC"] {
+            let sql = format!("SELECT * FROM {table} ORDER BY rowid {order} LIMIT 1");
+            connection
+                .query_row(&sql, [], |row| row.get_ref(1).map(drop))
+                .optional()?;
+        }
+    }
+    Ok(())
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
+}
+
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    if pragma(connection, "user_version")? == FORMAT {
+        return Ok(());
+    }
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
+    // Another process may have done it while this one waited for the lock.
+    let format = usize::try_from(pragma(&transaction, "user_version")?).unwrap_or(0);
+    for migration in MIGRATIONS.iter().skip(format) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    transaction.commit()
+}
+
+/// SQLite does not wait for others when it changes this mode, so it is asked again until the busy timeout is over.
+fn use_write_ahead_log(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let start = Instant::now();
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        match mode {
+            Err(e)
+                if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+                    && start.elapsed() < busy_timeout =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            other => return other.map(drop),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The writer thread: takes what is to be written off its queue, as much as has gathered, and writes it in one
+//! transaction, so that many callers share one fsync.
+//!
+//! It never waits for more work to gather, and never stores a part of a batch.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, PoisonError};
+
+use dirigent_core::id::{RunId, Scope};
+use dirigent_core::time::Timestamp;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::error::StoreError;
+use crate::held::HeldRuns;
+use crate::journal::Durability;
+use crate::tail::{Live, Progress};
+
+/// What one transaction takes at most.
+const MAX_BATCH: usize = 256;
+
+/// What the writer is asked to do.
+pub(crate) enum Job {
+    Create {
+        run: RunId,
+        goal: String,
+        workspace: String,
+        at: Timestamp,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
+    Claim {
+        run: RunId,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
+    Append {
+        run: RunId,
+        at: Timestamp,
+        scope: Scope,
+        body: String,
+        durability: Durability,
+        on_commit: OnCommit,
+    },
+    End {
+        run: RunId,
+        at: Timestamp,
+        status: String,
+        on_commit: OnCommit,
+    },
+    Release {
+        run: RunId,
+    },
+}
+
+impl Job {
+    fn durability(&self) -> Durability {
+        match self {
+            Job::Append { durability, .. } => *durability,
+            // The end of a run is told to the user, and comes once.
+            Job::End { .. } => Durability::Full,
+            Job::Create { .. } | Job::Claim { .. } | Job::Release { .. } => Durability::Normal,
+        }
+    }
+}
+
+type Callback = Box<dyn FnOnce(Result<u64, StoreError>) + Send>;
+
+/// A caller's callback; called exactly once, also where the writer is gone.
+pub(crate) struct OnCommit {
+    callback: Option<Callback>,
+    journal: Arc<PathBuf>,
+}
+
+impl OnCommit {
+    pub(crate) fn new(
+        journal: &Arc<PathBuf>,
+        callback: impl FnOnce(Result<u64, StoreError>) + Send + 'static,
+    ) -> Self {
+        OnCommit {
+            callback: Some(Box::new(callback)),
+            journal: Arc::clone(journal),
+        }
+    }
+
+    pub(crate) fn call(mut self, result: Result<u64, StoreError>) {
+        if let Some(callback) = self.callback.take() {
+            call_safely(callback, result);
+        }
+    }
+}
+
+impl Drop for OnCommit {
+    fn drop(&mut self) {
+        if let Some(callback) = self.callback.take() {
+            let path = self.journal.as_ref().clone();
+            call_safely(callback, Err(StoreError::Stopped { path }));
+        }
+    }
+}
+
+/// Other callers wait for the same thread: a panic of one of them is not theirs.
+fn call_safely(callback: Callback, result: Result<u64, StoreError>) {
+    if catch_unwind(AssertUnwindSafe(|| callback(result))).is_err() {
+        tracing::error!("a callback of the journal panicked; the journal goes on");
+    }
+}
+
+/// What became of a job in its transaction.
+pub(crate) enum Outcome {
+    /// Done if the transaction is; the number is an entry's place in its run, or 0.
+    Done(u64),
+    /// Not done, which concerns no other job.
+    Refused(StoreError),
+}
+
+/// The writer thread's state.
+pub(crate) struct Writer {
+    pub(crate) connection: Connection,
+    pub(crate) path: Arc<PathBuf>,
+    pub(crate) held: HeldRuns,
+    pub(crate) live: Arc<Live>,
+    pub(crate) synced: Option<Durability>,
+}
+
+impl Writer {
+    /// Works until nobody is left who could ask for anything, and everything asked for is done.
+    pub(crate) fn work(mut self, jobs: &Receiver<Job>) {
+        let mut batch = Vec::with_capacity(MAX_BATCH);
+        while let Ok(first) = jobs.recv() {
+            batch.push(first);
+            while batch.len() < MAX_BATCH
+                && let Ok(next) = jobs.try_recv()
+            {
+                batch.push(next);
+            }
+            let mut outcomes = Vec::with_capacity(batch.len());
+            match self.write(&batch, &mut outcomes) {
+                Ok(()) => self.held.committed(&self.path),
+                Err(e) => {
+                    tracing::error!(journal = %self.path.display(), "nothing of a batch was written: {e}");
+                    outcomes = self.held.failed(&batch, outcomes, &e);
+                }
+            }
+            for (job, outcome) in batch.drain(..).zip(outcomes) {
+                self.answer(job, outcome);
+            }
+        }
+    }
+
+    /// Stores all of the batch, or nothing of it.
+    fn write(&mut self, batch: &[Job], outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        let fails = |e| StoreError::sqlite(&self.path, e);
+        let durability = batch
+            .iter()
+            .map(Job::durability)
+            .max()
+            .unwrap_or(Durability::Normal);
+        // It can't be changed within a transaction. Syncing the log for a Full batch covers all Normal ones before it.
+        if self.synced != Some(durability) {
+            let level = match durability {
+                Durability::Normal => "NORMAL",
+                Durability::Full => "FULL",
+            };
+            self.connection
+                .execute_batch(&format!("PRAGMA synchronous = {level}"))
+                .map_err(fails)?;
+            self.synced = Some(durability);
+        }
+        let transaction =
+            Transaction::new(&mut self.connection, TransactionBehavior::Immediate).map_err(fails)?;
+        self.held.release_leftovers(&transaction).map_err(fails)?;
+        for job in batch {
+            outcomes.push(self.held.apply(&transaction, &self.path, job).map_err(fails)?);
+        }
+        transaction.commit().map_err(fails)
+    }
+
+    /// Tells those who follow the run, then the one who asked.
+    fn answer(&mut self, job: Job, outcome: Outcome) {
+        let result = match outcome {
+            Outcome::Done(seq) => Ok(seq),
+            Outcome::Refused(e) => Err(e),
+        };
+        match job {
+            Job::Create { run, reply, .. } | Job::Claim { run, reply } => {
+                if result.is_ok()
+                    && let Some(progress) = self.held.progress(run)
+                {
+                    self.live().insert(run, progress);
+                }
+                // Whoever asked waits for the answer.
+                let _ = reply.send(result.map(drop));
+            }
+            Job::Append { run, on_commit, .. } => {
+                if let Ok(seq) = result {
+                    self.tell(run, |progress| progress.committed = seq);
+                }
+                on_commit.call(result);
+            }
+            Job::End { run, on_commit, .. } => {
+                if result.is_ok() {
+                    self.tell(run, |progress| progress.closed = true);
+                }
+                on_commit.call(result);
+            }
+            Job::Release { run } => {
+                // Dropping the sender tells whoever still follows.
+                self.live().remove(&run);
+            }
+        }
+    }
+
+    fn tell(&self, run: RunId, change: impl FnOnce(&mut Progress)) {
+        if let Some(progress) = self.live().get(&run) {
+            progress.send_modify(change);
+        }
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, crate::tail::LiveRuns> {
+        self.live.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
