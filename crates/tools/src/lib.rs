@@ -5,6 +5,8 @@
 #![warn(missing_docs)]
 
 mod registry;
+mod typed;
+pub mod workspace;
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{Access, ToolResult, ToolSpec};
@@ -13,6 +15,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use registry::ToolRegistry;
+pub use typed::{TypedTool, typed};
 
 /// Something that an agent can call.
 pub trait Tool: Send + Sync + 'static {
