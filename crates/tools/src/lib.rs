@@ -4,7 +4,9 @@
 //! wrong in it is a failed [`ToolResult`], never a panic or an error of ours.
 #![warn(missing_docs)]
 
+mod blocking;
 mod registry;
+pub mod text;
 mod typed;
 pub mod workspace;
 

@@ -61,6 +61,14 @@ pub enum FileFault {
         /// The path as it was given.
         path: String,
     },
+    /// A character that the file's encoding has no byte for.
+    #[error("`{path}` has one byte for each character and none for {character:?}: leave that character out")]
+    NotEncodable {
+        /// The path as it was given.
+        path: String,
+        /// The first such character.
+        character: char,
+    },
     /// It belongs to git or to Dirigent.
     #[error(
         "`{path}` is read-only to tools, as is everything in `.git` and `.dirigent`: change it with a command or not at all"
