@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod blocking;
+mod file_operations;
 mod registry;
 pub mod text;
 mod typed;
@@ -16,6 +17,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use file_operations::file_operations;
 pub use registry::ToolRegistry;
 pub use typed::{TypedTool, typed};
 

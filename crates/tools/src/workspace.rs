@@ -92,17 +92,14 @@ impl Workspace {
 
     /// What there is at a path; [`FileFault::NotFound`] for nothing.
     pub fn kind(&self, path: &str) -> Result<Kind, FileFault> {
-        let metadata = self
-            .dir
-            .metadata(self.relative(path)?)
-            .map_err(|error| self.fault(path, error))?;
-        Ok(if metadata.is_file() {
-            Kind::File
-        } else if metadata.is_dir() {
-            Kind::Folder
-        } else {
-            Kind::Other
-        })
+        let metadata = self.dir.metadata(self.relative(path)?);
+        Ok(kind(&metadata.map_err(|error| self.fault(path, error))?))
+    }
+
+    /// Like [`Workspace::kind`], but a link counts as itself: [`Kind::Other`].
+    pub fn kind_of_itself(&self, path: &str) -> Result<Kind, FileFault> {
+        let metadata = self.dir.symlink_metadata(self.relative(path)?);
+        Ok(kind(&metadata.map_err(|error| self.fault(path, error))?))
     }
 
     /// The content of a regular file of up to [`MAX_FILE_BYTES`].
@@ -418,6 +415,16 @@ fn plain(path: &str, relative: &Path) -> Result<String, FileFault> {
         kind: "behind a name that is not Unicode",
     })?;
     Ok(if text.is_empty() { ".".to_owned() } else { text })
+}
+
+fn kind(metadata: &Metadata) -> Kind {
+    if metadata.is_file() {
+        Kind::File
+    } else if metadata.is_dir() {
+        Kind::Folder
+    } else {
+        Kind::Other
+    }
 }
 
 fn regular(path: &str, metadata: &Metadata) -> Result<(), FileFault> {
