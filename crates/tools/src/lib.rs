@@ -7,6 +7,7 @@
 mod blocking;
 mod file_operations;
 mod registry;
+mod search;
 pub mod text;
 mod typed;
 pub mod workspace;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use file_operations::file_operations;
 pub use registry::ToolRegistry;
+pub use search::search;
 pub use typed::{TypedTool, typed};
 
 /// Something that an agent can call.
@@ -44,4 +46,12 @@ pub struct ToolContext {
     pub effect: EffectId,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
+}
+
+/// All the tools that come with Dirigent.
+pub fn built_in() -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    registry.insert(file_operations());
+    registry.insert(search());
+    registry
 }
