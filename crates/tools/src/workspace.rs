@@ -5,6 +5,7 @@
 //! anything in `.git` and `.dirigent`. All calls block on the disk: async code runs them in a blocking task.
 
 mod fault;
+mod system;
 mod walk;
 
 use std::ffi::{OsStr, OsString};
@@ -12,8 +13,10 @@ use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, FileType, Metadata, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_tempfile::TempFile;
+
+use system::{WithoutWaiting, keep_owner_and_mode, rename_without_replacing, special};
 
 pub use fault::FileFault;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
@@ -172,24 +175,31 @@ impl Workspace {
     /// Gives a file, a folder or a link another name; never replaces anything. Missing folders are made. Returns the
     /// plain paths before and after.
     pub fn rename(&self, from: &str, to: &str) -> Result<(String, String), FileFault> {
-        let source = self.changeable(from, FinalLink::Keep)?.relative();
-        let target = self.changeable(to, FinalLink::Keep)?;
-        let new = target.relative();
+        let (source, target) = (
+            self.changeable(from, FinalLink::Keep)?,
+            self.changeable(to, FinalLink::Keep)?,
+        );
+        let (old, new) = (source.relative(), target.relative());
         self.dir
-            .symlink_metadata(&source)
+            .symlink_metadata(&old)
             .map_err(|error| self.fault(from, error))?;
-        if new != source && new.starts_with(&source) {
+        if new != old && new.starts_with(&old) {
             return Err(FileFault::IntoItself {
                 path: from.to_owned(),
             });
         }
+        // Before any folder is made; the renaming itself makes sure of it.
         if self.dir.symlink_metadata(&new).is_ok() {
             return Err(FileFault::Exists { path: to.to_owned() });
         }
-        self.with_folders(to, &target.folder, |_| {
-            rename_without_replacing(&self.dir, &source, &new)
+        self.with_folders(to, &target.folder, |folder| {
+            let from = self.dir.open_dir(or_dot(&source.folder))?;
+            let (Some(old), Some(new)) = (&source.name, &target.name) else {
+                return Err(io::ErrorKind::IsADirectory.into());
+            };
+            rename_without_replacing(&from, old, folder, new)
         })?;
-        Ok((plain(from, &source)?, plain(to, &new)?))
+        Ok((plain(from, &old)?, plain(to, &new)?))
     }
 
     fn put(&self, path: &str, bytes: &[u8], expected: Expected<'_>) -> Result<(), FileFault> {
@@ -437,65 +447,4 @@ fn regular(path: &str, metadata: &Metadata) -> Result<(), FileFault> {
         let kind = special(metadata.file_type());
         Err(FileFault::NotAFile { path, kind })
     }
-}
-
-#[cfg(unix)]
-fn special(file_type: FileType) -> &'static str {
-    use cap_std::fs::FileTypeExt;
-    if file_type.is_fifo() {
-        "a named pipe"
-    } else if file_type.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    }
-}
-
-#[cfg(not(unix))]
-fn special(_: FileType) -> &'static str {
-    "a device"
-}
-
-trait WithoutWaiting {
-    /// Opening returns at once, also for a pipe without another end.
-    fn without_waiting(&mut self) -> &mut Self;
-}
-
-impl WithoutWaiting for OpenOptions {
-    #[cfg(unix)]
-    fn without_waiting(&mut self) -> &mut Self {
-        use cap_std::fs::OpenOptionsExt;
-        use rustix::fs::OFlags;
-        self.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
-    }
-
-    #[cfg(not(unix))]
-    fn without_waiting(&mut self) -> &mut Self {
-        self
-    }
-}
-
-#[cfg(unix)]
-fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
-    use cap_std::fs::MetadataExt;
-    use rustix::fs::{Gid, Uid};
-    let ours = file.metadata()?;
-    if (ours.uid(), ours.gid()) != (like.uid(), like.gid()) {
-        // Only the superuser may; for others the file becomes theirs, as with any editor that writes safely.
-        let _ = rustix::fs::fchown(
-            file,
-            Some(Uid::from_raw(like.uid())),
-            Some(Gid::from_raw(like.gid())),
-        );
-    }
-    file.set_permissions(like.permissions())
-}
-
-#[cfg(not(unix))]
-fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
-    file.set_permissions(like.permissions())
-}
-
-fn rename_without_replacing(dir: &Dir, from: &Path, to: &Path) -> io::Result<()> {
-    dir.rename(from, dir, to)
 }
