@@ -4,7 +4,13 @@
 //! wrong in it is a failed [`ToolResult`], never a panic or an error of ours.
 #![warn(missing_docs)]
 
+mod blocking;
+mod file_operations;
 mod registry;
+mod search;
+pub mod text;
+mod typed;
+pub mod workspace;
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{Access, ToolResult, ToolSpec};
@@ -12,7 +18,10 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use file_operations::file_operations;
 pub use registry::ToolRegistry;
+pub use search::search;
+pub use typed::{TypedTool, typed};
 
 /// Something that an agent can call.
 pub trait Tool: Send + Sync + 'static {
@@ -37,4 +46,12 @@ pub struct ToolContext {
     pub effect: EffectId,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
+}
+
+/// All the tools that come with Dirigent.
+pub fn built_in() -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    registry.insert(file_operations());
+    registry.insert(search());
+    registry
 }

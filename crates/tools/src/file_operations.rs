@@ -1,0 +1,277 @@
+//! The `file_operations` tool: read, write, edit, list, move and delete files of the workspace.
+//!
+//! It never replaces a file that it was not told to, edits only what it finds exactly once, and changes a file in one
+//! step or not at all.
+
+mod edit;
+mod list;
+mod read;
+
+use dirigent_core::tool::{Access, Repeat, StateChange, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::blocking::{blocking, cancelled};
+use crate::text::{LineEnding, TextFile, unified_diff};
+use crate::workspace::{FileFault, Kind, Workspace};
+use crate::{Tool, ToolContext, typed};
+
+/// The parameters of all operations in one flat object, as small models get that right more often than a choice of
+/// objects; which are needed is checked by operation.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// What to do.
+    operation: Operation,
+    /// The file or folder, relative to the workspace, such as `src/main.rs`. Needed by read, write, edit and delete;
+    /// for list the folder, the whole workspace if left out.
+    path: Option<String>,
+    /// read: the first line wanted, counted from 1; default 1.
+    #[schemars(range(min = 1))]
+    start_line: Option<usize>,
+    /// read: the last line wanted, included; default the last one.
+    #[schemars(range(min = 1))]
+    end_line: Option<usize>,
+    /// write: the whole new content.
+    content: Option<String>,
+    /// edit: the text to replace, copied exactly from the file; it must be there once, so take in enough lines.
+    old: Option<String>,
+    /// edit: what to put in its place; empty to delete it.
+    new: Option<String>,
+    /// list: how many levels of folders to show; default 2.
+    #[schemars(range(min = 1))]
+    depth: Option<usize>,
+    /// move: the path as it is.
+    from: Option<String>,
+    /// move: the path as it shall be.
+    to: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Operation {
+    Read,
+    Write,
+    Edit,
+    List,
+    Move,
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Edit => "edit",
+            Operation::List => "list",
+            Operation::Move => "move",
+            Operation::Delete => "delete",
+        }
+    }
+
+    fn needs(self) -> Access {
+        match self {
+            Operation::Read | Operation::List => Access::ReadOnly,
+            Operation::Write | Operation::Edit | Operation::Move | Operation::Delete => Access::ReadWrite,
+        }
+    }
+}
+
+const DESCRIPTION: &str = "Reads, writes, edits, lists, moves and deletes files of the workspace. \
+`read` returns a file's text, or the lines from `start_line` to `end_line`; `write` creates a file or replaces its \
+whole content; `edit` replaces the one place where `old` is found by `new`; `list` shows files and folders (folders \
+end with `/`; ignored files are left out); `move` renames and never overwrites; `delete` removes a file or an empty \
+folder. Read a file before you edit it.";
+
+/// The `file_operations` tool. What its calls return:
+///
+/// | operation | output |
+/// | --- | --- |
+/// | `read` | `{"path", "content", "start_line", "end_line", "total_lines"}`; lines end with `\n` whatever the file has, which `line_endings` names if it is not that, as `encoding` does if it is not UTF-8; `note` says how to read on where the 64 KiB of one call were too few |
+/// | `write` | `{"path", "lines"}`; `"unchanged": true` if the content was there already |
+/// | `edit` | `{"path", "line"}`, the line where the change begins |
+/// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` where there are more than 1000 |
+/// | `move` | `{"from", "to"}` |
+/// | `delete` | `{"path"}` |
+///
+/// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent with
+/// [`Access::ReadOnly`] can only read and list.
+pub fn file_operations() -> impl Tool {
+    typed(
+        "file_operations",
+        DESCRIPTION,
+        Repeat::Unsafe,
+        |context, parameters: Parameters| {
+            blocking(context, move |context| {
+                run(context, &parameters).unwrap_or_else(|failure| ToolResult::failure(failure.to_string()))
+            })
+        },
+    )
+    .example(json!({"operation": "edit", "path": "src/main.rs", "old": "let a = 1;", "new": "let a = 2;"}))
+}
+
+/// Why an operation was not carried out.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("`{operation}` needs `{parameter}`: {what}")]
+    Missing {
+        operation: &'static str,
+        parameter: &'static str,
+        what: &'static str,
+    },
+    #[error("`{0}` is refused, as this agent may only look: report what should be changed instead")]
+    ReadOnly(&'static str),
+    #[error(transparent)]
+    File(#[from] FileFault),
+    #[error(transparent)]
+    Read(#[from] read::BadRange),
+    #[error(transparent)]
+    Edit(#[from] edit::BadEdit),
+}
+
+fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Failure> {
+    let operation = parameters.operation;
+    if operation.needs() == Access::ReadWrite && context.access == Access::ReadOnly {
+        return Err(Failure::ReadOnly(operation.name()));
+    }
+    let workspace = Workspace::open(&context.workspace)?;
+    let need = |value: &'_ Option<String>, parameter, what| {
+        value.clone().ok_or(Failure::Missing {
+            operation: operation.name(),
+            parameter,
+            what,
+        })
+    };
+    let path = || need(&parameters.path, "path", "the file, relative to the workspace");
+    match operation {
+        Operation::Read => {
+            let lines = read::Range::new(parameters.start_line, parameters.end_line)?;
+            Ok(ToolResult::success(read::read(&workspace, &path()?, lines)?))
+        }
+        Operation::List => {
+            let folder = parameters.path.as_deref().unwrap_or(".");
+            Ok(ToolResult::success(list::list(
+                &workspace,
+                folder,
+                parameters.depth,
+            )?))
+        }
+        Operation::Write => {
+            let content = need(
+                &parameters.content,
+                "content",
+                "the whole new content of the file",
+            )?;
+            write(context, &workspace, &path()?, &content)
+        }
+        Operation::Edit => {
+            let old = need(
+                &parameters.old,
+                "old",
+                "the text to replace, copied from the file",
+            )?;
+            let new = need(
+                &parameters.new,
+                "new",
+                "what to put in its place, empty to delete it",
+            )?;
+            edit(context, &workspace, &path()?, &old, &new)
+        }
+        Operation::Move => {
+            let from = parameters.from.clone().or_else(|| parameters.path.clone());
+            let from = need(&from, "from", "the path as it is")?;
+            let to = need(&parameters.to, "to", "the path as it shall be")?;
+            let (from, to) = workspace.rename(&from, &to)?;
+            let output = json!({"from": from, "to": to});
+            Ok(ToolResult::success(output).with_changes(vec![StateChange::FileMoved { from, to }]))
+        }
+        Operation::Delete => delete(&workspace, &path()?),
+    }
+}
+
+fn write(
+    context: &ToolContext,
+    workspace: &Workspace,
+    path: &str,
+    content: &str,
+) -> Result<ToolResult, Failure> {
+    let existing = match workspace.read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(FileFault::NotFound { .. }) => None,
+        Err(fault) => return Err(fault.into()),
+    };
+    let name = workspace.canonical(path)?;
+    let mut output = json!({"path": name, "lines": content.lines().count()});
+    let Some(before) = existing else {
+        workspace.create(path, content.as_bytes())?;
+        let diff = unified_diff(&name, None, Some(content));
+        let change = StateChange::FileCreated { path: name, diff };
+        return Ok(ToolResult::success(output).with_changes(vec![change]));
+    };
+    // A file that was binary becomes the text it was told to be.
+    let decoded = TextFile::decode(path, &before).ok();
+    let (after, diff) = match &decoded {
+        Some(file) => {
+            let text = LineEnding::of(&file.text).apply(content);
+            (
+                file.encode(&text)?,
+                unified_diff(&name, Some(&file.text), Some(&text)),
+            )
+        }
+        None => (content.as_bytes().to_vec(), None),
+    };
+    if after == before {
+        output["unchanged"] = Value::Bool(true);
+        return Ok(ToolResult::success(output));
+    }
+    if context.cancel.is_cancelled() {
+        return Ok(cancelled());
+    }
+    workspace.replace(path, &before, &after)?;
+    let change = StateChange::FileEdited { path: name, diff };
+    Ok(ToolResult::success(output).with_changes(vec![change]))
+}
+
+fn edit(
+    context: &ToolContext,
+    workspace: &Workspace,
+    path: &str,
+    old: &str,
+    new: &str,
+) -> Result<ToolResult, Failure> {
+    let before = workspace.read(path)?;
+    let file = TextFile::decode(path, &before)?;
+    let name = workspace.canonical(path)?;
+    let edited = edit::replace_once(&name, &file.text, old, new)?;
+    let after = file.encode(&edited.text)?;
+    if context.cancel.is_cancelled() {
+        return Ok(cancelled());
+    }
+    workspace.replace(path, &before, &after)?;
+    let output = json!({"path": name, "line": edited.line});
+    let diff = unified_diff(&name, Some(&file.text), Some(&edited.text));
+    Ok(ToolResult::success(output).with_changes(vec![StateChange::FileEdited { path: name, diff }]))
+}
+
+fn delete(workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
+    let kind = workspace.kind_of_itself(path)?;
+    let text = match kind {
+        Kind::File => workspace
+            .read(path)
+            .and_then(|bytes| TextFile::decode(path, &bytes))
+            .ok(),
+        Kind::Folder | Kind::Other => None,
+    };
+    let name = workspace.remove(path)?;
+    let output = json!({"path": name});
+    let (path, diff) = match kind {
+        Kind::Folder => (format!("{name}/"), None),
+        Kind::File | Kind::Other => {
+            let diff = text.and_then(|file| unified_diff(&name, Some(&file.text), None));
+            (name, diff)
+        }
+    };
+    Ok(ToolResult::success(output).with_changes(vec![StateChange::FileDeleted { path, diff }]))
+}

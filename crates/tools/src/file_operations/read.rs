@@ -1,0 +1,132 @@
+//! Reading a file or some of its lines.
+
+use serde_json::{Value, json};
+
+use crate::text::{Encoding, TextFile};
+use crate::workspace::Workspace;
+
+use super::Failure;
+
+/// The most text that one call returns, in bytes: a model has to read it all.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// Which lines to read, counted from 1, both included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    first: usize,
+    last: Option<usize>,
+}
+
+/// Why there are no such lines.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadRange {
+    #[error("`start_line` and `end_line` are counted from 1")]
+    Zero,
+    #[error("`end_line` ({last}) is before `start_line` ({first})")]
+    Backwards { first: usize, last: usize },
+    #[error("`{path}` has only {total} lines: there is no line {first}")]
+    PastEnd {
+        path: String,
+        first: usize,
+        total: usize,
+    },
+}
+
+impl Range {
+    pub(super) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, BadRange> {
+        match (first.unwrap_or(1), last) {
+            (0, _) | (_, Some(0)) => Err(BadRange::Zero),
+            (first, Some(last)) if last < first => Err(BadRange::Backwards { first, last }),
+            (first, last) => Ok(Range { first, last }),
+        }
+    }
+}
+
+pub(super) fn read(workspace: &Workspace, path: &str, range: Range) -> Result<Value, Failure> {
+    let file = TextFile::decode(path, &workspace.read(path)?)?;
+    let name = workspace.canonical(path)?;
+    let text = file.text.replace("\r\n", "\n");
+    let total = text.lines().count();
+    if range.first > total.max(1) {
+        return Err(BadRange::PastEnd {
+            path: name,
+            first: range.first,
+            total,
+        }
+        .into());
+    }
+    let last = range.last.unwrap_or(total).min(total);
+    let excerpt = excerpt(&text, range.first, last);
+    let mut output = json!({
+        "path": name,
+        "content": excerpt.content,
+        "start_line": range.first,
+        "end_line": excerpt.last,
+        "total_lines": total,
+    });
+    if let Some(note) = excerpt.note {
+        output["note"] = Value::String(note);
+    }
+    if file.encoding() != Encoding::Utf8 {
+        output["encoding"] = Value::from(file.encoding().name());
+    }
+    if let Some(endings) = unusual_line_endings(&file.text) {
+        output["line_endings"] = Value::from(endings);
+    }
+    Ok(output)
+}
+
+struct Excerpt<'a> {
+    content: &'a str,
+    last: usize,
+    note: Option<String>,
+}
+
+/// The lines from `first` to `last`, as many as may be returned.
+fn excerpt(text: &str, first: usize, last: usize) -> Excerpt<'_> {
+    let lines = || text.split_inclusive('\n');
+    let start: usize = lines().take(first - 1).map(str::len).sum();
+    let mut end = start;
+    for (number, line) in (first..=last).zip(lines().skip(first - 1)) {
+        if end + line.len() - start > MAX_BYTES {
+            return cut(text, start, end, number, last);
+        }
+        end += line.len();
+    }
+    Excerpt {
+        content: &text[start..end],
+        last,
+        note: None,
+    }
+}
+
+/// The text up to line `number`, which does not fit any more.
+fn cut(text: &str, start: usize, end: usize, number: usize, last: usize) -> Excerpt<'_> {
+    if end > start {
+        return Excerpt {
+            content: &text[start..end],
+            last: number - 1,
+            note: Some(format!(
+                "cut after line {} of the {last} asked for; read on with start_line {number}",
+                number - 1
+            )),
+        };
+    }
+    Excerpt {
+        content: &text[start..text.floor_char_boundary(start + MAX_BYTES)],
+        last: number,
+        note: Some(format!(
+            "line {number} is cut after {MAX_BYTES} bytes, its rest cannot be read; what follows can with start_line {}",
+            number + 1
+        )),
+    }
+}
+
+fn unusual_line_endings(text: &str) -> Option<&'static str> {
+    let all = text.matches('\n').count();
+    match text.matches("\r\n").count() {
+        0 => None,
+        crlf if crlf == all => Some("CRLF"),
+        _ => Some("mixed"),
+    }
+}

@@ -1,0 +1,232 @@
+//! Collecting matches: what is kept of them and how they are shown.
+
+use std::io::{self, Read};
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// The longest line that is shown whole, in characters.
+const MAX_LINE_CHARS: usize = 300;
+
+/// How much of a shortened line is shown before the match, in characters.
+const LEAD_CHARS: usize = 80;
+
+/// The most text that all matches together may have, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// The matches of all files.
+pub(super) struct Collector<'m> {
+    matcher: &'m RegexMatcher,
+    wanted: usize,
+    matches: Vec<Found>,
+    bytes: usize,
+    files: u64,
+    total: u64,
+}
+
+/// One matching line.
+#[derive(Debug, Serialize)]
+struct Found {
+    path: String,
+    line: u64,
+    column: usize,
+    text: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    before: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    after: Vec<String>,
+}
+
+impl Found {
+    fn bytes(&self) -> usize {
+        let context = self
+            .before
+            .iter()
+            .chain(&self.after)
+            .map(String::len)
+            .sum::<usize>();
+        self.path.len() + self.text.len() + context
+    }
+}
+
+impl<'m> Collector<'m> {
+    /// Keeps the first `wanted` matches and counts the others.
+    pub(super) fn new(matcher: &'m RegexMatcher, wanted: usize) -> Self {
+        Collector {
+            matcher,
+            wanted,
+            matches: Vec::new(),
+            bytes: 0,
+            files: 0,
+            total: 0,
+        }
+    }
+
+    /// Collects what `search` finds in one file: nothing, if it turns out to be binary.
+    pub(super) fn search(
+        &mut self,
+        path: &str,
+        search: impl FnOnce(&RegexMatcher, &mut InFile<'m>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut file = InFile {
+            matcher: self.matcher,
+            path: path.to_owned(),
+            room: self.room(),
+            found: Vec::new(),
+            total: 0,
+            pending: Vec::new(),
+            binary: false,
+        };
+        search(self.matcher, &mut file)?;
+        if file.binary || file.total == 0 {
+            return Ok(());
+        }
+        self.files += 1;
+        self.total += file.total;
+        for found in file.found {
+            self.bytes += found.bytes();
+            if self.bytes > MAX_BYTES && !self.matches.is_empty() {
+                break;
+            }
+            self.matches.push(found);
+        }
+        Ok(())
+    }
+
+    /// How many more matches may be kept.
+    fn room(&self) -> usize {
+        if self.bytes > MAX_BYTES {
+            0
+        } else {
+            self.wanted - self.matches.len()
+        }
+    }
+
+    /// The tool's output.
+    pub(super) fn into_output(self) -> Value {
+        json!({
+            "truncated": self.total > self.matches.len() as u64,
+            "files": self.files,
+            "total": self.total,
+            "matches": self.matches,
+        })
+    }
+}
+
+/// The matches of one file.
+pub(super) struct InFile<'m> {
+    matcher: &'m RegexMatcher,
+    path: String,
+    room: usize,
+    found: Vec<Found>,
+    total: u64,
+    /// Context lines for the next match.
+    pending: Vec<String>,
+    binary: bool,
+}
+
+impl Sink for InFile<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
+        self.total += 1;
+        let before = std::mem::take(&mut self.pending);
+        if self.found.len() < self.room {
+            let bytes = without_ending(line.bytes());
+            let at = self
+                .matcher
+                .find(bytes)
+                .map_err(io::Error::other)?
+                .map_or(0, |place| place.start());
+            let column = decode(&bytes[..at]).chars().count();
+            self.found.push(Found {
+                path: self.path.clone(),
+                line: line.line_number().unwrap_or_default(),
+                column: column + 1,
+                text: shorten(&decode(bytes), column),
+                before,
+                after: Vec::new(),
+            });
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        if self.total > self.found.len() as u64 || self.room == 0 {
+            return Ok(true);
+        }
+        let text = shorten(&decode(without_ending(line.bytes())), 0);
+        match (line.kind(), self.found.last_mut()) {
+            (SinkContextKind::After, Some(found)) => found.after.push(text),
+            (SinkContextKind::Before | SinkContextKind::After | SinkContextKind::Other, _) => {
+                self.pending.push(text)
+            }
+        }
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.binary |= finish.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+fn without_ending(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Text, or what the bytes are as Latin-1: a file that is too big to be decoded as a whole may be either.
+fn decode(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
+    }
+}
+
+/// A line, or the part of a long one around the match, which begins `column` characters in.
+fn shorten(line: &str, column: usize) -> String {
+    if line.chars().count() <= MAX_LINE_CHARS {
+        return line.to_owned();
+    }
+    let start = column.saturating_sub(LEAD_CHARS);
+    let mut rest = line.chars().skip(start);
+    let mut short: String = rest.by_ref().take(MAX_LINE_CHARS).collect();
+    if start > 0 {
+        short.insert(0, '…');
+    }
+    if rest.next().is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// A reader that ends with an error when nobody waits for the search any more.
+pub(super) struct UntilCancelled<R> {
+    inner: R,
+    cancel: CancellationToken,
+}
+
+impl<R> UntilCancelled<R> {
+    pub(super) fn new(inner: R, cancel: CancellationToken) -> Self {
+        UntilCancelled { inner, cancel }
+    }
+}
+
+impl<R: Read> Read for UntilCancelled<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("cancelled"));
+        }
+        self.inner.read(buffer)
+    }
+}

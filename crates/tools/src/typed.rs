@@ -1,0 +1,148 @@
+//! Tools made from an async function and the type of its parameters, so that the JSON Schema that models see and the
+//! values that the function gets cannot drift apart.
+//!
+//! A typed tool never runs its function with parameters that do not fit the type.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use dirigent_core::tool::{Repeat, ToolResult, ToolSpec};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Tool, ToolContext};
+
+/// A tool from a function of the call's context and its parameters. The doc comments of `P` and of its fields become
+/// the descriptions in the schema; `#[serde(deny_unknown_fields)]` on `P` makes a misspelt parameter an error.
+///
+/// The description's first sentence must stand alone; see [`ToolSpec::description`].
+pub fn typed<P, F, Fut>(
+    name: impl Into<String>,
+    description: impl Into<String>,
+    repeat: Repeat,
+    run: F,
+) -> TypedTool
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(ToolContext, P) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ToolResult> + Send + 'static,
+{
+    TypedTool {
+        spec: ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            parameters: parameters_schema::<P>(),
+            repeat,
+            example: Value::Null,
+        },
+        body: Arc::new(Function {
+            run,
+            parameters: PhantomData::<fn() -> P>,
+        }),
+    }
+}
+
+/// A tool made by [`typed`].
+#[derive(Clone)]
+pub struct TypedTool {
+    spec: ToolSpec,
+    body: Arc<dyn Body>,
+}
+
+impl TypedTool {
+    /// The same with a call's parameters as an example for prompts.
+    pub fn example(mut self, parameters: Value) -> Self {
+        self.spec.example = parameters;
+        self
+    }
+}
+
+impl Tool for TypedTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
+        self.body.call(context, parameters)
+    }
+}
+
+impl std::fmt::Debug for TypedTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("TypedTool").field(&self.spec.name).finish()
+    }
+}
+
+/// The function of a tool with its types hidden.
+trait Body: Send + Sync {
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
+}
+
+struct Function<F, P> {
+    run: F,
+    parameters: PhantomData<fn() -> P>,
+}
+
+impl<P, F, Fut> Body for Function<F, P>
+where
+    P: DeserializeOwned + Send + 'static,
+    F: Fn(ToolContext, P) -> Fut + Send + Sync,
+    Fut: Future<Output = ToolResult> + Send + 'static,
+{
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
+        match serde_path_to_error::deserialize::<_, P>(parameters) {
+            Ok(parameters) => (self.run)(context, parameters).boxed(),
+            Err(error) => std::future::ready(ToolResult::failure(describe(&error))).boxed(),
+        }
+    }
+}
+
+/// Names the field, as "expected u32" alone helps nobody.
+fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let path = error.path().to_string();
+    let what = error.inner();
+    if path == "." {
+        format!("bad parameters: {what}")
+    } else {
+        format!("bad parameter `{path}`: {what}")
+    }
+}
+
+/// The JSON Schema (2020-12) of `P`, without what only adds length to a prompt: the dialect, titles, number formats
+/// and references.
+fn parameters_schema<P: JsonSchema>() -> Value {
+    let mut schema = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator()
+        .into_root_schema_for::<P>()
+        .to_value();
+    if let Some(root) = schema.as_object_mut() {
+        // The type's own doc comment would repeat the tool's description.
+        root.remove("description");
+    }
+    remove_noise(&mut schema);
+    schema
+}
+
+fn remove_noise(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            // Under `properties` the keys are names of parameters, which may well be `title` or `format`.
+            object.retain(|key, value| !matches!(key.as_str(), "title" | "format") || !value.is_string());
+            object
+                .iter_mut()
+                .filter(|(key, _)| !matches!(key.as_str(), "default" | "const" | "enum" | "examples"))
+                .for_each(|(_, value)| remove_noise(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_noise),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

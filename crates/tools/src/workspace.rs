@@ -1,0 +1,450 @@
+//! The workspace jail: every file that a tool reads or changes goes through here.
+//!
+//! Paths are resolved beneath the folder by the system, link by link, so that neither `..` nor a link leads out, not
+//! even one that is put there meanwhile. Nothing here blocks on a pipe or device, writes half a file, or changes
+//! anything in `.git` and `.dirigent`. All calls block on the disk: async code runs them in a blocking task.
+
+mod fault;
+mod system;
+mod walk;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_tempfile::TempFile;
+
+use system::{WithoutWaiting, keep_owner_and_mode, rename_without_replacing, special};
+
+pub use fault::FileFault;
+pub use walk::{Depth, Entry, Hidden, Kind, Walk};
+
+/// The most bytes that are read from one file: 16 MiB.
+pub const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How many files are looked at for names like the one that was not found.
+const MAX_SUGGESTION_FILES: usize = 20_000;
+
+/// A folder that tools work in and cannot leave. Paths are relative to it, with `/`; an absolute path that begins with
+/// the folder's own is taken as relative to it.
+#[derive(Debug)]
+pub struct Workspace {
+    dir: Dir,
+    root: PathBuf,
+}
+
+/// What a link at the end of a path stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FinalLink {
+    /// What it points to.
+    Follow,
+    /// Itself.
+    Keep,
+}
+
+/// Where in the workspace a path leads, all links resolved.
+#[derive(Debug)]
+struct Place {
+    /// Relative to the root, empty for the root.
+    folder: PathBuf,
+    /// None for the root itself.
+    name: Option<OsString>,
+}
+
+impl Place {
+    fn relative(&self) -> PathBuf {
+        match &self.name {
+            Some(name) => self.folder.join(name),
+            None => self.folder.clone(),
+        }
+    }
+}
+
+/// What must be there for a write to go on.
+#[derive(Clone, Copy)]
+enum Expected<'a> {
+    Anything,
+    Nothing,
+    Content(&'a [u8]),
+}
+
+impl Workspace {
+    /// The workspace at `root`, an existing folder.
+    pub fn open(root: &Path) -> Result<Self, FileFault> {
+        let fault = |source| FileFault::Workspace {
+            path: root.display().to_string(),
+            source,
+        };
+        let real = root.canonicalize().map_err(fault)?;
+        let dir = Dir::open_ambient_dir(&real, ambient_authority()).map_err(fault)?;
+        Ok(Workspace { dir, root: real })
+    }
+
+    /// Its absolute path, links resolved; for display.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The path of a file or folder, there or not, in its plain form: relative, with `/`, without `.` and `..`, links
+    /// resolved; `.` for the workspace itself.
+    pub fn canonical(&self, path: &str) -> Result<String, FileFault> {
+        self.plain(path, FinalLink::Follow)
+    }
+
+    /// What there is at a path; [`FileFault::NotFound`] for nothing.
+    pub fn kind(&self, path: &str) -> Result<Kind, FileFault> {
+        let metadata = self.dir.metadata(self.relative(path)?);
+        Ok(kind(&metadata.map_err(|error| self.fault(path, error))?))
+    }
+
+    /// Like [`Workspace::kind`], but a link counts as itself: [`Kind::Other`].
+    pub fn kind_of_itself(&self, path: &str) -> Result<Kind, FileFault> {
+        let metadata = self.dir.symlink_metadata(self.relative(path)?);
+        Ok(kind(&metadata.map_err(|error| self.fault(path, error))?))
+    }
+
+    /// The content of a regular file of up to [`MAX_FILE_BYTES`].
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, FileFault> {
+        let file = self.open_file(path)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| self.fault(path, error))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(FileFault::TooBig {
+                path: path.to_owned(),
+                limit: MAX_FILE_BYTES,
+            });
+        }
+        Ok(bytes)
+    }
+
+    /// A regular file, open for reading; never waits for a pipe or a device.
+    pub fn open_file(&self, path: &str) -> Result<File, FileFault> {
+        let relative = self.relative(path)?;
+        let metadata = self
+            .dir
+            .metadata(&relative)
+            .map_err(|error| self.fault(path, error))?;
+        regular(path, &metadata)?;
+        let file = self
+            .dir
+            .open_with(&relative, OpenOptions::new().read(true).without_waiting())
+            .map_err(|error| self.fault(path, error))?;
+        // Again, as it may be another file by now.
+        regular(path, &file.metadata().map_err(|error| self.fault(path, error))?)?;
+        Ok(file)
+    }
+
+    /// Makes `bytes` the content of a file, there or not. Whoever looks sees the old content or the new, never a part;
+    /// where it fails, nothing has changed. Missing folders are made; mode and owner of an existing file are kept, and
+    /// a link is followed, not replaced.
+    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), FileFault> {
+        self.put(path, bytes, Expected::Anything)
+    }
+
+    /// Like [`Workspace::write`], only for a file that is not there: [`FileFault::Exists`] otherwise.
+    pub fn create(&self, path: &str, bytes: &[u8]) -> Result<(), FileFault> {
+        self.put(path, bytes, Expected::Nothing)
+    }
+
+    /// Like [`Workspace::write`], only where the content is still `before`: [`FileFault::Changed`] otherwise.
+    pub fn replace(&self, path: &str, before: &[u8], after: &[u8]) -> Result<(), FileFault> {
+        self.put(path, after, Expected::Content(before))
+    }
+
+    /// Deletes a file, a link (not what it points to) or an empty folder. Returns its plain path.
+    pub fn remove(&self, path: &str) -> Result<String, FileFault> {
+        let place = self.changeable(path, FinalLink::Keep)?;
+        let relative = place.relative();
+        let metadata = self
+            .dir
+            .symlink_metadata(&relative)
+            .map_err(|error| self.fault(path, error))?;
+        if metadata.is_dir() {
+            self.dir.remove_dir(&relative)
+        } else {
+            self.dir.remove_file(&relative)
+        }
+        .map_err(|error| self.fault(path, error))?;
+        plain(path, &relative)
+    }
+
+    /// Gives a file, a folder or a link another name; never replaces anything. Missing folders are made. Returns the
+    /// plain paths before and after.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(String, String), FileFault> {
+        let (source, target) = (
+            self.changeable(from, FinalLink::Keep)?,
+            self.changeable(to, FinalLink::Keep)?,
+        );
+        let (old, new) = (source.relative(), target.relative());
+        self.dir
+            .symlink_metadata(&old)
+            .map_err(|error| self.fault(from, error))?;
+        if new != old && new.starts_with(&old) {
+            return Err(FileFault::IntoItself {
+                path: from.to_owned(),
+            });
+        }
+        // Before any folder is made; the renaming itself makes sure of it.
+        if self.dir.symlink_metadata(&new).is_ok() {
+            return Err(FileFault::Exists { path: to.to_owned() });
+        }
+        self.with_folders(to, &target.folder, |folder| {
+            let from = self.dir.open_dir(or_dot(&source.folder))?;
+            let (Some(old), Some(new)) = (&source.name, &target.name) else {
+                return Err(io::ErrorKind::IsADirectory.into());
+            };
+            rename_without_replacing(&from, old, folder, new)
+        })?;
+        Ok((plain(from, &old)?, plain(to, &new)?))
+    }
+
+    fn put(&self, path: &str, bytes: &[u8], expected: Expected<'_>) -> Result<(), FileFault> {
+        let place = self.changeable(path, FinalLink::Follow)?;
+        let relative = place.relative();
+        let Some(name) = &place.name else {
+            return Err(FileFault::IsFolder {
+                path: path.to_owned(),
+            });
+        };
+        let existing = match self.dir.symlink_metadata(&relative) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(self.fault(path, error)),
+        };
+        if let Some(metadata) = &existing {
+            regular(path, metadata)?;
+            // Renaming over a file asks only for the folder's permission; a file marked read-only was meant so.
+            self.dir
+                .open_with(&relative, OpenOptions::new().write(true).without_waiting())
+                .map_err(|error| self.fault(path, error))?;
+        }
+        self.expect(path, existing.is_some(), expected)?;
+        self.with_folders(path, &place.folder, |folder| {
+            let mut temporary = TempFile::new(folder)?;
+            temporary.write_all(bytes)?;
+            if let Some(metadata) = &existing {
+                keep_owner_and_mode(temporary.as_file(), metadata)?;
+            }
+            temporary.as_file().sync_all()?;
+            temporary.replace(name)
+        })
+    }
+
+    fn expect(&self, path: &str, exists: bool, expected: Expected<'_>) -> Result<(), FileFault> {
+        match expected {
+            Expected::Anything => Ok(()),
+            Expected::Nothing if exists => Err(FileFault::Exists {
+                path: path.to_owned(),
+            }),
+            Expected::Nothing => Ok(()),
+            Expected::Content(before) if exists && self.read(path)? == before => Ok(()),
+            Expected::Content(_) => Err(FileFault::Changed {
+                path: path.to_owned(),
+            }),
+        }
+    }
+
+    /// Runs `change` in the folder, which is made where it is missing and unmade where the change fails.
+    fn with_folders(
+        &self,
+        path: &str,
+        folder: &Path,
+        change: impl FnOnce(&Dir) -> io::Result<()>,
+    ) -> Result<(), FileFault> {
+        let mut made: Vec<&Path> = Vec::new();
+        let mut missing: Vec<&Path> = folder
+            .ancestors()
+            .take_while(|ancestor| !ancestor.as_os_str().is_empty() && !self.dir.is_dir(ancestor))
+            .collect();
+        let attempt = || {
+            while let Some(next) = missing.pop() {
+                self.dir.create_dir(next)?;
+                made.push(next);
+            }
+            change(&self.dir.open_dir(or_dot(folder))?)
+        };
+        let result = attempt();
+        if result.is_err() {
+            for folder in made.into_iter().rev() {
+                // Only ever succeeds on an empty folder, so nothing of anybody else's is lost.
+                let _ = self.dir.remove_dir(folder);
+            }
+        }
+        result.map_err(|error| self.fault(path, error))
+    }
+
+    /// The path to give to the jail. Stripping the root's own path is a courtesy to models that write absolute paths;
+    /// whether the rest stays inside is for the system to say.
+    fn relative(&self, path: &str) -> Result<PathBuf, FileFault> {
+        let given = Path::new(path);
+        if !given.is_absolute() {
+            return Ok(or_dot(given).to_owned());
+        }
+        match given.strip_prefix(&self.root) {
+            Ok(below) => Ok(or_dot(below).to_owned()),
+            Err(_) => Err(FileFault::Outside {
+                path: path.to_owned(),
+            }),
+        }
+    }
+
+    /// Where a path leads. What is missing at its end may be missing; `..` in that part is not resolvable.
+    fn place(&self, path: &str, link: FinalLink) -> Result<Place, FileFault> {
+        let relative = self.relative(path)?;
+        if link == FinalLink::Follow {
+            match self.dir.canonicalize(&relative) {
+                Ok(real) => return Ok(split(&real)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.fault(path, error)),
+                Err(_) if self.dir.symlink_metadata(&relative).is_ok() => {
+                    return Err(FileFault::NotAFile {
+                        path: path.to_owned(),
+                        kind: "a link to nothing",
+                    });
+                }
+                Err(_) => {}
+            }
+        }
+        let Some(Component::Normal(name)) = relative.components().next_back() else {
+            let real = self
+                .dir
+                .canonicalize(&relative)
+                .map_err(|error| self.fault(path, error))?;
+            return Ok(split(&real));
+        };
+        let parent = relative.parent().unwrap_or(Path::new(""));
+        Ok(Place {
+            folder: self.real_folder(path, parent)?,
+            name: Some(name.to_owned()),
+        })
+    }
+
+    /// The folder with links resolved as far as it is there.
+    fn real_folder(&self, path: &str, folder: &Path) -> Result<PathBuf, FileFault> {
+        match self.dir.canonicalize(or_dot(folder)) {
+            Ok(real) => Ok(split(&real).relative()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match (folder.parent(), folder.components().next_back()) {
+                    (Some(parent), Some(Component::Normal(name)))
+                        if self.dir.symlink_metadata(folder).is_err() =>
+                    {
+                        Ok(self.real_folder(path, parent)?.join(name))
+                    }
+                    _ => Err(self.fault(path, error)),
+                }
+            }
+            Err(error) => Err(self.fault(path, error)),
+        }
+    }
+
+    /// Where a path leads, if that may be changed.
+    fn changeable(&self, path: &str, link: FinalLink) -> Result<Place, FileFault> {
+        let place = self.place(path, link)?;
+        if place.name.is_none() {
+            return Err(FileFault::IsFolder {
+                path: path.to_owned(),
+            });
+        }
+        if place.relative().iter().any(is_protected_name) {
+            return Err(FileFault::Protected {
+                path: path.to_owned(),
+            });
+        }
+        Ok(place)
+    }
+
+    fn plain(&self, path: &str, link: FinalLink) -> Result<String, FileFault> {
+        plain(path, &self.place(path, link)?.relative())
+    }
+
+    /// What an error means; a name that was not found gets suggestions.
+    fn fault(&self, path: &str, error: io::Error) -> FileFault {
+        match FileFault::from_io(path, error) {
+            FileFault::NotFound { path, .. } => FileFault::NotFound {
+                nearest: self.nearest(&path),
+                path,
+            },
+            other => other,
+        }
+    }
+
+    /// Up to three files that may have been meant: the same name in another folder first, then similar paths.
+    fn nearest(&self, path: &str) -> Vec<String> {
+        let Ok(files) = self.walk(&[], Hidden::Skip) else {
+            return Vec::new();
+        };
+        let name = path.rsplit('/').next();
+        let mut scored: Vec<(f64, String)> = files
+            .take(MAX_SUGGESTION_FILES)
+            .map(|file| {
+                let score = if file.rsplit('/').next() == name {
+                    2.0
+                } else {
+                    strsim::normalized_levenshtein(&file, path)
+                };
+                (score, file)
+            })
+            .filter(|(score, _)| *score > 0.6)
+            .collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        scored.into_iter().take(3).map(|(_, file)| file).collect()
+    }
+}
+
+/// Whether tools must leave it as it is. Without regard to case, as some file systems are.
+fn is_protected_name(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case(".dirigent")
+}
+
+fn or_dot(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    }
+}
+
+/// A canonical path as a place; the root is `.` or nothing.
+fn split(real: &Path) -> Place {
+    let real: PathBuf = real
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect();
+    Place {
+        folder: real.parent().unwrap_or(Path::new("")).to_owned(),
+        name: real.file_name().map(OsStr::to_owned),
+    }
+}
+
+fn plain(path: &str, relative: &Path) -> Result<String, FileFault> {
+    let text = walk::with_slashes(relative).ok_or_else(|| FileFault::NotAFile {
+        path: path.to_owned(),
+        kind: "behind a name that is not Unicode",
+    })?;
+    Ok(if text.is_empty() { ".".to_owned() } else { text })
+}
+
+fn kind(metadata: &Metadata) -> Kind {
+    if metadata.is_file() {
+        Kind::File
+    } else if metadata.is_dir() {
+        Kind::Folder
+    } else {
+        Kind::Other
+    }
+}
+
+fn regular(path: &str, metadata: &Metadata) -> Result<(), FileFault> {
+    let path = path.to_owned();
+    if metadata.is_file() {
+        Ok(())
+    } else if metadata.is_dir() {
+        Err(FileFault::IsFolder { path })
+    } else {
+        let kind = special(metadata.file_type());
+        Err(FileFault::NotAFile { path, kind })
+    }
+}

@@ -1,0 +1,160 @@
+//! What can go wrong with a file, in words that a model can act on.
+
+use std::io;
+
+/// Why a file of the workspace was not read or changed: one variant for each thing that the caller can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum FileFault {
+    /// The workspace itself cannot be opened.
+    #[error("the workspace {path} cannot be opened: {source}")]
+    Workspace {
+        /// Its absolute path.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path leads out of the workspace: absolute, by `..` or by a link.
+    #[error("`{path}` leads out of the workspace: give a path below its root, such as `src/main.rs`")]
+    Outside {
+        /// The path as it was given.
+        path: String,
+    },
+    /// There is nothing of that name.
+    #[error("`{path}` does not exist{}", did_you_mean(.nearest))]
+    NotFound {
+        /// The path as it was given.
+        path: String,
+        /// What may have been meant.
+        nearest: Vec<String>,
+    },
+    /// A folder where a file is needed.
+    #[error("`{path}` is a folder: name a file in it")]
+    IsFolder {
+        /// The path as it was given.
+        path: String,
+    },
+    /// A file where a folder is needed.
+    #[error("`{path}` is no folder, or leads through something that is none")]
+    NotAFolder {
+        /// The path as it was given.
+        path: String,
+    },
+    /// A pipe, a device, a socket or a link to nothing.
+    #[error("`{path}` is {kind}, not a regular file: it can be neither read nor written")]
+    NotAFile {
+        /// The path as it was given.
+        path: String,
+        /// What it is, with its article.
+        kind: &'static str,
+    },
+    /// More than a tool may hold in memory.
+    #[error("`{path}` has more than {limit} bytes: use `search`, or a command that reads a part of it")]
+    TooBig {
+        /// The path as it was given.
+        path: String,
+        /// How many bytes are allowed.
+        limit: u64,
+    },
+    /// Its content is not text.
+    #[error("`{path}` is binary: it can be moved or deleted, but not read or edited as text")]
+    Binary {
+        /// The path as it was given.
+        path: String,
+    },
+    /// A character that the file's encoding has no byte for.
+    #[error("`{path}` has one byte for each character and none for {character:?}: leave that character out")]
+    NotEncodable {
+        /// The path as it was given.
+        path: String,
+        /// The first such character.
+        character: char,
+    },
+    /// It belongs to git or to Dirigent.
+    #[error(
+        "`{path}` is read-only to tools, as is everything in `.git` and `.dirigent`: change it with a command or not at all"
+    )]
+    Protected {
+        /// The path as it was given.
+        path: String,
+    },
+    /// Permissions or a read-only file system.
+    #[error("`{path}` cannot be used: {why}; nothing was changed")]
+    Denied {
+        /// The path as it was given.
+        path: String,
+        /// What the system said.
+        why: String,
+    },
+    /// Something of that name is there already.
+    #[error("`{path}` exists already: choose another name, or delete it first")]
+    Exists {
+        /// The path as it was given.
+        path: String,
+    },
+    /// A folder that cannot be deleted yet.
+    #[error("the folder `{path}` is not empty: delete or move what is in it first")]
+    NotEmpty {
+        /// The path as it was given.
+        path: String,
+    },
+    /// A folder cannot be moved into itself.
+    #[error("`{path}` cannot be moved into itself")]
+    IntoItself {
+        /// The path as it was given.
+        path: String,
+    },
+    /// Somebody else changed it between reading and writing.
+    #[error("`{path}` was changed by somebody else meanwhile: read it again; nothing was changed")]
+    Changed {
+        /// The path as it was given.
+        path: String,
+    },
+    /// Anything else that the system says.
+    #[error("`{path}`: {source}; nothing was changed")]
+    Io {
+        /// The path as it was given.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl FileFault {
+    /// What an error of the system means for a path beneath the workspace.
+    pub(super) fn from_io(path: &str, error: io::Error) -> Self {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::NotFound => FileFault::NotFound {
+                path,
+                nearest: Vec::new(),
+            },
+            // The jail's own refusal has no error number; the system's has.
+            io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => FileFault::Outside { path },
+            io::ErrorKind::PermissionDenied => FileFault::Denied {
+                path,
+                why: "permission denied".to_owned(),
+            },
+            io::ErrorKind::ReadOnlyFilesystem => FileFault::Denied {
+                path,
+                why: "the file system is read-only".to_owned(),
+            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FileFault::Denied {
+                path,
+                why: "the disk is full".to_owned(),
+            },
+            io::ErrorKind::IsADirectory => FileFault::IsFolder { path },
+            io::ErrorKind::NotADirectory => FileFault::NotAFolder { path },
+            io::ErrorKind::AlreadyExists => FileFault::Exists { path },
+            io::ErrorKind::DirectoryNotEmpty => FileFault::NotEmpty { path },
+            _ => FileFault::Io { path, source: error },
+        }
+    }
+}
+
+fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
+    format!("; did you mean {}?", names.join(" or "))
+}

@@ -1,0 +1,82 @@
+//! What the jail needs of the operating system beyond what every system has.
+
+use std::ffi::OsStr;
+use std::io;
+
+use cap_std::fs::{Dir, File, FileType, Metadata, OpenOptions};
+
+/// Renames, and fails where there is something of the new name already.
+#[cfg(target_os = "linux")]
+pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+        // Not every file system can; the caller has looked just before.
+        Err(Errno::INVAL | Errno::NOSYS) => from.rename(old, to, new),
+        done => Ok(done?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+    from.rename(old, to, new)
+}
+
+/// What a file is that is neither regular nor a folder, with its article.
+#[cfg(unix)]
+pub(super) fn special(file_type: FileType) -> &'static str {
+    use cap_std::fs::FileTypeExt;
+    if file_type.is_fifo() {
+        "a named pipe"
+    } else if file_type.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn special(_: FileType) -> &'static str {
+    "a device"
+}
+
+pub(super) trait WithoutWaiting {
+    /// Opening returns at once, also for a pipe without another end.
+    fn without_waiting(&mut self) -> &mut Self;
+}
+
+impl WithoutWaiting for OpenOptions {
+    #[cfg(unix)]
+    fn without_waiting(&mut self) -> &mut Self {
+        use cap_std::fs::OpenOptionsExt;
+        use rustix::fs::OFlags;
+        self.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
+    }
+
+    #[cfg(not(unix))]
+    fn without_waiting(&mut self) -> &mut Self {
+        self
+    }
+}
+
+/// Gives a file the owner, the group and the mode of another.
+#[cfg(unix)]
+pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
+    use cap_std::fs::MetadataExt;
+    use rustix::fs::{Gid, Uid};
+    let ours = file.metadata()?;
+    if (ours.uid(), ours.gid()) != (like.uid(), like.gid()) {
+        // Only the superuser may; for others the file becomes theirs, as with any editor that writes safely.
+        let _ = rustix::fs::fchown(
+            file,
+            Some(Uid::from_raw(like.uid())),
+            Some(Gid::from_raw(like.gid())),
+        );
+    }
+    file.set_permissions(like.permissions())
+}
+
+#[cfg(not(unix))]
+pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
+    file.set_permissions(like.permissions())
+}
