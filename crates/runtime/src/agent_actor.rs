@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer};
+use dirigent_core::agent::{
+    Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
+};
 use dirigent_core::call::ToolCall;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::machine::{Machine, Refusal};
@@ -49,8 +51,14 @@ pub(crate) struct AgentArguments {
 pub(crate) enum AgentMsg {
     Begin,
     Stored(Result<(), StoreError>),
-    ModelEnded { effect: EffectId, result: Result<ModelReply, ModelFailure> },
-    ToolEnded { effect: EffectId, result: ToolResult },
+    ModelEnded {
+        effect: EffectId,
+        result: Result<ModelReply, ModelFailure>,
+    },
+    ToolEnded {
+        effect: EffectId,
+        result: ToolResult,
+    },
     TimerFired(AgentTimer),
     #[cfg(test)]
     Break,
@@ -78,7 +86,13 @@ impl Actor for AgentActor {
         myself: ActorRef<AgentMsg>,
         arguments: AgentArguments,
     ) -> Result<AgentState, ActorProcessingErr> {
-        let AgentArguments { share, supervisor, effect, brief, past } = arguments;
+        let AgentArguments {
+            share,
+            supervisor,
+            effect,
+            brief,
+            past,
+        } = arguments;
         let cancel = share.cancel.child_token();
         let machine = Agent::new(brief.agent, share.context.clone());
         let actor = myself.clone();
@@ -87,7 +101,13 @@ impl Actor for AgentActor {
             let _ = actor.send_message(AgentMsg::Stored(stored));
         });
         let journal = share.services.journal.clone();
-        let driver = Driver::new(machine, Scope::Agent(brief.agent), journal, share.claim.clone(), notify);
+        let driver = Driver::new(
+            machine,
+            Scope::Agent(brief.agent),
+            journal,
+            share.claim.clone(),
+            notify,
+        );
         let _ = myself.send_message(AgentMsg::Begin);
         Ok(AgentState {
             driver,
@@ -126,7 +146,9 @@ impl Actor for AgentActor {
                 Ok(reply) => AgentInput::ModelReplied { effect, reply },
                 Err(failure) => AgentInput::ModelFailed { effect, failure },
             }),
-            AgentMsg::ToolEnded { effect, result } => state.accept(AgentInput::ToolFinished { effect, result }),
+            AgentMsg::ToolEnded { effect, result } => {
+                state.accept(AgentInput::ToolFinished { effect, result })
+            }
             AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
             #[cfg(test)]
             AgentMsg::Break => panic!("broken on purpose"),
@@ -139,7 +161,9 @@ impl AgentState {
     /// Starts, or rebuilds the machine from its inputs and goes on where it was.
     fn begin(&mut self, myself: &ActorRef<AgentMsg>) -> Result<(), Refusal> {
         if self.past.is_empty() {
-            self.accept(AgentInput::Started { brief: AgentBrief::clone(&self.brief) });
+            self.accept(AgentInput::Started {
+                brief: AgentBrief::clone(&self.brief),
+            });
             return Ok(());
         }
         for (_, at, input) in std::mem::take(&mut self.past) {
@@ -195,8 +219,15 @@ impl AgentState {
 
     fn ask_model(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
         let model = self.driver.machine.spec().and_then(|spec| spec.model.clone());
-        let request = ChatRequest { model, messages: self.driver.machine.conversation().clone() };
-        let (myself, cancel, model) = (myself.clone(), self.cancel.clone(), self.share.services.model.clone());
+        let request = ChatRequest {
+            model,
+            messages: self.driver.machine.conversation().clone(),
+        };
+        let (myself, cancel, model) = (
+            myself.clone(),
+            self.cancel.clone(),
+            self.share.services.model.clone(),
+        );
         self.share.tasks.spawn(async move {
             // The request shares the conversation; it is gone before the reply is read.
             let result = tokio::select! {
@@ -209,8 +240,14 @@ impl AgentState {
 
     /// Runs a call whose start is on record, unless it is no longer waited for.
     fn run_tool(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
-        let Some(call) = self.driver.machine.running_call(effect).cloned() else { return };
-        let access = self.driver.machine.spec().map_or(Access::ReadOnly, |spec| spec.access);
+        let Some(call) = self.driver.machine.running_call(effect).cloned() else {
+            return;
+        };
+        let access = self
+            .driver
+            .machine
+            .spec()
+            .map_or(Access::ReadOnly, |spec| spec.access);
         let context = self.share.tool_context(effect, access, self.cancel.child_token());
         let (myself, tools) = (myself.clone(), self.share.services.tools.clone());
         self.share.tasks.spawn(async move {
@@ -221,11 +258,16 @@ impl AgentState {
 
     fn finish(&mut self, report: AgentReport) {
         self.cancel.cancel();
-        if let Err(failure @ (AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. })) = &report.result {
+        if let Err(failure @ (AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. })) =
+            &report.result
+        {
             tracing::warn!(run = %self.share.run, agent = %self.brief.agent, "{failure}");
         }
         // The supervisor ends this actor once it has the report.
-        let _ = self.supervisor.send_message(SupervisorMsg::AgentEnded { effect: self.effect, report });
+        let _ = self.supervisor.send_message(SupervisorMsg::AgentEnded {
+            effect: self.effect,
+            report,
+        });
     }
 }
 
@@ -238,7 +280,12 @@ impl RunShare {
         }
     }
 
-    pub(crate) fn tool_context(&self, effect: EffectId, access: Access, cancel: CancellationToken) -> ToolContext {
+    pub(crate) fn tool_context(
+        &self,
+        effect: EffectId,
+        access: Access,
+        cancel: CancellationToken,
+    ) -> ToolContext {
         ToolContext {
             workspace: std::path::PathBuf::from(&self.context.spec().workspace),
             access,

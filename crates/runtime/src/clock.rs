@@ -14,7 +14,10 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn start() -> Self {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { started: Timestamp(Millis::from(started).0), since: Instant::now() }
+        Clock {
+            started: Timestamp(Millis::from(started).0),
+            since: Instant::now(),
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

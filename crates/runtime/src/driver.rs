@@ -27,7 +27,11 @@ impl Journaled for Run {
     }
 
     fn started(input: &RunInput) -> Option<EffectId> {
-        if let RunInput::ToolStarted { effect } = input { Some(*effect) } else { None }
+        if let RunInput::ToolStarted { effect } = input {
+            Some(*effect)
+        } else {
+            None
+        }
     }
 }
 
@@ -37,7 +41,11 @@ impl Journaled for Agent {
     }
 
     fn started(input: &AgentInput) -> Option<EffectId> {
-        if let AgentInput::ToolStarted { effect } = input { Some(*effect) } else { None }
+        if let AgentInput::ToolStarted { effect } = input {
+            Some(*effect)
+        } else {
+            None
+        }
     }
 }
 
@@ -59,8 +67,21 @@ pub(crate) struct Driver<M: Journaled> {
 }
 
 impl<M: Journaled> Driver<M> {
-    pub(crate) fn new(machine: M, scope: Scope, journal: Journal, claim: Arc<RunClaim>, notify: Notify) -> Self {
-        Driver { machine, scope, journal, claim, notify, waiting: VecDeque::new() }
+    pub(crate) fn new(
+        machine: M,
+        scope: Scope,
+        journal: Journal,
+        claim: Arc<RunClaim>,
+        notify: Notify,
+    ) -> Self {
+        Driver {
+            machine,
+            scope,
+            journal,
+            claim,
+            notify,
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`].
@@ -71,18 +92,27 @@ impl<M: Journaled> Driver<M> {
         durability: Durability,
     ) -> Result<(), Refusal> {
         // Plain data with string keys: it has a JSON form.
-        #[expect(clippy::expect_used, reason = "inputs are plain data, which always serializes")]
+        #[expect(
+            clippy::expect_used,
+            reason = "inputs are plain data, which always serializes"
+        )]
         let body = serde_json::to_string(&M::entry(&input)).expect("an input serializes");
         let started = M::started(&input);
         let commands = self.machine.handle(now, input)?;
         self.waiting.push_back(Stored { commands, started });
         let notify = self.notify.clone();
-        self.journal.append(&self.claim, now, self.scope, body, durability, move |stored| notify(stored.map(drop)));
+        self.journal
+            .append(&self.claim, now, self.scope, body, durability, move |stored| {
+                notify(stored.map(drop))
+            });
         Ok(())
     }
 
     /// What the oldest input that was not stored before allows.
     pub(crate) fn stored(&mut self) -> Stored<M::Command> {
-        self.waiting.pop_front().unwrap_or(Stored { commands: Vec::new(), started: None })
+        self.waiting.pop_front().unwrap_or(Stored {
+            commands: Vec::new(),
+            started: None,
+        })
     }
 }

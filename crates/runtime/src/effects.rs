@@ -47,12 +47,15 @@ pub(crate) async fn ask_model(
     model: std::sync::Arc<dyn ChatModel>,
     request: ChatRequest,
 ) -> Result<ModelReply, ModelFailure> {
-    AssertUnwindSafe(async move { model.chat(request).await }).catch_unwind().await.unwrap_or_else(|panic| {
-        Err(ModelFailure {
-            kind: ModelFailureKind::Panicked,
-            message: format!("the model's code broke down: {}", panic_message(panic.as_ref())),
+    AssertUnwindSafe(async move { model.chat(request).await })
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| {
+            Err(ModelFailure {
+                kind: ModelFailureKind::Panicked,
+                message: format!("the model's code broke down: {}", panic_message(panic.as_ref())),
+            })
         })
-    })
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -19,10 +19,10 @@ mod error;
 mod handle;
 mod orchestrator;
 mod read_output;
-mod supervisor;
 #[cfg(test)]
 mod supervision_tests;
+mod supervisor;
 
 pub use error::RuntimeError;
-pub use handle::{Events, RunHandle};
+pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};

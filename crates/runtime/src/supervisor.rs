@@ -56,14 +56,23 @@ pub(crate) enum Begin {
     /// A new run.
     New(Arc<RunSpec>),
     /// A run that has inputs in the journal, and the user's answer to its question, if there is one.
-    Resume { entries: Arc<Vec<Entry>>, answer: Option<String> },
+    Resume {
+        entries: Arc<Vec<Entry>>,
+        answer: Option<String>,
+    },
 }
 
 pub(crate) enum SupervisorMsg {
     Begin,
     Stored(Result<(), StoreError>),
-    AgentEnded { effect: EffectId, report: AgentReport },
-    ToolEnded { effect: EffectId, result: ToolResult },
+    AgentEnded {
+        effect: EffectId,
+        report: AgentReport,
+    },
+    ToolEnded {
+        effect: EffectId,
+        result: ToolResult,
+    },
     TimerFired(RunTimer),
     Guide(String),
     Answer(String),
@@ -166,7 +175,10 @@ impl Actor for RunSupervisor {
             SupervisorMsg::Break => panic!("broken on purpose"),
             #[cfg(test)]
             SupervisorMsg::BreakAgent(agent) => {
-                let broken = state.agents.values().find(|(effect, _)| state.is_agent(*effect, agent));
+                let broken = state
+                    .agents
+                    .values()
+                    .find(|(effect, _)| state.is_agent(*effect, agent));
                 if let Some((_, actor)) = broken {
                     let _ = actor.send_message(AgentMsg::Break);
                 }
@@ -206,7 +218,12 @@ impl SupervisorState {
                 }
                 if self.driver.machine.spec().is_none() {
                     // It was created, and the process ended before the first input was stored.
-                    self.give_up(myself, RuntimeError::Stopped { reason: "the run has no first entry; start its goal again".to_owned() });
+                    self.give_up(
+                        myself,
+                        RuntimeError::Stopped {
+                            reason: "the run has no first entry; start its goal again".to_owned(),
+                        },
+                    );
                 } else if self.driver.machine.phase().is_terminal() {
                     for command in self.driver.machine.outstanding() {
                         self.carry_out(myself, command).await?;
@@ -228,14 +245,20 @@ impl SupervisorState {
                         let ended = self.driver.machine.agent_of(*effect);
                         self.past.retain(|agent, _| Some(*agent) != ended);
                     }
-                    self.driver.machine.handle(entry.at, input).map_err(|refusal| RuntimeError::Replay {
-                        run: entry.run,
-                        seq: entry.seq,
-                        refusal,
-                    })?;
+                    self.driver
+                        .machine
+                        .handle(entry.at, input)
+                        .map_err(|refusal| RuntimeError::Replay {
+                            run: entry.run,
+                            seq: entry.seq,
+                            refusal,
+                        })?;
                 }
                 (Scope::Agent(agent), Input::Agent(input)) => {
-                    self.past.entry(agent).or_default().push((entry.seq, entry.at, input));
+                    self.past
+                        .entry(agent)
+                        .or_default()
+                        .push((entry.seq, entry.at, input));
                 }
                 (Scope::Run, Input::Agent(_)) => {}
             }
@@ -288,7 +311,13 @@ impl SupervisorState {
         brief: Arc<AgentBrief>,
     ) -> Result<(), ActorProcessingErr> {
         let past = self.past.remove(&brief.agent).unwrap_or_default();
-        let arguments = AgentArguments { share: self.share(), supervisor: myself.clone(), effect, brief, past };
+        let arguments = AgentArguments {
+            share: self.share(),
+            supervisor: myself.clone(),
+            effect,
+            brief,
+            past,
+        };
         let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
         self.arguments.tasks.spawn(async move {
             let _ = ended.await;
@@ -312,8 +341,14 @@ impl SupervisorState {
     fn agent_broke(&mut self, who: &ActorCell, message: &str) {
         if let Some((effect, _)) = self.agents.remove(&who.get_id()) {
             tracing::warn!(run = %self.arguments.run, %effect, message, "an agent broke down");
-            let failure = AgentFailure::Panicked { message: message.to_owned() };
-            let report = AgentReport { result: Err(failure), work: AgentWork::default(), duration: Millis(0) };
+            let failure = AgentFailure::Panicked {
+                message: message.to_owned(),
+            };
+            let report = AgentReport {
+                result: Err(failure),
+                work: AgentWork::default(),
+                duration: Millis(0),
+            };
             self.accept(RunInput::AgentFinished { effect, report });
         }
     }
@@ -325,7 +360,9 @@ impl SupervisorState {
 
     /// Runs a call whose start is on record, unless it is no longer waited for.
     fn run_tool(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
-        let Some(call) = self.driver.machine.running_call(effect).cloned() else { return };
+        let Some(call) = self.driver.machine.running_call(effect).cloned() else {
+            return;
+        };
         let share = self.share();
         let cancel = share.cancel.child_token();
         self.calls.insert(effect, cancel.clone());
@@ -418,8 +455,16 @@ impl SupervisorState {
         if let Some(share) = &self.share {
             return share.clone();
         }
-        #[expect(clippy::expect_used, reason = "only a started machine commands anything, and it has its context")]
-        let context = self.driver.machine.context().expect("a run that has started").clone();
+        #[expect(
+            clippy::expect_used,
+            reason = "only a started machine commands anything, and it has its context"
+        )]
+        let context = self
+            .driver
+            .machine
+            .context()
+            .expect("a run that has started")
+            .clone();
         let share = RunShare {
             run: self.arguments.run,
             context,
@@ -433,9 +478,12 @@ impl SupervisorState {
 }
 
 /// Until every task and agent of the run has ended, or the second that HOST-8 allows is nearly over.
-async fn wait_for_all(arguments: &SupervisorArguments) {
+pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
-    if tokio::time::timeout(CLOSING, arguments.tasks.wait()).await.is_err() {
+    if tokio::time::timeout(CLOSING, arguments.tasks.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!(
             run = %arguments.run,
             left = arguments.tasks.len(),

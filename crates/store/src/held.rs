@@ -64,6 +64,7 @@ impl HeldRuns {
                 run, at, scope, body, ..
             } => self.append(db, *run, *at, *scope, body),
             Job::End { run, at, status, .. } => self.end(db, *run, *at, status),
+            Job::Flush { .. } => return Ok(Outcome::Done(0)),
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);
@@ -130,6 +131,7 @@ impl HeldRuns {
                     held.standing = Standing::Broken(error.clone());
                 }
             }
+            Job::Flush { .. } => {}
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);

@@ -282,6 +282,19 @@ impl Journal {
         Tail::new(self.clone(), run, after, self.inner.live.follow(run))
     }
 
+    /// Waits until all that was appended before is stored, or has failed. Waits for the writer: not to be called from a
+    /// callback of [`Journal::append`].
+    ///
+    /// # Errors
+    /// [`StoreError::Stopped`] where the writer is gone.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.send(Job::Flush { reply })?;
+        answer.recv().map_err(|_| StoreError::Stopped {
+            path: self.path().to_owned(),
+        })?
+    }
+
     /// All runs, newest first.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ pub(crate) enum Job {
     Release {
         run: RunId,
     },
+    Flush {
+        reply: SyncSender<Result<(), StoreError>>,
+    },
 }
 
 impl Job {
@@ -58,7 +61,9 @@ impl Job {
             Job::Append { durability, .. } => *durability,
             // The end of a run is told to the user, and comes once.
             Job::End { .. } => Durability::Full,
-            Job::Create { .. } | Job::Claim { .. } | Job::Release { .. } => Durability::Normal,
+            Job::Create { .. } | Job::Claim { .. } | Job::Release { .. } | Job::Flush { .. } => {
+                Durability::Normal
+            }
         }
     }
 }
@@ -206,6 +211,10 @@ impl Writer {
             Job::Release { run } => {
                 // Dropping the sender tells whoever still follows.
                 self.live().remove(&run);
+            }
+            Job::Flush { reply } => {
+                // Whoever asked waits for the answer.
+                let _ = reply.send(result.map(drop));
             }
         }
     }

@@ -1,0 +1,209 @@
+//! What a caller holds of a run: a way to steer it, to watch it and to wait for its end.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dirigent_core::id::RunId;
+use dirigent_core::journal::Entry;
+use dirigent_core::run::Report;
+use dirigent_core::view::{Event, RunView};
+use dirigent_store::{Journal, StoreError, Tail};
+use ractor::ActorRef;
+use tokio::sync::watch;
+
+use crate::error::RuntimeError;
+use crate::supervisor::{Outcome, SupervisorMsg};
+
+/// How many entries are read from the journal at once.
+const BATCH: usize = 1_000;
+
+/// A run that this process carries out. Clones are the same run; dropping them does not stop it.
+#[derive(Clone)]
+pub struct RunHandle {
+    pub(crate) run: RunId,
+    pub(crate) journal: Journal,
+    pub(crate) door: Arc<Door>,
+    pub(crate) outcome: watch::Receiver<Outcome>,
+}
+
+impl RunHandle {
+    /// The run.
+    pub fn id(&self) -> RunId {
+        self.run
+    }
+
+    /// Says something to the run: its next plan takes it into account (PAOR-8).
+    ///
+    /// # Errors
+    /// [`RuntimeError::Ended`] where the run is over.
+    pub fn guide(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
+        self.send(SupervisorMsg::Guide(guidance.into()))
+    }
+
+    /// Answers the run's question (PAOR-9). An answer to no question is dropped.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Ended`] where the run is over.
+    pub fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
+        self.send(SupervisorMsg::Answer(answer.into()))
+    }
+
+    /// Ends the run: its agents, model requests and child processes stop within a second, and its journal says so (HOST-8).
+    ///
+    /// # Errors
+    /// [`RuntimeError::Ended`] where the run is over.
+    pub fn cancel(&self) -> Result<(), RuntimeError> {
+        self.send(SupervisorMsg::Cancel)
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// What kept the run from being carried out. That it failed is an end like any other, in [`Report::end`].
+    pub async fn outcome(&self) -> Result<Arc<Report>, RuntimeError> {
+        let mut outcome = self.outcome.clone();
+        match outcome.wait_for(Option::is_some).await {
+            Ok(ended) => match &*ended {
+                Some(ended) => ended.clone(),
+                None => Err(stopped()),
+            },
+            Err(_) => Err(stopped()),
+        }
+    }
+
+    /// What happens in the run, from its beginning.
+    pub fn events(&self) -> Events {
+        Events::new(&self.journal, self.run)
+    }
+
+    fn send(&self, message: SupervisorMsg) -> Result<(), RuntimeError> {
+        if self.outcome.borrow().is_some() {
+            return Err(RuntimeError::Ended { run: self.run });
+        }
+        self.door.send(message);
+        Ok(())
+    }
+}
+
+fn stopped() -> RuntimeError {
+    RuntimeError::Stopped {
+        reason: "it was shut down while the run was under way".to_owned(),
+    }
+}
+
+/// The way to a run's supervisor, which may be another one after a breakdown. Messages wait while there is none.
+pub(crate) struct Door(Mutex<DoorState>);
+
+enum DoorState {
+    Open(ActorRef<SupervisorMsg>),
+    Shut(Vec<SupervisorMsg>),
+}
+
+impl Door {
+    pub(crate) fn shut() -> Self {
+        Door(Mutex::new(DoorState::Shut(Vec::new())))
+    }
+
+    pub(crate) fn open(&self, actor: ActorRef<SupervisorMsg>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let DoorState::Shut(waiting) = &mut *state {
+            for message in waiting.drain(..) {
+                let _ = actor.send_message(message);
+            }
+        }
+        *state = DoorState::Open(actor);
+    }
+
+    /// From now on messages wait for the next supervisor.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let DoorState::Open(_) = &*state {
+            *state = DoorState::Shut(Vec::new());
+        }
+    }
+
+    pub(crate) fn send(&self, message: SupervisorMsg) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *state {
+            // A supervisor that is gone without a successor has told its outcome.
+            DoorState::Open(actor) => drop(actor.send_message(message)),
+            DoorState::Shut(waiting) => waiting.push(message),
+        }
+    }
+}
+
+/// The events of a run, in order and without gaps, however slowly they are read: they come from the journal, not from
+/// the run.
+pub struct Events {
+    tail: Tail,
+    view: RunView,
+    ready: VecDeque<Event>,
+}
+
+impl Events {
+    /// The events of a run of that journal, from its beginning. They end with the run, or, where no run of this process
+    /// writes them, with what is there.
+    pub fn new(journal: &Journal, run: RunId) -> Self {
+        Events {
+            tail: journal.tail(run, 0),
+            view: RunView::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// The next event; none after the last.
+    pub async fn next(&mut self) -> Option<Result<Event, RuntimeError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            let entry = match self.tail.next().await? {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let (run, seq) = (entry.run, entry.seq);
+            match self.view.apply(entry) {
+                Ok(events) => self.ready.extend(events),
+                Err(refusal) => return Some(Err(RuntimeError::Replay { run, seq, refusal })),
+            }
+        }
+    }
+
+    /// The run as of the last event.
+    pub fn view(&self) -> &RunView {
+        &self.view
+    }
+}
+
+/// A run rebuilt from what its journal has now, with its events. Reads the disk: not for an async context.
+///
+/// # Errors
+/// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+pub fn read_run(journal: &Journal, run: RunId) -> Result<(RunView, Vec<Event>), RuntimeError> {
+    replay(run, read_entries(journal, run)?)
+}
+
+pub(crate) fn replay(run: RunId, entries: Vec<Entry>) -> Result<(RunView, Vec<Event>), RuntimeError> {
+    let (mut view, mut events) = (RunView::new(), Vec::new());
+    for entry in entries {
+        let seq = entry.seq;
+        events.extend(
+            view.apply(entry)
+                .map_err(|refusal| RuntimeError::Replay { run, seq, refusal })?,
+        );
+    }
+    Ok((view, events))
+}
+
+/// All entries of a run.
+pub(crate) fn read_entries(journal: &Journal, run: RunId) -> Result<Vec<Entry>, StoreError> {
+    let mut entries = Vec::new();
+    loop {
+        let batch = journal.entries(run, entries.len() as u64, BATCH)?;
+        let last = batch.len() < BATCH;
+        entries.extend(batch);
+        if last {
+            return Ok(entries);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Supervision, tried on real actors.
