@@ -1,6 +1,6 @@
 //! The file: whose it is, which format it has, and how it is opened. A file that is refused is never written to.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -115,8 +115,15 @@ fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         Err(e) => return Err(StoreError::io("create the journal", path, e)),
     }
-    path.canonicalize()
-        .map_err(|e| StoreError::io("find the journal", path, e))
+    if path.is_file() {
+        path.canonicalize()
+    } else {
+        Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ))
+    }
+    .map_err(|e| StoreError::io("open the journal", path, e))
 }
 
 /// Refuses what is no journal that this version can write, through a connection that cannot change it.

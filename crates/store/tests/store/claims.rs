@@ -1,0 +1,168 @@
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use dirigent_core::time::Timestamp;
+use dirigent_store::{Journal, StoreError};
+
+use crate::fixture::{append, create, end, fixture, run, stored};
+
+const JOURNAL: &str = "DIRIGENT_STORE_TEST_JOURNAL";
+
+/// A second process that creates run 1, appends `from the other process` and holds the run until it is killed.
+fn start_other_process(journal: &Path) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "claims::the_other_process", "--ignored", "--nocapture"])
+        .env(JOURNAL, journal)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let holds = lines
+        .map_while(Result::ok)
+        .any(|line| line.contains("holds run 1"));
+    assert!(holds, "the other process ended early");
+    child
+}
+
+#[test]
+#[ignore = "it is what other tests start as a second process"]
+fn the_other_process() {
+    let path = std::env::var_os(JOURNAL).unwrap();
+    let journal = Journal::open(path.as_ref()).unwrap();
+    let claim = create(&journal, 1);
+    append(&journal, &claim, "from the other process").unwrap();
+    println!("holds run 1");
+    // The end of standard input never comes: it is killed before.
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+fn owners(journal: &Path) -> usize {
+    let folder = format!("{}-owners", journal.display());
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+#[test]
+fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() {
+    let f = fixture();
+    let mut other = start_other_process(&f.path);
+
+    let refused = f.journal.claim(run(1)).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Held { pid, .. } if pid == other.id()),
+        "{refused:?}"
+    );
+    assert_eq!(f.journal.run(run(1)).unwrap().held_by, Some(other.id()));
+
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    assert_eq!(f.journal.run(run(1)).unwrap().held_by, None);
+    let claim = f.journal.claim(run(1)).unwrap();
+    assert_eq!(f.journal.runs().unwrap()[0].held_by, Some(std::process::id()));
+    assert_eq!(append(&f.journal, &claim, "resumed").unwrap(), 2);
+    assert_eq!(
+        stored(&f.journal, run(1)),
+        ["1 from the other process", "2 resumed"]
+    );
+    assert_eq!(owners(&f.path), 1, "the killed process's lock file is gone");
+}
+
+#[test]
+fn host_2_what_a_killed_process_had_stored_is_there_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.db");
+    let mut other = start_other_process(&path);
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    let journal = Journal::open(&path).unwrap();
+
+    assert_eq!(stored(&journal, run(1)), ["1 from the other process"]);
+}
+
+#[test]
+fn a_run_has_one_claim_and_is_free_after_it() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+
+    let again = f.journal.claim(run(1)).unwrap_err();
+    assert!(
+        matches!(again, StoreError::Held { pid, .. } if pid == std::process::id()),
+        "{again:?}"
+    );
+    drop(claim);
+
+    f.journal.claim(run(1)).unwrap();
+}
+
+#[test]
+fn two_journals_of_one_process_respect_each_others_claims() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let second = Journal::open(&f.path).unwrap();
+
+    assert!(matches!(second.claim(run(1)), Err(StoreError::Held { .. })));
+    let refused = append(&second, &claim, "by the wrong one").unwrap_err();
+    assert!(matches!(refused, StoreError::NotHeld { .. }), "{refused:?}");
+    drop(claim);
+    drop(f.journal);
+
+    let claim = second.claim(run(1)).unwrap();
+    assert_eq!(append(&second, &claim, "a").unwrap(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_leads_to_the_same_claims() {
+    let f = fixture();
+    let _claim = create(&f.journal, 1);
+    let link = f.path.with_file_name("link.db");
+    std::os::unix::fs::symlink(&f.path, &link).unwrap();
+
+    let through_link = Journal::open(&link).unwrap();
+
+    assert!(matches!(through_link.claim(run(1)), Err(StoreError::Held { .. })));
+}
+
+#[test]
+fn reading_leaves_no_lock_files() {
+    let f = fixture();
+    drop(create(&f.journal, 1));
+    drop(f.journal);
+    assert_eq!(owners(&f.path), 0);
+
+    let reader = Journal::open(&f.path).unwrap();
+    reader.runs().unwrap();
+    reader.entries(run(1), 0, 10).unwrap();
+
+    assert_eq!(owners(&f.path), 0);
+}
+
+#[test]
+fn a_run_is_created_once_and_only_a_created_one_is_claimed() {
+    let f = fixture();
+    let _claim = create(&f.journal, 1);
+
+    let twice = f.journal.create(run(1), "goal", "/", Timestamp(1)).unwrap_err();
+    let never = f.journal.claim(run(2)).unwrap_err();
+
+    assert!(matches!(twice, StoreError::RunExists { .. }), "{twice:?}");
+    assert!(matches!(never, StoreError::NoSuchRun { .. }), "{never:?}");
+}
+
+#[test]
+fn paor_9_an_ended_run_is_open_again_from_its_next_entry_on() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    end(&f.journal, &claim).unwrap();
+    drop(claim);
+
+    let claim = f.journal.claim(run(1)).unwrap();
+    assert_eq!(f.journal.run(run(1)).unwrap().ended_at, Some(Timestamp(9_000)));
+    append(&f.journal, &claim, "the answer").unwrap();
+
+    let record = f.journal.run(run(1)).unwrap();
+    assert_eq!((record.ended_at, record.status), (None, None));
+}

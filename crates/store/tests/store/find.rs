@@ -1,0 +1,98 @@
+use dirigent_core::id::RunId;
+use dirigent_core::time::Timestamp;
+use dirigent_store::{Journal, StoreError};
+
+use crate::fixture::{Fixture, fixture};
+
+const OLD: &str = "0190a1b2-c3d4-7e5f-8a6b-00000000aaaa";
+const MIDDLE: &str = "0190a1b2-ffff-7e5f-8a6b-11111111bbbb";
+const NEW: &str = "0190ffff-c3d4-7e5f-8a6b-22222222aaaa";
+
+fn with_three_runs() -> Fixture {
+    let f = fixture();
+    for (id, at) in [(MIDDLE, 2), (NEW, 3), (OLD, 1)] {
+        f.journal
+            .create(id.parse().unwrap(), id, "/work", Timestamp(at))
+            .unwrap();
+    }
+    f
+}
+
+fn check(text: &str, expected: &str) {
+    let f = with_three_runs();
+    let found = f.journal.find(text).map(|run| run.to_string());
+    assert_eq!(found.unwrap(), expected, "looking for {text}");
+}
+
+fn refusal(journal: &Journal, text: &str) -> String {
+    journal.find(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_run_is_found_by_its_id_either_end_of_it_or_as_the_last() {
+    check(OLD, OLD);
+    check(&OLD.to_uppercase(), OLD);
+    check("0190a1b2c3d47e5f8a6b00000000aaaa", OLD);
+    check("0190a1b2-c", OLD);
+    check("0190f", NEW);
+    check("bbbb", MIDDLE);
+    check("8a6b-22222222aaaa", NEW);
+    check("last", NEW);
+}
+
+#[test]
+fn several_runs_that_fit_are_all_named_newest_first() {
+    let f = with_three_runs();
+
+    let error = f.journal.find("aaaa").unwrap_err();
+
+    assert_eq!(
+        error.to_string(),
+        format!("`aaaa` names 2 runs, give more of the id: {NEW}, {OLD}")
+    );
+    let StoreError::AmbiguousRun { candidates, .. } = error else {
+        panic!("{error:?}");
+    };
+    let expected: Vec<RunId> = vec![NEW.parse().unwrap(), OLD.parse().unwrap()];
+    assert_eq!(candidates, expected);
+}
+
+#[test]
+fn text_that_names_no_run_says_what_would() {
+    let f = with_three_runs();
+    let path = f.path.canonicalize().unwrap();
+    let never = format!(
+        "no run `cccc` in the journal {}: list the runs to see their ids",
+        path.display()
+    );
+
+    assert_eq!(refusal(&f.journal, "cccc"), never);
+    for text in ["aaa", "zebra", "%%%%", ""] {
+        assert_eq!(
+            refusal(&f.journal, text),
+            format!(
+                "`{text}` is no run id: give an id, at least 4 hexadecimal digits of its beginning or end, or `last`"
+            )
+        );
+    }
+    let empty = fixture();
+    assert!(matches!(
+        empty.journal.find("last"),
+        Err(StoreError::NoSuchRun { .. })
+    ));
+}
+
+#[test]
+fn runs_are_listed_newest_first() {
+    let f = with_three_runs();
+
+    let goals: Vec<_> = f
+        .journal
+        .runs()
+        .unwrap()
+        .into_iter()
+        .map(|run| run.goal)
+        .collect();
+
+    assert_eq!(goals, [NEW, MIDDLE, OLD]);
+}

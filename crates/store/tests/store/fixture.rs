@@ -1,0 +1,106 @@
+//! A journal in a folder of its own, and short ways to write to it and to read it.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use dirigent_core::id::{RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
+use dirigent_core::time::Timestamp;
+use dirigent_store::{Durability, Journal, RunClaim, StoreError};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+pub struct Fixture {
+    pub journal: Journal,
+    pub path: PathBuf,
+    _folder: TempDir,
+}
+
+pub fn fixture() -> Fixture {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("journal.db");
+    Fixture {
+        journal: Journal::open(&path).unwrap(),
+        path,
+        _folder: folder,
+    }
+}
+
+pub fn run(number: u128) -> RunId {
+    RunId(Uuid::from_u128(number))
+}
+
+pub fn create(journal: &Journal, number: u128) -> RunClaim {
+    journal
+        .create(run(number), "goal", "/work", Timestamp(1_000))
+        .unwrap()
+}
+
+/// The user's words as an input's JSON.
+pub fn words(text: &str) -> String {
+    format!(r#"{{"run":{{"guided":{{"guidance":"{text}"}}}}}}"#)
+}
+
+/// Appends and waits until it is stored.
+pub fn append(journal: &Journal, claim: &RunClaim, text: &str) -> Result<u64, StoreError> {
+    let (sender, stored) = mpsc::channel();
+    let at = Timestamp(2_000);
+    journal.append(
+        claim,
+        at,
+        Scope::Run,
+        words(text),
+        Durability::Normal,
+        move |seq| {
+            sender.send(seq).unwrap();
+        },
+    );
+    stored.recv().unwrap()
+}
+
+/// Marks as ended and waits until it is stored.
+pub fn end(journal: &Journal, claim: &RunClaim) -> Result<(), StoreError> {
+    let (sender, stored) = mpsc::channel();
+    journal.end(claim, Timestamp(9_000), r#""done""#.to_owned(), move |result| {
+        sender.send(result).unwrap();
+    });
+    stored.recv().unwrap()
+}
+
+/// `1 first` for the entry in the first place with the words `first`.
+pub fn show(entry: &Entry) -> String {
+    match &entry.input {
+        Input::Run(RunInput::Guided { guidance }) => format!("{} {guidance}", entry.seq),
+        other => panic!("not the user's words: {other:?}"),
+    }
+}
+
+pub fn stored(journal: &Journal, run: RunId) -> Vec<String> {
+    journal
+        .entries(run, 0, usize::MAX)
+        .unwrap()
+        .iter()
+        .map(show)
+        .collect()
+}
+
+/// Keeps the writer busy until the sender is used or dropped, so that what is appended meanwhile becomes one batch.
+pub fn hold_up(journal: &Journal, claim: &RunClaim) -> mpsc::Sender<()> {
+    let (go_on, wait) = mpsc::channel();
+    let (began, begun) = mpsc::channel();
+    let at = Timestamp(2_000);
+    journal.append(
+        claim,
+        at,
+        Scope::Run,
+        words("held up"),
+        Durability::Normal,
+        move |_| {
+            began.send(()).unwrap();
+            let _ = wait.recv();
+        },
+    );
+    begun.recv().unwrap();
+    go_on
+}

@@ -1,0 +1,146 @@
+use dirigent_core::id::Scope;
+use dirigent_core::time::Timestamp;
+use dirigent_store::{Durability, StoreError, Tail};
+
+use crate::fixture::{append, create, end, fixture, run, show, words};
+
+/// What a tail brings, errors included, up to its end.
+async fn all(mut tail: Tail) -> Vec<String> {
+    let mut seen = Vec::new();
+    while let Some(entry) = tail.next().await {
+        seen.push(entry.map_or_else(|e| e.to_string(), |entry| show(&entry)));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_tail_brings_what_is_stored_and_then_what_comes_until_the_end() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    append(&f.journal, &claim, "a").unwrap();
+    append(&f.journal, &claim, "b").unwrap();
+    let mut from_the_start = f.journal.tail(run(1), 0);
+    let from_midway = tokio::spawn(all(f.journal.tail(run(1), 1)));
+
+    assert_eq!(show(&from_the_start.next().await.unwrap().unwrap()), "1 a");
+    append(&f.journal, &claim, "c").unwrap();
+    let writer = f.journal.clone();
+    tokio::task::spawn_blocking(move || {
+        append(&writer, &claim, "d").unwrap();
+        end(&writer, &claim).unwrap();
+        // The claim is still there: it is the end that ends the tails.
+        claim
+    })
+    .await
+    .unwrap();
+
+    assert_eq!(all(from_the_start).await, ["2 b", "3 c", "4 d"]);
+    assert_eq!(from_midway.await.unwrap(), ["2 b", "3 c", "4 d"]);
+}
+
+#[tokio::test]
+async fn tails_beside_a_busy_writer_see_everything_in_order() {
+    const COUNT: usize = 3_000;
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let never_read = f.journal.tail(run(1), 0);
+    let tails = [0, 0, 1_000].map(|after| tokio::spawn(all(f.journal.tail(run(1), after))));
+
+    let writer = f.journal.clone();
+    tokio::task::spawn_blocking(move || {
+        for n in 1..=COUNT {
+            let body = words(&format!("word {n}"));
+            writer.append(
+                &claim,
+                Timestamp(1),
+                Scope::Run,
+                body,
+                Durability::Normal,
+                |seq| {
+                    seq.unwrap();
+                },
+            );
+        }
+        end(&writer, &claim).unwrap();
+    })
+    .await
+    .unwrap();
+
+    let expected: Vec<_> = (1..=COUNT).map(|n| format!("{n} word {n}")).collect();
+    let [first, second, midway] = tails;
+    assert_eq!(first.await.unwrap(), expected);
+    assert_eq!(second.await.unwrap(), expected);
+    assert_eq!(midway.await.unwrap(), expected[1_000..]);
+    assert_eq!(all(never_read).await, expected);
+}
+
+#[tokio::test]
+async fn a_tail_ends_when_the_claim_is_released() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    append(&f.journal, &claim, "a").unwrap();
+    let tail = tokio::spawn(all(f.journal.tail(run(1), 0)));
+
+    drop(claim);
+
+    assert_eq!(tail.await.unwrap(), ["1 a"]);
+}
+
+#[tokio::test]
+async fn a_tail_of_a_run_that_nobody_holds_ends_after_what_is_there() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    append(&f.journal, &claim, "a").unwrap();
+    drop(claim);
+    drop(f.journal.claim(run(1)).unwrap());
+
+    assert_eq!(all(f.journal.tail(run(1), 0)).await, ["1 a"]);
+    assert_eq!(all(f.journal.tail(run(1), 1)).await, Vec::<String>::new());
+    assert_eq!(all(f.journal.tail(run(2), 0)).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn paor_9_a_tail_follows_an_ended_run_that_is_claimed_again() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    append(&f.journal, &claim, "a").unwrap();
+    end(&f.journal, &claim).unwrap();
+    drop(claim);
+    let claim = f.journal.claim(run(1)).unwrap();
+    let tail = tokio::spawn(all(f.journal.tail(run(1), 0)));
+
+    append(&f.journal, &claim, "the answer").unwrap();
+    end(&f.journal, &claim).unwrap();
+
+    assert_eq!(tail.await.unwrap(), ["1 a", "2 the answer"]);
+}
+
+#[tokio::test]
+async fn a_tail_brings_what_precedes_an_unreadable_entry_then_names_it_and_ends() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    append(&f.journal, &claim, "a").unwrap();
+    let (sender, stored) = std::sync::mpsc::channel();
+    let body = "not JSON".to_owned();
+    f.journal.append(
+        &claim,
+        Timestamp(1),
+        Scope::Run,
+        body,
+        Durability::Normal,
+        move |seq| {
+            sender.send(seq.unwrap()).unwrap();
+        },
+    );
+    assert_eq!(stored.recv(), Ok(2));
+    append(&f.journal, &claim, "c").unwrap();
+    let mut tail = f.journal.tail(run(1), 0);
+
+    assert_eq!(show(&tail.next().await.unwrap().unwrap()), "1 a");
+    assert!(matches!(
+        tail.next().await,
+        Some(Err(StoreError::Entry { seq: 2, .. }))
+    ));
+    assert!(tail.next().await.is_none());
+    assert!(tail.next().await.is_none());
+}
