@@ -137,6 +137,10 @@ fn remove_noise(schema: &mut Value) {
         Value::Object(object) => {
             // Under `properties` the keys are names of parameters, which may well be `title` or `format`.
             object.retain(|key, value| !matches!(key.as_str(), "title" | "format") || !value.is_string());
+            if let Some(Value::String(description)) = object.get_mut("description") {
+                // Doc comments are wrapped for editors, not for models.
+                *description = description.replace('\n', " ");
+            }
             object
                 .iter_mut()
                 .filter(|(key, _)| !matches!(key.as_str(), "default" | "const" | "enum" | "examples"))

@@ -64,8 +64,8 @@ impl Workspace {
             .map(|entry| entry.path))
     }
 
-    /// Like [`Workspace::walk`], with folders, links and others, and only so deep. The folders that were asked for are
-    /// not among the entries.
+    /// Like [`Workspace::walk`], with folders, links and others, and only so deep. The folders in `under` are not among
+    /// the entries, what is in them is.
     pub fn entries(&self, under: &[String], hidden: Hidden, depth: Depth) -> Result<Walk, FileFault> {
         let mut starts = Vec::new();
         for path in under {
@@ -84,7 +84,8 @@ impl Workspace {
             hidden,
             depth,
             walker,
-            unreached: starts,
+            unreached: starts.clone(),
+            starts,
         })
     }
 }
@@ -95,6 +96,8 @@ pub struct Walk {
     hidden: Hidden,
     depth: Depth,
     walker: ignore::Walk,
+    /// What was asked for; all, if nothing is here.
+    starts: Vec<PathBuf>,
     /// What was asked for by name and not come by yet: it may be ignored or hidden.
     unreached: Vec<PathBuf>,
 }
@@ -134,7 +137,10 @@ impl Walk {
         } else {
             Kind::Other
         };
-        if relative == Path::new("") {
+        let asked_for = |start: &PathBuf| {
+            relative.starts_with(start) && (relative != start.as_path() || kind != Kind::Folder)
+        };
+        if relative == Path::new("") || !(self.starts.is_empty() || self.starts.iter().any(asked_for)) {
             return None;
         }
         Some(Entry {

@@ -1,0 +1,505 @@
+//! The `file_operations` tool, called as an agent calls it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use dirigent_core::tool::{Access, StateChange};
+use dirigent_tools::{Tool, file_operations};
+use folder::{Folder, error, output};
+use serde_json::{Value, json};
+
+fn read(path: &str) -> Value {
+    json!({"operation": "read", "path": path})
+}
+
+fn write(path: &str, content: &str) -> Value {
+    json!({"operation": "write", "path": path, "content": content})
+}
+
+fn edit(path: &str, old: &str, new: &str) -> Value {
+    json!({"operation": "edit", "path": path, "old": old, "new": new})
+}
+
+fn delete(path: &str) -> Value {
+    json!({"operation": "delete", "path": path})
+}
+
+fn rename(from: &str, to: &str) -> Value {
+    json!({"operation": "move", "from": from, "to": to})
+}
+
+async fn complaint(folder: &Folder, parameters: Value) -> String {
+    error(folder.call(file_operations(), parameters).await)
+}
+
+/// Everything in the folder, links not followed.
+fn everything(folder: &Folder) -> Vec<String> {
+    let root = folder.path("");
+    let mut names: Vec<String> = ignore::WalkBuilder::new(&root)
+        .standard_filters(false)
+        .build()
+        .map(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .strip_prefix(&root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn read_returns_text_and_says_how_long_it_is() {
+    let folder = Folder::with(&[("src/a.rs", b"one\ntwo\nthree")]);
+    let result = folder.call(file_operations(), read("./src/a.rs")).await;
+    assert_eq!(
+        output(result),
+        json!({"path": "src/a.rs", "content": "one\ntwo\nthree", "start_line": 1, "end_line": 3, "total_lines": 3})
+    );
+}
+
+#[tokio::test]
+async fn read_returns_the_lines_asked_for() {
+    let folder = Folder::with(&[("a", b"one\ntwo\nthree\nfour\n")]);
+    let ask = |first: u32, last: u32| json!({"operation": "read", "path": "a", "start_line": first, "end_line": last});
+    for (first, last, content) in [(2, 3, "two\nthree\n"), (4, 99, "four\n")] {
+        let read = output(folder.call(file_operations(), ask(first, last)).await);
+        assert_eq!(read["content"], content);
+    }
+    assert_eq!(
+        complaint(&folder, ask(5, 6)).await,
+        "`a` has only 4 lines: there is no line 5"
+    );
+    assert_eq!(
+        complaint(&folder, ask(3, 2)).await,
+        "`end_line` (2) is before `start_line` (3)"
+    );
+    assert_eq!(
+        complaint(&folder, ask(0, 2)).await,
+        "`start_line` and `end_line` are counted from 1"
+    );
+}
+
+#[tokio::test]
+async fn read_says_how_to_read_on_where_a_file_is_long() {
+    let long = format!("{}\n", "x".repeat(99)).repeat(1000);
+    let folder = Folder::with(&[("long", long.as_bytes()), ("line", "é".repeat(40_000).as_bytes())]);
+    let first = output(folder.call(file_operations(), read("long")).await);
+    assert_eq!(
+        (&first["end_line"], &first["total_lines"]),
+        (&json!(655), &json!(1000))
+    );
+    assert_eq!(
+        first["note"],
+        "cut after line 655 of the 1000 asked for; read on with start_line 656"
+    );
+    let rest = json!({"operation": "read", "path": "long", "start_line": 656});
+    let rest = output(folder.call(file_operations(), rest).await);
+    let both = [&first, &rest]
+        .map(|part| part["content"].as_str().unwrap())
+        .concat();
+    assert_eq!(both, long);
+
+    let line = output(folder.call(file_operations(), read("line")).await);
+    assert_eq!(line["content"].as_str().unwrap().len(), 65536);
+    assert!(
+        line["note"]
+            .as_str()
+            .unwrap()
+            .starts_with("line 1 is cut after 65536 bytes")
+    );
+}
+
+#[tokio::test]
+async fn read_refuses_what_is_no_text() {
+    let folder = Folder::with(&[
+        ("binary", b"a\0b"),
+        ("huge", &vec![b'x'; 16 * 1024 * 1024 + 1]),
+        ("src/a", b""),
+    ]);
+    assert!(
+        complaint(&folder, read("binary"))
+            .await
+            .starts_with("`binary` is binary")
+    );
+    assert!(
+        complaint(&folder, read("huge"))
+            .await
+            .starts_with("`huge` has more than 16777216 bytes")
+    );
+    assert_eq!(
+        complaint(&folder, read("src")).await,
+        "`src` is a folder: name a file in it"
+    );
+    assert_eq!(
+        complaint(&folder, read(".")).await,
+        "`.` is a folder: name a file in it"
+    );
+    assert!(
+        complaint(&folder, read("src/a/b"))
+            .await
+            .starts_with("`src/a/b` is no folder")
+    );
+}
+
+#[tokio::test]
+async fn a_missing_file_is_answered_with_what_may_have_been_meant() {
+    let folder = Folder::with(&[("src/parser.rs", b""), ("src/main.rs", b"")]);
+    assert_eq!(
+        complaint(&folder, read("parser.rs")).await,
+        "`parser.rs` does not exist; did you mean `src/parser.rs`?"
+    );
+    assert_eq!(
+        complaint(&folder, read("src/parsers.rs")).await,
+        "`src/parsers.rs` does not exist; did you mean `src/parser.rs`?"
+    );
+    assert_eq!(
+        complaint(&folder, read("LICENSE")).await,
+        "`LICENSE` does not exist"
+    );
+}
+
+#[tokio::test]
+async fn loop_8_write_creates_a_file_and_its_folders() {
+    let folder = Folder::with(&[]);
+    let result = folder
+        .call(file_operations(), write("a/b/new.txt", "one\ntwo\n"))
+        .await;
+    assert_eq!(std::fs::read(folder.path("a/b/new.txt")).unwrap(), b"one\ntwo\n");
+    assert_eq!(
+        result.changes,
+        [StateChange::FileCreated {
+            path: "a/b/new.txt".to_owned(),
+            diff: Some("--- /dev/null\n+++ b/a/b/new.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned()),
+        }]
+    );
+    assert_eq!(output(result), json!({"path": "a/b/new.txt", "lines": 2}));
+    assert_eq!(everything(&folder), ["a", "a/b", "a/b/new.txt"]);
+}
+
+#[tokio::test]
+async fn loop_8_edit_replaces_the_one_place_and_shows_the_difference() {
+    let folder = Folder::with(&[("a.rs", b"fn a() {\n    one();\n}\n")]);
+    let result = folder
+        .call(file_operations(), edit("a.rs", "one();", "two();\n    three();"))
+        .await;
+    assert_eq!(
+        std::fs::read_to_string(folder.path("a.rs")).unwrap(),
+        "fn a() {\n    two();\n    three();\n}\n"
+    );
+    let diff =
+        "--- a/a.rs\n+++ b/a.rs\n@@ -1,3 +1,4 @@\n fn a() {\n-    one();\n+    two();\n+    three();\n }\n";
+    assert_eq!(
+        result.changes,
+        [StateChange::FileEdited {
+            path: "a.rs".to_owned(),
+            diff: Some(diff.to_owned()),
+        }]
+    );
+    assert_eq!(output(result), json!({"path": "a.rs", "line": 2}));
+}
+
+#[tokio::test]
+async fn edit_changes_only_what_is_there_once() {
+    let text = "if a {\n    stop();\n}\nif b {\n    stop();\n}\n";
+    let folder = Folder::with(&[("a.rs", text.as_bytes())]);
+    let cases = [
+        (
+            edit("a.rs", "stop();", "go();"),
+            "`old` is in `a.rs` 2 times, at lines 2, 5: take in more of the lines around the one you mean",
+        ),
+        (
+            edit("a.rs", "stopp();", "go();"),
+            "`old` is not in `a.rs`: read the file again and copy the text exactly; the nearest is line 2: `stop();`",
+        ),
+        (
+            edit("a.rs", "if b {\n  stop();\n}", "go();"),
+            "`old` is not in `a.rs`; lines 4 to 6 differ from it only in spaces: copy them exactly",
+        ),
+        (
+            edit("a.rs", "", "go();"),
+            "`old` is empty: give the text to replace, or use `write` for the whole file",
+        ),
+        (
+            edit("a.rs", "stop", "stop"),
+            "`old` and `new` are the same: there is nothing to change",
+        ),
+        (
+            json!({"operation": "edit", "path": "a.rs", "old": "stop"}),
+            "`edit` needs `new`: what to put in its place, empty to delete it",
+        ),
+    ];
+    for (parameters, said) in cases {
+        assert_eq!(complaint(&folder, parameters).await, said);
+    }
+    assert_eq!(std::fs::read_to_string(folder.path("a.rs")).unwrap(), text);
+}
+
+#[tokio::test]
+async fn edit_counts_places_that_overlap() {
+    let folder = Folder::with(&[("a", b"aaa")]);
+    assert!(complaint(&folder, edit("a", "aa", "b")).await.contains("2 times"));
+}
+
+#[tokio::test]
+async fn edit_keeps_encoding_and_line_endings() {
+    let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_be_bytes).collect() };
+    let cases: [(&str, Vec<u8>, Vec<u8>); 5] = [
+        (
+            "crlf",
+            b"a\r\none\r\nb\r\n".into(),
+            b"a\r\ntwo\r\n\r\nb\r\n".into(),
+        ),
+        ("mixed", b"a\none\r\nb\r\n".into(), b"a\ntwo\r\n\r\nb\r\n".into()),
+        ("marked", "\u{feff}one\nü".into(), "\u{feff}two\n\nü".into()),
+        ("utf16", utf16("\u{feff}one\r\n"), utf16("\u{feff}two\r\n\r\n")),
+        ("latin1", b"\xfc one\n\x80".into(), b"\xfc two\n\n\x80".into()),
+    ];
+    for (name, before, after) in cases {
+        let folder = Folder::with(&[(name, &before)]);
+        output(
+            folder
+                .call(file_operations(), edit(name, "one\n", "two\n\n"))
+                .await,
+        );
+        assert_eq!(std::fs::read(folder.path(name)).unwrap(), after, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn write_keeps_encoding_and_line_endings_of_a_file_that_is_there() {
+    let folder = Folder::with(&[("crlf", b"a\r\nb\r\n"), ("latin1", b"\xe4\n")]);
+    output(folder.call(file_operations(), write("crlf", "x\ny\n")).await);
+    assert_eq!(std::fs::read(folder.path("crlf")).unwrap(), b"x\r\ny\r\n");
+    output(folder.call(file_operations(), write("latin1", "ö\n")).await);
+    assert_eq!(std::fs::read(folder.path("latin1")).unwrap(), b"\xf6\n");
+    assert_eq!(
+        complaint(&folder, write("latin1", "→\n")).await,
+        "`latin1` has one byte for each character and none for '→': leave that character out"
+    );
+    let again = folder.call(file_operations(), write("crlf", "x\ny\n")).await;
+    assert_eq!(again.changes, []);
+    assert_eq!(output(again)["unchanged"], true);
+}
+
+#[tokio::test]
+async fn read_names_unusual_encodings_and_line_endings() {
+    let folder = Folder::with(&[("a", b"\xe4\r\nb\r\n")]);
+    let read = output(folder.call(file_operations(), read("a")).await);
+    assert_eq!(read["content"], "ä\nb\n");
+    assert_eq!(
+        (&read["encoding"], &read["line_endings"]),
+        (&json!("Latin-1 or similar"), &json!("CRLF"))
+    );
+}
+
+#[tokio::test]
+async fn list_shows_what_is_not_ignored_in_order() {
+    let folder = Folder::with(&[
+        (".git/config", b""),
+        (".gitignore", b"target\n"),
+        (".ignore", b"*.tmp\n"),
+        ("README.md", b""),
+        ("src/a.rs", b""),
+        ("src/deep/er/x.rs", b""),
+        ("src/y.tmp", b""),
+        ("target/out", b""),
+    ]);
+    let list = async |parameters| output(folder.call(file_operations(), parameters).await)["entries"].clone();
+    assert_eq!(
+        list(json!({"operation": "list"})).await,
+        json!([
+            ".gitignore",
+            ".ignore",
+            "README.md",
+            "src/",
+            "src/a.rs",
+            "src/deep/"
+        ])
+    );
+    assert_eq!(
+        list(json!({"operation": "list", "path": "src/", "depth": 1})).await,
+        json!(["src/a.rs", "src/deep/"])
+    );
+    // Ignored, but named.
+    assert_eq!(
+        list(json!({"operation": "list", "path": "target"})).await,
+        json!(["target/out"])
+    );
+    assert!(
+        complaint(&folder, json!({"operation": "list", "path": "README.md"}))
+            .await
+            .contains("`README.md` is no folder")
+    );
+}
+
+#[tokio::test]
+async fn list_is_not_ruled_by_ignore_files_outside() {
+    let outside = Folder::with(&[(".gitignore", b"*\n"), ("inside/a", b"")]);
+    let mut context = outside.context();
+    context.workspace = outside.path("inside");
+    let result = file_operations()
+        .call(context, json!({"operation": "list"}))
+        .await;
+    assert_eq!(output(result)["entries"], json!(["a"]));
+}
+
+#[tokio::test]
+async fn list_says_when_there_is_more() {
+    let names: Vec<String> = (0..1001).map(|number| format!("f{number:04}")).collect();
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"".as_slice())).collect();
+    let listed = output(
+        Folder::with(&files)
+            .call(file_operations(), json!({"operation": "list"}))
+            .await,
+    );
+    assert_eq!(listed["entries"].as_array().unwrap().len(), 1000);
+    assert!(
+        listed["note"]
+            .as_str()
+            .unwrap()
+            .starts_with("only the first 1000 entries")
+    );
+}
+
+#[tokio::test]
+async fn loop_8_move_renames_and_never_overwrites() {
+    let folder = Folder::with(&[("a", b"1"), ("b", b"2"), ("dir/c", b"3")]);
+    let result = folder.call(file_operations(), rename("a", "new/folder/a")).await;
+    let (from, to) = ("a".to_owned(), "new/folder/a".to_owned());
+    assert_eq!(result.changes, [StateChange::FileMoved { from, to }]);
+    assert_eq!(
+        complaint(&folder, rename("b", "dir/c")).await,
+        "`dir/c` exists already: choose another name, or delete it first"
+    );
+    assert_eq!(
+        complaint(&folder, rename("dir", "dir/x/y")).await,
+        "`dir` cannot be moved into itself"
+    );
+    assert!(
+        complaint(&folder, rename("gone", "x/y"))
+            .await
+            .starts_with("`gone` does not exist")
+    );
+    assert_eq!(
+        everything(&folder),
+        ["b", "dir", "dir/c", "new", "new/folder", "new/folder/a"]
+    );
+}
+
+#[tokio::test]
+async fn loop_8_delete_removes_files_and_empty_folders() {
+    let folder = Folder::with(&[("a", b"1\n"), ("dir/b", b"")]);
+    assert!(
+        complaint(&folder, delete("dir"))
+            .await
+            .starts_with("the folder `dir` is not empty")
+    );
+    let result = folder.call(file_operations(), delete("a")).await;
+    let diff = Some("--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n".to_owned());
+    assert_eq!(
+        result.changes,
+        [StateChange::FileDeleted {
+            path: "a".to_owned(),
+            diff
+        }]
+    );
+    output(folder.call(file_operations(), delete("dir/b")).await);
+    output(folder.call(file_operations(), delete("dir")).await);
+    assert_eq!(everything(&folder), Vec::<String>::new());
+    assert!(complaint(&folder, delete(".")).await.contains("is a folder"));
+}
+
+#[tokio::test]
+async fn read_only_access_refuses_every_change() {
+    let folder = Folder::with(&[("a", b"1")]);
+    for parameters in [
+        write("a", "2"),
+        edit("a", "1", "2"),
+        rename("a", "b"),
+        delete("a"),
+    ] {
+        let mut context = folder.context();
+        context.access = Access::ReadOnly;
+        let error = error(file_operations().call(context, parameters).await);
+        assert!(
+            error.contains("is refused, as this agent may only look"),
+            "{error}"
+        );
+    }
+    assert_eq!(std::fs::read(folder.path("a")).unwrap(), b"1");
+    let mut context = folder.context();
+    context.access = Access::ReadOnly;
+    assert_eq!(
+        output(file_operations().call(context, read("a")).await)["content"],
+        "1"
+    );
+}
+
+#[tokio::test]
+async fn call_6_each_operation_names_what_it_needs() {
+    let folder = Folder::with(&[]);
+    let cases = [
+        (json!({"operation": "read"}), "`read` needs `path`"),
+        (
+            json!({"operation": "write", "path": "a"}),
+            "`write` needs `content`",
+        ),
+        (
+            json!({"operation": "edit", "path": "a", "new": ""}),
+            "`edit` needs `old`",
+        ),
+        (json!({"operation": "move", "from": "a"}), "`move` needs `to`"),
+        (json!({"operation": "delete"}), "`delete` needs `path`"),
+        (
+            json!({"operation": "copy"}),
+            "bad parameter `operation`: unknown variant `copy`",
+        ),
+        (json!({"operation": "read", "file": "a"}), "unknown field `file`"),
+    ];
+    for (parameters, said) in cases {
+        let error = complaint(&folder, parameters).await;
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_changes_nothing() {
+    let folder = Folder::with(&[("a", b"1")]);
+    let context = folder.context();
+    context.cancel.cancel();
+    let result = file_operations().call(context, write("a", "2")).await;
+    assert!(error(result).contains("cancelled"));
+    assert_eq!(std::fs::read(folder.path("a")).unwrap(), b"1");
+}
+
+#[tokio::test]
+async fn names_that_are_hard_to_read_are_names() {
+    let folder = Folder::with(&[]);
+    for name in [
+        "with space",
+        "-rf",
+        "..dots",
+        "...",
+        "new\nline",
+        "$HOME",
+        "naïve é",
+        "a\\b",
+        "~",
+        "*",
+    ] {
+        output(folder.call(file_operations(), write(name, name)).await);
+        let read = output(folder.call(file_operations(), read(name)).await);
+        assert_eq!(
+            (read["content"].as_str(), read["path"].as_str()),
+            (Some(name), Some(name))
+        );
+    }
+    assert_eq!(everything(&folder).len(), 10);
+}

@@ -1,0 +1,322 @@
+//! What a tool cannot be made to do: leave the workspace, hang, or leave half a file behind.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dirigent_tools::file_operations;
+use dirigent_tools::workspace::{FileFault, Hidden, Workspace};
+use folder::{Folder, error, output};
+use serde_json::{Value, json};
+
+fn operations_on(path: &str) -> [Value; 7] {
+    [
+        json!({"operation": "read", "path": path}),
+        json!({"operation": "write", "path": path, "content": "x"}),
+        json!({"operation": "edit", "path": path, "old": "secret", "new": "x"}),
+        json!({"operation": "list", "path": path}),
+        json!({"operation": "move", "from": path, "to": "here"}),
+        json!({"operation": "move", "from": "file", "to": path}),
+        json!({"operation": "delete", "path": path}),
+    ]
+}
+
+fn names(folder: &Folder) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_workspace() {
+    let outside = Folder::with(&[("secret", b"secret")]);
+    let folder = Folder::with(&[("file", b"file"), ("inner/file", b"")]);
+    symlink(outside.path(""), folder.path("out")).unwrap();
+    symlink("../..", folder.path("inner/up")).unwrap();
+    let absolute = outside.path("secret");
+    let escapes = [
+        "../secret",
+        "inner/../../secret",
+        "inner/up/secret",
+        "out/secret",
+        "out/new/secret",
+        "./out/./secret",
+        absolute.to_str().unwrap(),
+        "/etc/passwd",
+        "/",
+        "..",
+    ];
+    for path in escapes {
+        for parameters in operations_on(path) {
+            let error = error(folder.call(file_operations(), parameters.clone()).await);
+            assert!(
+                error.contains("leads out of the workspace"),
+                "{parameters}: {error}"
+            );
+        }
+    }
+    assert_eq!(std::fs::read(outside.path("secret")).unwrap(), b"secret");
+    assert_eq!(names(&outside), ["secret"]);
+    assert_eq!(names(&folder), ["file", "inner", "out"]);
+}
+
+#[tokio::test]
+async fn a_link_itself_leads_out_but_can_be_moved_and_deleted() {
+    let outside = Folder::with(&[("secret", b"secret")]);
+    let folder = Folder::with(&[]);
+    symlink(outside.path("secret"), folder.path("link")).unwrap();
+    symlink("nowhere", folder.path("dangling")).unwrap();
+    for operation in ["read", "write", "edit"] {
+        let parameters =
+            json!({"operation": operation, "path": "link", "content": "x", "old": "s", "new": "x"});
+        let error = error(folder.call(file_operations(), parameters).await);
+        assert!(
+            error.contains("leads out of the workspace"),
+            "{operation}: {error}"
+        );
+    }
+    let write = json!({"operation": "write", "path": "dangling", "content": "x"});
+    let error = error(folder.call(file_operations(), write).await);
+    assert!(error.contains("`dangling` is a link to nothing"), "{error}");
+    output(
+        folder
+            .call(
+                file_operations(),
+                json!({"operation": "move", "from": "link", "to": "moved"}),
+            )
+            .await,
+    );
+    output(
+        folder
+            .call(file_operations(), json!({"operation": "delete", "path": "moved"}))
+            .await,
+    );
+    output(
+        folder
+            .call(
+                file_operations(),
+                json!({"operation": "delete", "path": "dangling"}),
+            )
+            .await,
+    );
+    assert_eq!(names(&folder), Vec::<String>::new());
+    assert_eq!(std::fs::read(outside.path("secret")).unwrap(), b"secret");
+}
+
+#[tokio::test]
+async fn an_absolute_path_into_the_workspace_is_taken_as_meant() {
+    let folder = Folder::with(&[("src/a", b"text")]);
+    let real = folder.path("src/a").canonicalize().unwrap();
+    let read = json!({"operation": "read", "path": real.to_str().unwrap()});
+    assert_eq!(
+        output(folder.call(file_operations(), read).await)["path"],
+        "src/a"
+    );
+    let out = json!({"operation": "read", "path": format!("{}/../../../etc/passwd", real.parent().unwrap().display())});
+    assert!(error(folder.call(file_operations(), out).await).contains("leads out of the workspace"));
+}
+
+#[test]
+fn a_folder_that_turns_into_a_link_leads_nowhere_else() {
+    let outside = Folder::with(&[("file", b"outside")]);
+    let folder = Folder::with(&[("dir/file", b"inside")]);
+    let (dir, aside, target) = (folder.path("dir"), folder.path("aside"), outside.path(""));
+    let stop = Arc::new(AtomicBool::new(false));
+    let swapper = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::fs::rename(&dir, &aside).unwrap();
+                symlink(&target, &dir).unwrap();
+                std::fs::remove_file(&dir).unwrap();
+                std::fs::rename(&aside, &dir).unwrap();
+            }
+        }
+    });
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    for _ in 0..2000 {
+        if let Ok(content) = workspace.read("dir/file") {
+            assert_eq!(content, b"inside");
+        }
+        let _ = workspace.replace("dir/file", b"outside", b"broken in");
+        let _ = workspace.create("dir/new", b"broken in");
+        let _ = workspace.remove("dir/new");
+    }
+    stop.store(true, Ordering::Relaxed);
+    swapper.join().unwrap();
+    assert_eq!(names(&outside), ["file"]);
+    assert_eq!(std::fs::read(outside.path("file")).unwrap(), b"outside");
+}
+
+#[tokio::test]
+async fn git_and_dirigent_folders_are_read_only() {
+    let folder = Folder::with(&[
+        ("file", b""),
+        (".git/config", b"secret"),
+        (".dirigent/journal", b"secret"),
+        ("module/.git/config", b"secret"),
+    ]);
+    symlink(".git", folder.path("link")).unwrap();
+    let paths = [
+        ".git/config",
+        "./module/../.git/config",
+        "link/config",
+        ".dirigent/journal",
+        "module/.git/config",
+    ];
+    for path in paths {
+        for parameters in operations_on(path) {
+            let operation = parameters["operation"].as_str().unwrap().to_owned();
+            if ["read", "list"].contains(&operation.as_str()) {
+                continue;
+            }
+            let error = error(folder.call(file_operations(), parameters.clone()).await);
+            assert!(error.contains("read-only to tools"), "{parameters}: {error}");
+        }
+    }
+    // The same folder, on a file system that knows no case.
+    let write = json!({"operation": "write", "path": ".GIT/new", "content": "x"});
+    assert!(error(folder.call(file_operations(), write).await).contains("read-only to tools"));
+    let read = json!({"operation": "read", "path": "link/config"});
+    assert_eq!(
+        output(folder.call(file_operations(), read).await)["content"],
+        "secret"
+    );
+}
+
+#[tokio::test]
+async fn pipes_and_devices_are_refused_at_once() {
+    let folder = Folder::with(&[("file", b"")]);
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.path("pipe"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for operation in ["read", "write", "edit"] {
+        let parameters =
+            json!({"operation": operation, "path": "pipe", "content": "x", "old": "s", "new": "x"});
+        let error = error(folder.call(file_operations(), parameters).await);
+        assert!(
+            error.starts_with("`pipe` is a named pipe, not a regular file"),
+            "{operation}: {error}"
+        );
+    }
+    let devices = Workspace::open(std::path::Path::new("/dev")).unwrap();
+    assert!(matches!(
+        devices.read("zero"),
+        Err(FileFault::NotAFile { kind: "a device", .. })
+    ));
+}
+
+#[test]
+fn whoever_reads_sees_the_old_content_or_the_new() {
+    let (old, new) = (vec![b'o'; 300_000], vec![b'n'; 500_000]);
+    let folder = Folder::with(&[("file", &old)]);
+    let path = folder.path("file");
+    let stop = Arc::new(AtomicBool::new(false));
+    let reader = std::thread::spawn({
+        let (stop, old, new) = (Arc::clone(&stop), old.clone(), new.clone());
+        move || {
+            while !stop.load(Ordering::Relaxed) {
+                let seen = std::fs::read(&path).unwrap();
+                assert!(seen == old || seen == new, "{} bytes seen", seen.len());
+            }
+        }
+    });
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    for _ in 0..20 {
+        workspace.write("file", &new).unwrap();
+        workspace.write("file", &old).unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    reader.join().unwrap();
+    assert_eq!(names(&folder), ["file"]);
+}
+
+#[test]
+fn a_file_that_somebody_else_changed_is_left_alone() {
+    let folder = Folder::with(&[("file", b"theirs")]);
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let fault = workspace.replace("file", b"read before", b"ours").unwrap_err();
+    assert!(matches!(fault, FileFault::Changed { .. }), "{fault}");
+    assert_eq!(std::fs::read(folder.path("file")).unwrap(), b"theirs");
+}
+
+#[test]
+fn a_write_keeps_the_mode_and_follows_links_within() {
+    let folder = Folder::with(&[("bin/run.sh", b"old")]);
+    std::fs::set_permissions(folder.path("bin/run.sh"), PermissionsExt::from_mode(0o750)).unwrap();
+    symlink("bin/run.sh", folder.path("run")).unwrap();
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    workspace.write("run", b"new").unwrap();
+    let metadata = std::fs::metadata(folder.path("bin/run.sh")).unwrap();
+    assert_eq!(metadata.mode() & 0o777, 0o750);
+    assert_eq!(std::fs::read(folder.path("bin/run.sh")).unwrap(), b"new");
+    assert!(folder.path("run").is_symlink());
+}
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_no_folder_behind() {
+    let folder = Folder::with(&[]);
+    let too_long = format!("a/b/{}", "x".repeat(300));
+    let write = json!({"operation": "write", "path": too_long, "content": "x"});
+    let error = error(folder.call(file_operations(), write).await);
+    assert!(error.contains("File name too long"), "{error}");
+    assert_eq!(names(&folder), Vec::<String>::new());
+}
+
+/// The superuser may write everywhere; this thread, and those that it starts, may not any more.
+#[cfg(target_os = "linux")]
+fn give_up_superuser_rights() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let mut sets = capabilities(None).unwrap();
+    sets.effective
+        .remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER);
+    set_capabilities(None, sets).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_without_write_permission_is_left_as_it_was() {
+    give_up_superuser_rights();
+    let folder = Folder::with(&[
+        ("closed/file", b"secret"),
+        ("open/marked", b"secret"),
+        ("open/hidden", b"secret"),
+    ]);
+    let set_mode =
+        |path, mode| std::fs::set_permissions(folder.path(path), PermissionsExt::from_mode(mode)).unwrap();
+    set_mode("closed", 0o555);
+    set_mode("open/marked", 0o444);
+    set_mode("open/hidden", 0o000);
+    let refused = [
+        json!({"operation": "write", "path": "closed/new", "content": "x"}),
+        json!({"operation": "write", "path": "closed/new/er/file", "content": "x"}),
+        json!({"operation": "edit", "path": "closed/file", "old": "secret", "new": "x"}),
+        json!({"operation": "delete", "path": "closed/file"}),
+        json!({"operation": "move", "from": "closed/file", "to": "made/here"}),
+        json!({"operation": "edit", "path": "open/marked", "old": "secret", "new": "x"}),
+        json!({"operation": "read", "path": "open/hidden"}),
+    ];
+    for parameters in refused {
+        let error = error(folder.call(file_operations(), parameters.clone()).await);
+        assert!(
+            error.contains("permission denied; nothing was changed"),
+            "{parameters}: {error}"
+        );
+    }
+    set_mode("closed", 0o755);
+    assert_eq!(std::fs::read(folder.path("closed/file")).unwrap(), b"secret");
+    assert_eq!(std::fs::read(folder.path("open/marked")).unwrap(), b"secret");
+    assert_eq!(names(&folder), ["closed", "open"]);
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let files: Vec<String> = workspace.walk(&[], Hidden::Include).unwrap().collect();
+    assert_eq!(files, ["closed/file", "open/hidden", "open/marked"]);
+}

@@ -1,0 +1,66 @@
+//! A workspace in a temporary folder, for tests that call tools as an agent does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::PathBuf;
+
+use dirigent_core::tool::{Access, ToolOutcome, ToolResult};
+use dirigent_tools::{Tool, ToolContext};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+pub struct Folder {
+    root: TempDir,
+}
+
+impl Folder {
+    /// A folder with these files in it.
+    pub fn with(files: &[(&str, &[u8])]) -> Self {
+        let folder = Folder {
+            root: tempfile::tempdir().unwrap(),
+        };
+        for (path, content) in files {
+            let path = folder.path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        folder
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    pub fn context(&self) -> ToolContext {
+        ToolContext {
+            workspace: self.root.path().to_owned(),
+            access: Access::ReadWrite,
+            run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
+            effect: "a1.1".parse().unwrap(),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    pub async fn call(&self, tool: impl Tool, parameters: Value) -> ToolResult {
+        tool.call(self.context(), parameters).await
+    }
+}
+
+/// What the tool returned; it must have succeeded.
+#[track_caller]
+pub fn output(result: ToolResult) -> Value {
+    match result.outcome {
+        ToolOutcome::Success { output } => output,
+        ToolOutcome::Failure { error, .. } => panic!("the call failed: {error}"),
+    }
+}
+
+/// What the tool complained of; it must have failed, and changed nothing.
+#[track_caller]
+pub fn error(result: ToolResult) -> String {
+    assert_eq!(result.changes, []);
+    match result.outcome {
+        ToolOutcome::Failure { error, .. } => error,
+        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
+    }
+}

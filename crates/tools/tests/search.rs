@@ -1,0 +1,257 @@
+//! The `search` tool, called as an agent calls it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use dirigent_tools::{Tool, search};
+use folder::{Folder, error, output};
+use serde_json::{Value, json};
+
+fn project() -> Folder {
+    Folder::with(&[
+        (".gitignore", b"/target\n*.log\n"),
+        (".git/config", b"run()\n"),
+        (".github/ci.yml", b"do: run()\n"),
+        ("README.md", b"Call run() or rerun().\n"),
+        ("src/a.rs", b"fn run() {}\nfn main() {\n    run();\n}\n"),
+        ("src/b.rs", b"// Run it.\r\n"),
+        ("target/out.rs", b"run()\n"),
+        ("trace.log", b"run()\n"),
+    ])
+}
+
+/// `path:line:column` of each match.
+async fn places(folder: &Folder, parameters: Value) -> Vec<String> {
+    let found = output(folder.call(search(), parameters).await);
+    let place = |found: &Value| {
+        format!(
+            "{}:{}:{}",
+            found["path"].as_str().unwrap(),
+            found["line"],
+            found["column"]
+        )
+    };
+    found["matches"].as_array().unwrap().iter().map(place).collect()
+}
+
+#[tokio::test]
+async fn search_takes_the_pattern_as_text_and_honours_ignore_files() {
+    let found = output(project().call(search(), json!({"pattern": "run()"})).await);
+    assert_eq!(
+        found,
+        json!({
+            "truncated": false,
+            "files": 3,
+            "total": 4,
+            "matches": [
+                {"path": ".github/ci.yml", "line": 1, "column": 5, "text": "do: run()"},
+                {"path": "README.md", "line": 1, "column": 6, "text": "Call run() or rerun()."},
+                {"path": "src/a.rs", "line": 1, "column": 4, "text": "fn run() {}"},
+                {"path": "src/a.rs", "line": 3, "column": 5, "text": "    run();"},
+            ],
+        })
+    );
+}
+
+#[tokio::test]
+async fn search_matches_as_it_is_told() {
+    let folder = project();
+    let cases = [
+        (json!({"pattern": "un", "whole_word": true}), vec![]),
+        (
+            json!({"pattern": "RUN IT", "case_insensitive": true}),
+            vec!["src/b.rs:1:4"],
+        ),
+        (
+            json!({"pattern": r"it\.$", "literal": false}),
+            vec!["src/b.rs:1:8"],
+        ),
+        (
+            json!({"pattern": "main|Run", "literal": false}),
+            vec!["src/a.rs:2:4", "src/b.rs:1:4"],
+        ),
+    ];
+    for (parameters, expected) in cases {
+        assert_eq!(
+            places(&folder, parameters.clone()).await,
+            expected,
+            "{parameters}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn search_looks_where_it_is_told() {
+    let folder = project();
+    let cases = [
+        (json!(["src"]), vec!["src/a.rs:1:4", "src/a.rs:3:5"]),
+        (
+            json!(["README.md", "./src/"]),
+            vec!["README.md:1:6", "src/a.rs:1:4", "src/a.rs:3:5"],
+        ),
+        (json!(["*.md", "src/**/b*"]), vec!["README.md:1:6"]),
+        (
+            json!(["*.{rs,yml}"]),
+            vec![".github/ci.yml:1:5", "src/a.rs:1:4", "src/a.rs:3:5"],
+        ),
+        // Ignored, but named.
+        (
+            json!(["target", "trace.log"]),
+            vec!["target/out.rs:1:1", "trace.log:1:1"],
+        ),
+    ];
+    for (paths, expected) in cases {
+        let parameters = json!({"pattern": "run()", "paths": paths});
+        assert_eq!(places(&folder, parameters).await, expected, "{paths}");
+    }
+}
+
+#[tokio::test]
+async fn search_shows_lines_around_each_match_once() {
+    let folder = Folder::with(&[("a", b"1\n2\nx3\n4\nx5\n6\n7\n")]);
+    let found = output(
+        folder
+            .call(search(), json!({"pattern": "x", "context_lines": 1}))
+            .await,
+    );
+    assert_eq!(
+        found["matches"],
+        json!([
+            {"path": "a", "line": 3, "column": 1, "text": "x3", "before": ["2"], "after": ["4"]},
+            {"path": "a", "line": 5, "column": 1, "text": "x5", "after": ["6"]},
+        ])
+    );
+}
+
+#[tokio::test]
+async fn search_says_when_there_is_more_than_it_shows() {
+    let folder = Folder::with(&[("a", b"x\nx\nx\n"), ("b", b"x\n")]);
+    let found = output(
+        folder
+            .call(search(), json!({"pattern": "x", "max_results": 2}))
+            .await,
+    );
+    assert_eq!(found["matches"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&found["total"], &found["files"], &found["truncated"]),
+        (&json!(4), &json!(2), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn search_shortens_long_lines_and_long_answers() {
+    let line = format!("{}needle{}\n", "é".repeat(1000), "-".repeat(1000));
+    let folder = Folder::with(&[("long", line.repeat(500).as_bytes())]);
+    let found = output(
+        folder
+            .call(search(), json!({"pattern": "needle", "max_results": 500}))
+            .await,
+    );
+    let first = &found["matches"][0];
+    assert_eq!(first["column"], 1001);
+    let text = first["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("…éé") && text.contains("éneedle-") && text.ends_with("-…"),
+        "{text}"
+    );
+    assert_eq!(text.chars().count(), 302);
+    assert_eq!(
+        (&found["total"], &found["truncated"]),
+        (&json!(500), &json!(true))
+    );
+    assert!(found.to_string().len() < 100_000);
+}
+
+#[tokio::test]
+async fn search_reads_every_encoding_and_skips_binary_files() {
+    let utf16: Vec<u8> = "\u{feff}wörd\r\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let folder = Folder::with(&[
+        ("binary", b"w\xc3\xb6rd\n\0"),
+        ("latin1", b"a w\xf6rd\n"),
+        ("utf16", &utf16),
+        ("utf8", "\u{feff}wörd".as_bytes()),
+    ]);
+    assert_eq!(
+        places(&folder, json!({"pattern": "wörd"})).await,
+        ["latin1:1:3", "utf16:1:1", "utf8:1:1"]
+    );
+}
+
+#[tokio::test]
+async fn search_streams_files_that_are_too_big_to_hold() {
+    let mut big = vec![b'\n'; 17 * 1024 * 1024];
+    big.extend_from_slice(b"needle\n");
+    let folder = Folder::with(&[("big", &big)]);
+    assert_eq!(
+        places(&folder, json!({"pattern": "needle"})).await,
+        ["big:17825793:1"]
+    );
+}
+
+#[tokio::test]
+async fn search_says_what_is_wrong_with_its_parameters() {
+    let folder = project();
+    let cases = [
+        (json!({"pattern": ""}), "`pattern` is empty"),
+        (json!({"pattern": "a\nb"}), "spans lines"),
+        (json!({"pattern": "run(", "literal": false}), "unclosed group"),
+        (json!({"pattern": "a", "paths": ["scr"]}), "`scr` does not exist"),
+        (
+            json!({"pattern": "a", "paths": ["*.[r"]}),
+            "`*.[r` in `paths` is no glob",
+        ),
+        (
+            json!({"pattern": "a", "paths": ["../*"]}),
+            "`../*` leads out of the workspace",
+        ),
+        (
+            json!({"pattern": "a", "paths": ["/etc"]}),
+            "`/etc` leads out of the workspace",
+        ),
+    ];
+    for (parameters, said) in cases {
+        let error = error(folder.call(search(), parameters.clone()).await);
+        assert!(error.contains(said), "{parameters}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn search_hints_at_regular_expressions_where_text_finds_nothing() {
+    let found = output(project().call(search(), json!({"pattern": "main|Run"})).await);
+    assert_eq!(found["total"], 0);
+    assert!(found["hint"].as_str().unwrap().contains("`literal` to false"));
+}
+
+#[tokio::test]
+async fn a_cancelled_search_ends_with_a_failure() {
+    let folder = project();
+    let context = folder.context();
+    context.cancel.cancel();
+    let result = search().call(context, json!({"pattern": "run"})).await;
+    assert!(error(result).contains("cancelled"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn search_follows_no_link_and_waits_for_no_pipe() {
+    let outside = Folder::with(&[("secret", b"run()\n")]);
+    let folder = Folder::with(&[("a", b"run()\n")]);
+    std::os::unix::fs::symlink(outside.path(""), folder.path("link")).unwrap();
+    make_pipe(&folder.path("pipe"));
+    assert_eq!(places(&folder, json!({"pattern": "run()"})).await, ["a:1:1"]);
+    let error = error(
+        folder
+            .call(search(), json!({"pattern": "run()", "paths": ["link"]}))
+            .await,
+    );
+    assert!(error.contains("leads out of the workspace"), "{error}");
+}
+
+#[cfg(unix)]
+fn make_pipe(path: &std::path::Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
