@@ -5,8 +5,10 @@
 #![warn(missing_docs)]
 
 mod blocking;
+mod execute_command;
 mod file_operations;
 mod registry;
+mod rename_symbol;
 mod search;
 pub mod text;
 mod typed;
@@ -18,8 +20,10 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use execute_command::execute_command;
 pub use file_operations::file_operations;
 pub use registry::ToolRegistry;
+pub use rename_symbol::rename_symbol;
 pub use search::search;
 pub use typed::{TypedTool, typed};
 
@@ -51,7 +55,9 @@ pub struct ToolContext {
 /// All the tools that come with Dirigent.
 pub fn built_in() -> ToolRegistry {
     let mut registry = ToolRegistry::new();
+    registry.insert(execute_command());
     registry.insert(file_operations());
+    registry.insert(rename_symbol());
     registry.insert(search());
     registry
 }
