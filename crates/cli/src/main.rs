@@ -1,2 +1,61 @@
-//! The dirigent command.
-fn main() {}
+//! The `dirigent` command: arguments in, progress and summaries out, and an exit code that means something.
+//!
+//! No orchestration is decided here; everything is asked of the `dirigent` library.
+
+mod args;
+mod demo;
+mod exit;
+mod live;
+mod output;
+mod plain;
+mod run;
+mod show;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::exit::Exit;
+use crate::output::Output;
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    let output = Output::new();
+    start_log();
+    let exit = match dispatch(arguments, &output) {
+        Ok(exit) => exit,
+        Err(error) => {
+            output.error(&format!("{error:#}"));
+            Exit::of_error(&error)
+        }
+    };
+    exit.into()
+}
+
+fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let db = arguments.db;
+    let exit = runtime.block_on(async {
+        match arguments.command {
+            Command::Run(command) => run::start(db, command, output).await,
+            Command::Demo(command) => demo::demo(db, command, output).await,
+            Command::Resume(command) => run::resume(db, command, output).await,
+            Command::Runs(command) => show::runs(db, &command, output).await,
+            Command::Show(command) => show::show(db, &command, output).await,
+        }
+    });
+    // What is left are blocked threads of work that ignored its cancellation; child processes are killed as it is dropped.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    exit
+}
+
+/// Warnings to standard error; `DIRIGENT_LOG` says otherwise (`DIRIGENT_LOG=debug`).
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("DIRIGENT_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(console::colors_enabled_stderr())
+        .init();
+}

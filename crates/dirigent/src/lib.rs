@@ -1,1 +1,53 @@
-//! dirigent
+//! Dirigent takes a goal, has a language model plan it as a graph of sub-tasks, carries them out with sub-agents and tools,
+//! reflects on what was observed, and plans again until the goal is reached, a limit is hit, or only you can decide.
+//!
+//! ```
+//! use dirigent::{Dirigent, Goal};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), dirigent::DirigentError> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n").unwrap();
+//! let dirigent = Dirigent::builder().journal(folder.path().join("journal.db")).build().await?;
+//! let run = dirigent.start(Goal::new("Count the lines in notes.txt").workspace(folder.path())).await?;
+//!
+//! let mut events = run.events();
+//! while let Some(event) = events.next().await {
+//!     println!("{:?}", event?.kind);
+//! }
+//! let report = run.outcome().await?;
+//! assert!(report.is_achieved(), "{}", report.summary);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without a model of your own it asks the [offline model](model::OfflineModel), which needs no key and no network.
+#![warn(missing_docs)]
+
+mod agents;
+mod builder;
+mod error;
+mod goal;
+mod place;
+
+pub use agents::AgentDefinition;
+pub use builder::{Builder, Dirigent};
+pub use dirigent_core::id::RunId;
+pub use dirigent_core::limits::{AgentLimits, RunLimits};
+pub use dirigent_core::run::{Detail, EndReason, Phase, Report};
+pub use dirigent_core::time::Millis;
+pub use dirigent_core::view::{Event, EventKind, RunView};
+pub use dirigent_runtime::{Events, RunHandle, RuntimeError, UserPresence};
+pub use dirigent_store::{RunRecord, StoreError};
+pub use error::DirigentError;
+pub use goal::Goal;
+pub use place::default_journal;
+
+/// The vocabulary and the machines, for those who read journals or drive the machines themselves.
+pub use dirigent_core as core;
+/// Chat models.
+pub use dirigent_model as model;
+/// The journal.
+pub use dirigent_store as store;
+/// Tools, for those who write their own.
+pub use dirigent_tools as tools;

@@ -262,6 +262,11 @@ fn left(rounds: &[Round]) -> Vec<String> {
 }
 
 impl Report {
+    /// Whether the goal was reached.
+    pub fn is_achieved(&self) -> bool {
+        self.end == Some(EndReason::GoalAchieved)
+    }
+
     /// The report as text for people.
     pub fn render(&self, detail: Detail) -> String {
         let mut text = String::new();

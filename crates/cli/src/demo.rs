@@ -1,0 +1,50 @@
+//! `demo`: the main job on a sample project, with nothing to set up.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use dirigent::Goal;
+use rust_embed::RustEmbed;
+
+use crate::args::{DemoCommand, Watching};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::run::{open, presence, watch};
+
+const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
+
+#[derive(RustEmbed)]
+#[folder = "../../config/samples/ledger"]
+#[exclude = "target/*"]
+struct Sample;
+
+pub(crate) async fn demo(db: Option<PathBuf>, command: DemoCommand, output: &Output) -> anyhow::Result<Exit> {
+    let folder = tempfile::Builder::new().prefix("dirigent-demo-").tempdir().context("no temporary folder")?.keep();
+    copy_sample(&folder).with_context(|| format!("cannot copy the sample project to {}", folder.display()))?;
+    let dirigent = open(db).await?;
+    let goal = Goal::new(GOAL).workspace(&folder).user(presence(&command.watching));
+    let run = dirigent.start(goal).await?;
+    let watching = Watching { diff: !command.watching.json, ..command.watching };
+    let exit = watch(&run, &watching, output).await?;
+    if !watching.json {
+        let id = run.id().short();
+        output.say(&format!(
+            "\nThe project is in {}.\nLook at the run: dirigent show {id} --verbose, or --graph tree\nTry your own goal: dirigent run \
+             \"count the usages of parse_money\" --workspace {}",
+            folder.display(),
+            folder.display()
+        ));
+    }
+    Ok(exit)
+}
+
+fn copy_sample(folder: &Path) -> std::io::Result<()> {
+    for name in Sample::iter() {
+        let path = folder.join(name.as_ref());
+        if let (Some(parent), Some(file)) = (path.parent(), Sample::get(&name)) {
+            std::fs::create_dir_all(parent)?;
+            std::fs::write(&path, file.data)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The exit codes, in one place.
+
+use std::process::ExitCode;
+
+use dirigent::{DirigentError, EndReason, RuntimeError};
+
+/// What `--help` says of them.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    the goal was achieved (or what was asked for was shown)
+  1    the run failed: the goal cannot be reached, or something broke
+  2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run
+  3    a limit ended the run: iterations, time or tokens
+  4    the run waits for your answer: dirigent resume RUN --answer \"…\"
+  5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
+  130  cancelled (Ctrl-C)";
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Success,
+    Failed,
+    Usage,
+    Limit,
+    NeedsUser,
+    Journal,
+    Cancelled,
+}
+
+impl Exit {
+    pub(crate) fn of_end(end: Option<&EndReason>) -> Self {
+        match end {
+            Some(EndReason::GoalAchieved) => Exit::Success,
+            Some(EndReason::Failed { .. }) | None => Exit::Failed,
+            Some(
+                EndReason::IterationLimit { .. } | EndReason::TimeLimit | EndReason::BudgetExhausted { .. },
+            ) => Exit::Limit,
+            Some(EndReason::UserRequired) => Exit::NeedsUser,
+            Some(EndReason::Cancelled) => Exit::Cancelled,
+        }
+    }
+
+    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
+        match error.downcast_ref::<DirigentError>() {
+            Some(DirigentError::EmptyGoal | DirigentError::Workspace { .. } | DirigentError::Agent { .. }) => {
+                Exit::Usage
+            }
+            Some(DirigentError::NoDataFolder) => Exit::Journal,
+            Some(DirigentError::Runtime(error)) => Exit::of_runtime_error(error),
+            None => Exit::Failed,
+        }
+    }
+
+    fn of_runtime_error(error: &RuntimeError) -> Self {
+        match error {
+            RuntimeError::Journal(error) if error.is_about_the_run() => Exit::Usage,
+            RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
+            RuntimeError::Ended { .. } | RuntimeError::NoQuestion { .. } => Exit::Usage,
+            RuntimeError::NotRunning { .. } | RuntimeError::BrokenDown { .. } | RuntimeError::Stopped { .. } => {
+                Exit::Failed
+            }
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Limit => 3,
+            Exit::NeedsUser => 4,
+            Exit::Journal => 5,
+            Exit::Cancelled => 130,
+        })
+    }
+}

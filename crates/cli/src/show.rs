@@ -1,0 +1,113 @@
+//! `runs` and `show`: what the journal has.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use console::style;
+use dirigent::core::time::Timestamp;
+use dirigent::{Detail, EndReason, RunRecord};
+use serde_json::json;
+
+use crate::args::{GraphForm, RunsCommand, ShowCommand};
+use crate::exit::Exit;
+use crate::output::{Output, coloured_diff, inert};
+use crate::run::open;
+
+pub(crate) async fn runs(db: Option<PathBuf>, command: &RunsCommand, output: &Output) -> anyhow::Result<Exit> {
+    let dirigent = open(db).await?;
+    let runs = tokio::task::block_in_place(|| dirigent.runs())?;
+    let mut text = String::new();
+    for record in runs.iter().take(command.limit) {
+        if command.json {
+            let _ = writeln!(text, "{}", as_json(record));
+        } else {
+            let goal: String = inert(&record.goal).lines().next().unwrap_or_default().chars().take(80).collect();
+            let state = style(format!("{:<12}", state(record).1)).bold();
+            let _ = writeln!(text, "{}  {}  {state}  {goal}", record.run.short(), local(record.created_at));
+        }
+    }
+    match (runs.len(), command.json) {
+        (0, false) => output.note("no runs yet; start one with `dirigent run GOAL`, or try `dirigent demo`"),
+        (all, false) if all > command.limit => {
+            output.say(&text);
+            output.note(&format!("{} more; see them with --limit", all - command.limit));
+        }
+        (0, true) => {}
+        (_, _) => output.say(&text),
+    }
+    Ok(Exit::Success)
+}
+
+/// The word for machines and the one for people.
+fn state(record: &RunRecord) -> (&'static str, &'static str) {
+    let reason = record.status.as_deref().and_then(|status| serde_json::from_str(status).ok());
+    match (record.held_by, reason) {
+        (Some(_), _) => ("running", "running"),
+        (None, None) => ("interrupted", "interrupted"),
+        (None, Some(EndReason::GoalAchieved)) => ("goal_achieved", "achieved"),
+        (None, Some(EndReason::IterationLimit { .. })) => ("iteration_limit", "limit"),
+        (None, Some(EndReason::TimeLimit)) => ("time_limit", "limit"),
+        (None, Some(EndReason::BudgetExhausted { .. })) => ("budget_exhausted", "limit"),
+        (None, Some(EndReason::UserRequired)) => ("user_required", "needs you"),
+        (None, Some(EndReason::Cancelled)) => ("cancelled", "cancelled"),
+        (None, Some(EndReason::Failed { .. })) => ("failed", "failed"),
+    }
+}
+
+fn as_json(record: &RunRecord) -> serde_json::Value {
+    json!({
+        "run": record.run,
+        "state": state(record).0,
+        "goal": record.goal,
+        "workspace": record.workspace,
+        "created_at": record.created_at,
+        "ended_at": record.ended_at,
+        "held_by": record.held_by,
+        "entries": record.entries,
+    })
+}
+
+fn local(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+pub(crate) async fn show(db: Option<PathBuf>, command: &ShowCommand, output: &Output) -> anyhow::Result<Exit> {
+    let dirigent = open(db).await?;
+    let (run, (view, _)) = tokio::task::block_in_place(|| {
+        let run = dirigent.find(&command.run)?;
+        dirigent.read(run).map(|view| (run, view))
+    })?;
+    let machine = view.run();
+    let graphs = |form: GraphForm| {
+        machine.rounds().iter().map(move |round| match form {
+            GraphForm::Mermaid => round.graph.mermaid(),
+            GraphForm::Dot => round.graph.dot(),
+            GraphForm::Tree => round.graph.tree(),
+        })
+    };
+    match (command.graph, command.json, command.diff) {
+        (Some(form), true, _) => output.say(&json!(graphs(form).collect::<Vec<_>>()).to_string()),
+        (Some(form), false, _) => {
+            let graphs: Vec<String> = graphs(form).collect();
+            if graphs.is_empty() {
+                output.note("this run has no plan");
+            }
+            output.say(&inert(&graphs.join("\n")));
+        }
+        (None, true, true) => output.say(&json!({"run": run, "diff": machine.diff()}).to_string()),
+        (None, true, false) => {
+            let mut report = serde_json::to_value(machine.report())?;
+            report["run"] = json!(run);
+            output.say(&report.to_string());
+        }
+        (None, false, true) => output.say(&coloured_diff(&inert(&machine.diff()))),
+        (None, false, false) => {
+            let detail = if command.verbose { Detail::Verbose } else { Detail::Concise };
+            let report = machine.report();
+            let text = report.render(detail).replace("resume RUN", &format!("resume {}", run.short()));
+            output.say(&format!("run {}\ngoal: {}\n{}", run, inert(&report.goal), inert(&text)));
+        }
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,42 @@
+//! What a caller can do something about.
+
+use std::path::PathBuf;
+
+use dirigent_runtime::RuntimeError;
+use dirigent_store::StoreError;
+
+/// Why Dirigent could not be built or a run not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum DirigentError {
+    /// There is nothing to do.
+    #[error("the goal is empty: say what is to be reached, such as \"rename parse_amount to parse_money\"")]
+    EmptyGoal,
+    /// The folder cannot be worked in.
+    #[error("the workspace {} cannot be used: {reason}", path.display())]
+    Workspace {
+        /// Which folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Neither `XDG_DATA_HOME` nor a home folder is known.
+    #[error("no place for the journal: set HOME or XDG_DATA_HOME, or name a file")]
+    NoDataFolder,
+    /// Two agents of one name, or one that uses a tool that there is not.
+    #[error("agent `{name}`: {reason}")]
+    Agent {
+        /// Which agent.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The journal, or the actors.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
+impl From<StoreError> for DirigentError {
+    fn from(error: StoreError) -> Self {
+        DirigentError::Runtime(RuntimeError::Journal(error))
+    }
+}

@@ -1,0 +1,75 @@
+//! What a run is asked for.
+
+use std::path::{Path, PathBuf};
+
+use dirigent_core::limits::RunLimits;
+use dirigent_runtime::UserPresence;
+
+use crate::DirigentError;
+
+/// A goal with where and how it is to be pursued.
+#[derive(Clone, Debug)]
+pub struct Goal {
+    pub(crate) text: String,
+    pub(crate) workspace: PathBuf,
+    pub(crate) limits: RunLimits,
+    pub(crate) user: UserPresence,
+}
+
+impl Goal {
+    /// A goal in the user's words, pursued in the current folder, within the default limits, with nobody there to answer
+    /// questions.
+    pub fn new(text: impl Into<String>) -> Self {
+        Goal {
+            text: text.into(),
+            workspace: PathBuf::from("."),
+            limits: RunLimits::default(),
+            user: UserPresence::Absent,
+        }
+    }
+
+    /// The folder that agents and tools work in; nothing leaves it.
+    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.workspace = folder.into();
+        self
+    }
+
+    /// What bounds the run.
+    pub fn limits(mut self, limits: RunLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Whether somebody answers the run's questions with [`dirigent_runtime::RunHandle::answer`].
+    pub fn user(mut self, user: UserPresence) -> Self {
+        self.user = user;
+        self
+    }
+
+    pub(crate) fn checked_text(&self) -> Result<String, DirigentError> {
+        let text = self.text.trim();
+        if text.is_empty() { Err(DirigentError::EmptyGoal) } else { Ok(text.to_owned()) }
+    }
+
+    /// The workspace's absolute path.
+    pub(crate) fn checked_workspace(&self) -> Result<String, DirigentError> {
+        let wrong = |reason: String| DirigentError::Workspace { path: self.workspace.clone(), reason };
+        let folder = self.workspace.canonicalize().map_err(|error| wrong(reason(&self.workspace, &error)))?;
+        if !folder.is_dir() {
+            return Err(wrong("it is not a folder; name the folder of the project".to_owned()));
+        }
+        std::fs::read_dir(&folder).map_err(|error| wrong(reason(&folder, &error)))?;
+        match folder.into_os_string().into_string() {
+            Ok(text) => Ok(text),
+            Err(_) => Err(wrong("its path is not valid UTF-8; move or link it to one that is".to_owned())),
+        }
+    }
+}
+
+fn reason(folder: &Path, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+        _ => format!("{error} ({})", folder.display()),
+    }
+}

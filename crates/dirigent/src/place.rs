@@ -1,0 +1,16 @@
+//! Where things are kept.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+
+use crate::DirigentError;
+
+/// The journal's default file: `dirigent/journal.db` in the user's data folder (`XDG_DATA_HOME`, or `~/.local/share`).
+///
+/// # Errors
+/// [`DirigentError::NoDataFolder`].
+pub fn default_journal() -> Result<PathBuf, DirigentError> {
+    let strategy = etcetera::choose_base_strategy().map_err(|_| DirigentError::NoDataFolder)?;
+    Ok(strategy.data_dir().join("dirigent").join("journal.db"))
+}
