@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dirigent_tools::file_operations;
 use dirigent_tools::workspace::{FileFault, Hidden, Workspace};
+use dirigent_tools::{file_operations, search};
 use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
@@ -308,10 +308,15 @@ async fn a_folder_without_write_permission_is_left_as_it_was() {
     for parameters in refused {
         let error = error(folder.call(file_operations(), parameters.clone()).await);
         assert!(
-            error.contains("permission denied; nothing was changed"),
+            error.contains("permission denied; it is unchanged"),
             "{parameters}: {error}"
         );
     }
+    let found = output(folder.call(search(), json!({"pattern": "secret"})).await);
+    assert_eq!(
+        (&found["total"], &found["unreadable"]),
+        (&json!(2), &json!(["open/hidden"]))
+    );
     set_mode("closed", 0o755);
     assert_eq!(std::fs::read(folder.path("closed/file")).unwrap(), b"secret");
     assert_eq!(std::fs::read(folder.path("open/marked")).unwrap(), b"secret");

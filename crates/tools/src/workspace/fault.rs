@@ -78,7 +78,7 @@ pub enum FileFault {
         path: String,
     },
     /// Permissions or a read-only file system.
-    #[error("`{path}` cannot be used: {why}; nothing was changed")]
+    #[error("`{path}` cannot be used: {why}; it is unchanged")]
     Denied {
         /// The path as it was given.
         path: String,
@@ -104,13 +104,13 @@ pub enum FileFault {
         path: String,
     },
     /// Somebody else changed it between reading and writing.
-    #[error("`{path}` was changed by somebody else meanwhile: read it again; nothing was changed")]
+    #[error("`{path}` was changed by somebody else meanwhile: read it again; it is left as it is")]
     Changed {
         /// The path as it was given.
         path: String,
     },
     /// Anything else that the system says.
-    #[error("`{path}`: {source}; nothing was changed")]
+    #[error("`{path}`: {source}; it is unchanged")]
     Io {
         /// The path as it was given.
         path: String,
