@@ -1,3 +1,0 @@
-//! The offline model.
-/// x
-pub struct OfflineModel;

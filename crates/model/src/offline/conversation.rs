@@ -1,0 +1,193 @@
+//! A conversation as the offline model reads it: who it is here, what it is asked, and what it has seen so far.
+//!
+//! The model keeps nothing between replies. It works through its task from the start each time, and where it needs to
+//! see something that no result of the conversation shows yet, that call is its reply: see [`Conversation::look`].
+
+use std::collections::BTreeSet;
+
+use dirigent_core::message::Message;
+use dirigent_core::plan::SUBMIT_PLAN;
+use dirigent_core::reflection::SUBMIT_REFLECTION;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A call in the JSON form (CALL-1).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct Call {
+    /// The tool's name.
+    pub tool: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub parameters: Value,
+    /// Whether its result is the agent's last word.
+    #[serde(default)]
+    pub terminate: bool,
+}
+
+impl Call {
+    /// A call whose result is to be read.
+    pub fn new(tool: &str, parameters: Value) -> Self {
+        Call {
+            tool: tool.to_owned(),
+            parameters,
+            terminate: false,
+        }
+    }
+
+    /// A call that ends the agent's work.
+    pub fn last(tool: &str, parameters: Value) -> Self {
+        Call {
+            terminate: true,
+            ..Call::new(tool, parameters)
+        }
+    }
+
+    /// The reply that makes the call.
+    pub fn to_json(&self) -> String {
+        json!({"tool": self.tool, "parameters": self.parameters, "terminate": self.terminate}).to_string()
+    }
+}
+
+/// What came of a call: what [`dirigent_core::tool::ToolResult::for_model`] shows.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    /// Whether it did what was asked.
+    pub success: bool,
+    /// What there is to read.
+    pub output: Value,
+    /// What was wrong.
+    pub error: Option<String>,
+    /// What it changed, in words.
+    pub changes: Vec<String>,
+}
+
+/// What the agent is to its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It makes the plan.
+    Planner,
+    /// It judges the round.
+    Reflector,
+    /// It carries out a task.
+    SubAgent,
+}
+
+/// A conversation, read.
+pub(super) struct Conversation<'a> {
+    /// What the agent is.
+    pub role: Role,
+    /// The first thing that was asked.
+    pub request: &'a str,
+    /// What was said to a plan that was not accepted.
+    pub refusal: Option<&'a str>,
+    offered: BTreeSet<&'a str>,
+    seen: Vec<(Call, Answer)>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Reads the messages; none is required.
+    pub fn read(messages: &'a [Message]) -> Self {
+        let system = messages.iter().find_map(|message| match message {
+            Message::System { content } => Some(content.as_str()),
+            Message::User { .. } | Message::Assistant { .. } | Message::Tool { .. } => None,
+        });
+        let request = messages.iter().find_map(|message| match message {
+            Message::User { content } => Some(content.as_str()),
+            Message::System { .. } | Message::Assistant { .. } | Message::Tool { .. } => None,
+        });
+        let offered = offered(system.unwrap_or_default());
+        let role = if offered.contains(SUBMIT_PLAN) {
+            Role::Planner
+        } else if offered.contains(SUBMIT_REFLECTION) {
+            Role::Reflector
+        } else {
+            Role::SubAgent
+        };
+        let (seen, refusal) = exchanges(messages);
+        Conversation {
+            role,
+            request: request.unwrap_or_default(),
+            refusal,
+            offered,
+            seen,
+        }
+    }
+
+    /// Whether the tool is one of the agent's.
+    pub fn offers(&self, tool: &str) -> bool {
+        self.offered.contains(tool)
+    }
+
+    /// What came of the call; where it was not made yet, the call to make. A tool that the agent hasn't got fails.
+    pub fn look(&self, call: Call) -> Result<Answer, Call> {
+        if !self.offers(&call.tool) {
+            let error = format!("the tool `{}` is not offered here", call.tool);
+            return Ok(Answer {
+                error: Some(error),
+                ..Answer::default()
+            });
+        }
+        // The last one: a call that was made again, after a change, is about what is there now.
+        let seen = self
+            .seen
+            .iter()
+            .rev()
+            .find(|(made, _)| made.tool == call.tool && made.parameters == call.parameters);
+        match seen {
+            Some((_, answer)) => Ok(answer.clone()),
+            None => Err(call),
+        }
+    }
+}
+
+/// The tools that a system prompt describes: each has a heading of the second level.
+fn offered(system: &str) -> BTreeSet<&str> {
+    system
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .map(str::trim)
+        .filter(|name| !name.is_empty() && !name.contains(char::is_whitespace))
+        .collect()
+}
+
+/// The calls with their results, in order, and what was said to a call that was the last one and wasn't accepted.
+fn exchanges(messages: &[Message]) -> (Vec<(Call, Answer)>, Option<&str>) {
+    let mut seen = Vec::new();
+    let mut made: std::collections::VecDeque<Call> = std::collections::VecDeque::new();
+    let mut submitted = false;
+    let mut refusal = None;
+    for message in messages {
+        match message {
+            Message::System { .. } => {}
+            Message::Assistant { content, calls } => {
+                made = calls
+                    .iter()
+                    .map(|call| Call {
+                        terminate: call.terminate,
+                        ..Call::new(&call.tool, call.parameters.clone())
+                    })
+                    .collect();
+                if made.is_empty() {
+                    made.extend(serde_json::from_str::<Call>(content).ok());
+                }
+                submitted = made.iter().any(|call| call.terminate);
+            }
+            Message::Tool { content, name, .. } => {
+                if submitted {
+                    refusal = Some(content.as_str());
+                }
+                let at = made.iter().position(|call| call.tool == *name).unwrap_or(0);
+                if let Some(call) = made.remove(at) {
+                    seen.push((call, serde_json::from_str(content).unwrap_or_default()));
+                }
+            }
+            Message::User { content } => {
+                if submitted {
+                    refusal = Some(content.as_str());
+                }
+            }
+        }
+    }
+    (seen, refusal)
+}

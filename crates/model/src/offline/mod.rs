@@ -1,0 +1,113 @@
+//! The offline model: a [`ChatModel`] without a key, a server or a network (HOST-4).
+//!
+//! It reads the prompts and results that any other model gets, answers in the JSON call form (CALL-1), and is a pure
+//! function of the conversation: the same messages give the same reply, for ever. It never does IO, keeps state, reads a
+//! clock, or claims what no observation shows; a goal that it doesn't understand it declines.
+//!
+//! Five families of goals, in any sensible wording:
+//!
+//! | family | for example |
+//! | --- | --- |
+//! | rename a symbol | Find all usages of function `parse_amount` and rename it to `parse_money` in src/ |
+//! | find usages | Where is `parse_amount` used? |
+//! | replace a text | Replace "colour" with "color" in *.md |
+//! | run a check | Make sure that the tests pass; run `cargo clippy` |
+//! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
+//!
+//! In the conversation of a planner it looks, then submits a plan; in that of a reflector it judges the observations; in
+//! that of a sub-agent it carries out a task that its planner wrote.
+
+mod brief;
+mod checks;
+mod conversation;
+mod goal;
+mod no_work;
+mod place;
+mod planner;
+mod reading;
+mod reflector;
+mod report;
+mod scope;
+mod sub_agent;
+mod text;
+mod tools;
+mod wishes;
+mod words;
+
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use futures::future::{BoxFuture, FutureExt, ready};
+
+use crate::{ChatModel, ChatRequest};
+use conversation::{Call, Conversation, Role};
+use reading::Sections;
+
+/// The model that is built in. It has no settings: it is the same everywhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfflineModel;
+
+impl ChatModel for OfflineModel {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        ready(Ok(reply(&request.messages))).boxed()
+    }
+}
+
+/// The reply to a conversation. There is one to any.
+fn reply(messages: &[Message]) -> ModelReply {
+    let content = match next(messages) {
+        Ok(text) => text,
+        Err(call) => call.to_json(),
+    };
+    let read: usize = messages
+        .iter()
+        .map(|message| message.content().chars().count())
+        .sum();
+    let usage = Usage {
+        model_calls: 1,
+        tool_calls: 0,
+        input_tokens: estimated_tokens(read),
+        output_tokens: estimated_tokens(content.chars().count()),
+    };
+    ModelReply {
+        content,
+        calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage,
+    }
+}
+
+/// A text to end with, or a call to make.
+fn next(messages: &[Message]) -> Result<String, Call> {
+    let conversation = Conversation::read(messages);
+    let sections = Sections(conversation.request);
+    match conversation.role {
+        Role::Planner if sections.text("GOAL").is_some() => Err(planner::next(&conversation)),
+        Role::Reflector if sections.text("GOAL").is_some() => Err(reflector::next(&conversation)),
+        Role::SubAgent => sub_agent::next(&conversation),
+        Role::Planner | Role::Reflector => Ok(introduction()),
+    }
+}
+
+/// There is no tokenizer here: four characters make a token, as a rule of thumb.
+fn estimated_tokens(characters: usize) -> u64 {
+    u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+/// What a conversation is told that is no request of a run.
+fn introduction() -> String {
+    format!(
+        "This is Dirigent's offline model: it works without a network, for a few kinds of goals, and holds no free conversation. {}",
+        abilities()
+    )
+}
+
+/// What the model can do, for a goal that it can't.
+fn abilities() -> String {
+    "This goal is beyond the offline model. It can:\n\
+     - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\
+     - find usages: Find all usages of `parse_amount` in src\n\
+     - replace a text: Replace \"old text\" with \"new text\" in docs/\n\
+     - run a check: Run the tests; make sure that `cargo clippy` passes\n\
+     - count or list: Count the lines in src; list the files ending in .rs\n\
+     For anything else set up a real chat model: the section `[model]` in dirigent.toml, or OPENAI_API_KEY in the environment."
+        .to_owned()
+}

@@ -1,0 +1,110 @@
+//! Places in files, as findings and summaries write them: `src/parse.rs:12`.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path, self.line)
+    }
+}
+
+impl Place {
+    /// Whether `other` names the same line, its file given by an absolute path or from another folder.
+    pub fn is_shown_by(&self, other: &Place) -> bool {
+        let shown = other.path.replace('\\', "/");
+        let shown = shown.trim_start_matches("./");
+        self.line == other.line
+            && (shown == self.path
+                || shown
+                    .strip_suffix(self.path.as_str())
+                    .is_some_and(|before| before.ends_with('/'))
+                || self
+                    .path
+                    .strip_suffix(shown)
+                    .is_some_and(|before| before.ends_with('/')))
+    }
+}
+
+/// The places that a compiler or a test run names: `src/a.rs:3:5`, `File "/w/a.py", line 3`, `src/a.rs - item (line 3)`.
+pub(super) fn places_in(output: &str) -> Vec<Place> {
+    static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+        [
+            r"(?m)([\w./\\@+-]*\.[A-Za-z]\w*):(\d+)",
+            r#"File "([^"\n]+)", line (\d+)"#,
+            r"(?m)(\S+\.rs) - [^\n]*\(line (\d+)\)",
+        ]
+        .iter()
+        .filter_map(|form| Regex::new(form).ok())
+        .collect()
+    });
+    let mut places = Vec::new();
+    for form in FORMS.iter() {
+        for found in form.captures_iter(output) {
+            if let Ok(line) = found[2].parse() {
+                let place = Place {
+                    path: found[1].to_owned(),
+                    line,
+                };
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
+        }
+    }
+    places
+}
+
+/// How many places a summary names one by one.
+pub(super) const SHOWN: usize = 20;
+
+/// The lines of a finding, `- src/a.rs:3: text`, the first [`SHOWN`] of them, and how many more there are.
+pub(super) fn listing<'a>(places: impl ExactSizeIterator<Item = (Place, &'a str)>) -> String {
+    let more = places.len().saturating_sub(SHOWN);
+    let mut lines: Vec<String> = places
+        .take(SHOWN)
+        .map(|(place, text)| format!("- {place}: {}", shortened(text.trim(), 120)))
+        .collect();
+    if more > 0 {
+        lines.push(format!("- and {more} more"));
+    }
+    lines.join("\n")
+}
+
+/// The first characters of a text.
+pub(super) fn shortened(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// `a, b and c`, the first few of them.
+pub(super) fn enumerated(items: &[String], max: usize) -> String {
+    let more = items.len().saturating_sub(max);
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        _ if more > 0 => format!("{} and {more} more", items[..max].join(", ")),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// `1 file`, `3 files`.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {many}"),
+    }
+}

@@ -1,0 +1,158 @@
+//! The planner: from a goal and what was seen to a graph of sub-tasks.
+//!
+//! It looks before it plans, and a look that no result shows yet is its reply (`Err` with the call). It never plans what
+//! it has no evidence for: where there is nothing to work on, the plan has no sub-tasks and says why.
+
+mod ask;
+mod rename;
+mod repair;
+mod replace;
+
+use dirigent_core::id::SubTaskId;
+use dirigent_core::plan::{Plan, PlannedCall, SUBMIT_PLAN, SubTask, Work};
+use serde_json::json;
+
+use super::brief::Brief;
+use super::checks::Check;
+use super::conversation::{Call, Conversation};
+use super::goal::Goal;
+use super::no_work::NoWork;
+use super::place::shortened;
+use super::reading::Sections;
+use super::wishes::Wishes;
+use super::{abilities, tools};
+
+/// What a planner works from.
+pub(super) struct Planning<'a> {
+    /// What it has seen.
+    pub conversation: &'a Conversation<'a>,
+    /// What it was told.
+    pub sections: Sections<'a>,
+    /// What the user wants.
+    pub wishes: Wishes,
+}
+
+/// A look that is needed first, in place of the plan.
+pub(super) type Planned = Result<Draft, Call>;
+
+/// A plan in the making.
+pub(super) struct Draft {
+    /// Its idea.
+    pub summary: String,
+    /// Its sub-tasks.
+    pub subtasks: Vec<SubTask>,
+}
+
+/// The next call of a planner: a look, or the plan.
+pub(super) fn next(conversation: &Conversation<'_>) -> Call {
+    let sections = Sections(conversation.request);
+    if let Some(refusal) = conversation.refusal {
+        let why = format!("the plan was not accepted: {}", shortened(refusal, 600));
+        return submit(NoWork::Impossible(why).into(), &Wishes::read(sections));
+    }
+    let planning = Planning {
+        conversation,
+        sections,
+        wishes: Wishes::read(sections),
+    };
+    match plan(&planning) {
+        Ok(draft) => submit(draft, &planning.wishes),
+        Err(look) => look,
+    }
+}
+
+fn plan(planning: &Planning<'_>) -> Planned {
+    match &planning.wishes.goal {
+        Goal::Rename(wanted) => rename::plan(planning, wanted),
+        Goal::Replace { old, new, scope } => replace::plan(planning, old, new, scope),
+        Goal::FindUsages { symbol, scope } => Ok(ask::find_usages(symbol, scope)),
+        Goal::Check { check, .. } => ask::check(planning, check),
+        Goal::Count { what, scope } => Ok(ask::count(what, scope)),
+        Goal::Beyond => Ok(NoWork::Impossible(abilities()).into()),
+    }
+}
+
+/// The call that submits the draft. Guidance that is not followed is named, so that nobody takes it for answered.
+fn submit(draft: Draft, wishes: &Wishes) -> Call {
+    let mut summary = draft.summary;
+    if !wishes.beyond.is_empty() {
+        let numbers: Vec<String> = wishes.beyond.iter().map(u32::to_string).collect();
+        summary.push_str(&format!(" {BEYOND_GUIDANCE}{}.", numbers.join(", ")));
+    }
+    let plan = Plan {
+        summary,
+        answers_guidance: wishes.followed.clone(),
+        subtasks: draft.subtasks,
+    };
+    Call::last(SUBMIT_PLAN, json!(plan))
+}
+
+/// How a plan names guidance that it does not follow.
+pub(super) const BEYOND_GUIDANCE: &str = "Beyond the offline model, so not followed: guidance ";
+
+impl From<NoWork> for Draft {
+    fn from(why: NoWork) -> Self {
+        Draft {
+            summary: why.to_string(),
+            subtasks: Vec::new(),
+        }
+    }
+}
+
+fn ids(names: &[&str]) -> Vec<SubTaskId> {
+    names.iter().map(|&name| SubTaskId::from(name)).collect()
+}
+
+/// A sub-task for a sub-agent.
+fn for_agent(id: &str, title: String, depends_on: Vec<SubTaskId>, agent: &str, brief: &Brief) -> SubTask {
+    SubTask {
+        id: id.into(),
+        title,
+        depends_on,
+        work: Work::Agent {
+            agent: agent.to_owned(),
+            task: brief.to_string(),
+        },
+    }
+}
+
+/// A sub-task of known calls.
+fn of_calls(id: &str, title: String, depends_on: Vec<SubTaskId>, calls: Vec<PlannedCall>) -> SubTask {
+    SubTask {
+        id: id.into(),
+        title,
+        depends_on,
+        work: Work::Calls { calls },
+    }
+}
+
+/// A sub-task that runs the project's checks; none where there are none.
+fn of_checks(id: &str, title: &str, depends_on: Vec<SubTaskId>, checks: &[Check]) -> Option<SubTask> {
+    let calls: Vec<_> = checks
+        .iter()
+        .map(|check| tools::command(&check.command))
+        .collect();
+    (!calls.is_empty()).then(|| of_calls(id, title.to_owned(), depends_on, calls))
+}
+
+/// What a plan says of its checks.
+fn checked_by(checks: &[Check]) -> String {
+    if checks.is_empty() {
+        return NO_CHECKS.to_owned();
+    }
+    let lines: Vec<String> = checks
+        .iter()
+        .map(|check| format!("`{}`", check.command.join(" ")))
+        .collect();
+    format!("Checked before and after by {}.", lines.join(" and "))
+}
+
+/// What a plan without checks says, and its reflection again.
+pub(super) const NO_CHECKS: &str =
+    "There is nothing here to build or test these files with, so only a search confirms it.";
+
+/// Deals out files into at most `parts` groups of about the same size, in order.
+fn dealt(files: &[String], parts: usize) -> Vec<Vec<String>> {
+    let size = files.len().div_ceil(parts.max(1)).max(1);
+    files.chunks(size).map(<[String]>::to_vec).collect()
+}

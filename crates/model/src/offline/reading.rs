@@ -1,0 +1,183 @@
+//! What the prompts of a run say, typed: sections, observations, earlier rounds, answers.
+//!
+//! Lines that can't be read are passed over: what is not understood is never acted on.
+
+use dirigent_core::plan::Plan;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::conversation::Answer;
+
+/// The tagged sections of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Sections<'a>(pub &'a str);
+
+impl<'a> Sections<'a> {
+    /// The text between `<NAME>` at the start of a line and `</NAME>`.
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        let opening = format!("<{name}>");
+        let start = self
+            .0
+            .match_indices(&opening)
+            .map(|(at, _)| at)
+            .find(|&at| at == 0 || self.0[..at].ends_with('\n'))?;
+        let inside = &self.0[start + opening.len()..];
+        let end = inside
+            .find(&format!("\n</{name}>"))
+            .or_else(|| inside.find(&format!("</{name}>")))?;
+        Some(inside[..end].trim())
+    }
+
+    /// The JSON objects of a section, one a line.
+    fn objects<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        let lines = self.text(name).unwrap_or_default().lines();
+        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The user's guidance with its numbers.
+    pub fn guidance(&self) -> Vec<(u32, String)> {
+        let mut guidance: Vec<(u32, String)> = Vec::new();
+        for line in self.text("GUIDANCE").unwrap_or_default().lines() {
+            let numbered = line
+                .split_once(". ")
+                .and_then(|(number, text)| Some((number.parse().ok()?, text)));
+            match (numbered, guidance.last_mut()) {
+                (Some((number, text)), _) => guidance.push((number, text.to_owned())),
+                (None, Some((_, text))) => {
+                    text.push('\n');
+                    text.push_str(line);
+                }
+                (None, None) => {}
+            }
+        }
+        guidance
+    }
+
+    /// The user's answers to the run's questions, in order.
+    pub fn answers(&self) -> Vec<UserAnswer> {
+        self.objects("ANSWERS")
+    }
+
+    /// The rounds before this one.
+    pub fn rounds(&self) -> Vec<Round> {
+        self.objects("ROUNDS")
+    }
+
+    /// What was observed: in the last round for a planner, in this one for a reflector.
+    pub fn observations(&self) -> Vec<Observation> {
+        self.objects("OBSERVATIONS")
+    }
+
+    /// The plan of this round.
+    pub fn plan(&self) -> Option<Plan> {
+        serde_json::from_str(self.text("PLAN")?).ok()
+    }
+
+    /// The files that the run has changed.
+    pub fn changed_files(&self) -> Vec<String> {
+        let lines = self.text("CHANGED_FILES").unwrap_or_default().lines();
+        lines
+            .filter_map(|line| line.strip_prefix("- "))
+            .map(|path| path.trim().to_owned())
+            .collect()
+    }
+}
+
+/// An answer of the user's.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct UserAnswer {
+    /// The user's words.
+    pub answer: String,
+}
+
+/// An earlier round.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Round {
+    /// What its reflection said.
+    #[serde(default)]
+    pub reflection: String,
+    /// What followed: `continue` or `ask_user`.
+    #[serde(default)]
+    pub verdict: String,
+}
+
+/// How a sub-task ended.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Observation {
+    /// Which one.
+    pub subtask: String,
+    /// How.
+    pub status: Status,
+    /// The calls it made.
+    #[serde(default)]
+    pub calls: Vec<ObservedCall>,
+    /// What a sub-agent found.
+    #[serde(default)]
+    pub findings: Option<String>,
+    /// Why a sub-agent ended without findings.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+/// How a sub-task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    /// It did what it was for.
+    Succeeded,
+    /// It did not.
+    Failed,
+    /// It never started.
+    Skipped,
+}
+
+/// A call of a sub-task. A sub-agent's calls come without their results.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ObservedCall {
+    /// The tool's name.
+    pub tool: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub parameters: Value,
+    /// What came of it.
+    #[serde(default)]
+    pub result: Option<Answer>,
+}
+
+impl Observation {
+    /// The call that failed, with its result.
+    pub fn failed_call(&self) -> Option<(&ObservedCall, &Answer)> {
+        let results = self
+            .calls
+            .iter()
+            .filter_map(|call| Some((call, call.result.as_ref()?)));
+        results.into_iter().find(|(_, result)| !result.success)
+    }
+
+    /// Why it failed, in a line.
+    pub fn why_failed(&self) -> String {
+        let call = self.failed_call().and_then(|(_, result)| result.error.clone());
+        self.error
+            .clone()
+            .or(call)
+            .unwrap_or_else(|| "it gives no reason".to_owned())
+    }
+}
+
+/// The observation of that sub-task.
+pub(super) fn observed<'a>(observations: &'a [Observation], subtask: &str) -> Option<&'a Observation> {
+    observations
+        .iter()
+        .find(|observation| observation.subtask == subtask)
+}
+
+/// Those of the sub-tasks whose names start like this.
+pub(super) fn all_observed<'a>(
+    observations: &'a [Observation],
+    prefix: &'a str,
+) -> impl Iterator<Item = &'a Observation> {
+    observations
+        .iter()
+        .filter(move |observation| observation.subtask.starts_with(prefix))
+}

@@ -1,0 +1,316 @@
+//! The built-in tools as the offline model uses them: the calls it makes, and what it reads in their results.
+
+use dirigent_core::plan::PlannedCall;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::conversation::Call;
+use super::place::Place;
+use super::scope::Scope;
+
+/// Whether a rename may give a name that is in use already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clash {
+    /// It may not.
+    Refused,
+    /// The user wants it, or an earlier round began the same rename.
+    Allowed,
+}
+
+/// Looks at all that a rename would do, or, without a new name, at all usages.
+pub(super) fn preview(from: &str, to: Option<&str>, scope: &Scope) -> Call {
+    let mut parameters = rename_parameters(from, to, &scope.only);
+    parameters.insert("preview".to_owned(), json!(true));
+    Call::new("rename_symbol", Value::Object(parameters))
+}
+
+/// Renames in these files. The look before it has ruled out clashes, and edits side by side bring in the new name for one
+/// another: it is not looked at again.
+pub(super) fn rename(from: &str, to: &str, paths: &[String]) -> PlannedCall {
+    let mut parameters = rename_parameters(from, Some(to), paths);
+    parameters.insert("preview".to_owned(), json!(false));
+    parameters.insert("allow_clash".to_owned(), json!(true));
+    planned("rename_symbol", Value::Object(parameters))
+}
+
+fn rename_parameters(from: &str, to: Option<&str>, paths: &[String]) -> Map<String, Value> {
+    let mut parameters = Map::new();
+    parameters.insert("from".to_owned(), json!(from));
+    if let Some(to) = to {
+        parameters.insert("to".to_owned(), json!(to));
+    }
+    if !paths.is_empty() {
+        parameters.insert("paths".to_owned(), json!(paths));
+    }
+    parameters
+}
+
+/// What a text is searched as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pattern<'a> {
+    /// The text wherever it is.
+    Text(&'a str),
+    /// The text as a whole word.
+    Word(&'a str),
+    /// Lines that match a regular expression, of which only the number matters.
+    Lines(&'a str),
+}
+
+/// Searches the files of a scope. Its exceptions are for the reader of the result: see [`Search::within`].
+pub(super) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
+    let mut parameters = match pattern {
+        Pattern::Text(text) => json!({"pattern": text, "literal": true, "max_results": MOST}),
+        Pattern::Word(word) => {
+            json!({"pattern": word, "literal": true, "whole_word": true, "max_results": MOST})
+        }
+        Pattern::Lines(regex) => json!({"pattern": regex, "literal": false, "max_results": 1}),
+    };
+    let paths = scope.searched();
+    if !paths.is_empty() {
+        parameters["paths"] = json!(paths);
+    }
+    Call::new("search", parameters)
+}
+
+/// The most matches that a search shows.
+const MOST: u32 = 2000;
+
+/// Lists a folder and what is below it.
+pub(super) fn list(folder: &str, depth: u32) -> Call {
+    Call::new(
+        "file_operations",
+        json!({"operation": "list", "path": folder, "depth": depth}),
+    )
+}
+
+/// Reads a file, or these lines of it.
+pub(super) fn read(path: &str, lines: Option<(u64, u64)>) -> Call {
+    let mut parameters = json!({"operation": "read", "path": path});
+    if let Some((start, end)) = lines {
+        parameters["start_line"] = json!(start);
+        parameters["end_line"] = json!(end);
+    }
+    Call::new("file_operations", parameters)
+}
+
+/// Replaces a text that occurs once in the file.
+pub(super) fn edit(path: &str, old: &str, new: &str) -> Call {
+    Call::new(
+        "file_operations",
+        json!({"operation": "edit", "path": path, "old": old, "new": new}),
+    )
+}
+
+/// Runs a command with all the time that a build takes.
+pub(super) fn command(command: &[String]) -> PlannedCall {
+    planned(
+        "execute_command",
+        json!({"command": command, "timeout_seconds": 600}),
+    )
+}
+
+/// The call as part of a plan.
+pub(super) fn in_plan(call: Call) -> PlannedCall {
+    planned(&call.tool, call.parameters)
+}
+
+fn planned(tool: &str, parameters: Value) -> PlannedCall {
+    PlannedCall {
+        tool: tool.to_owned(),
+        parameters,
+    }
+}
+
+/// Reads an output; what is missing in it is as if it were empty.
+pub(super) fn read_output<T: DeserializeOwned + Default>(output: &Value) -> T {
+    serde_json::from_value(output.clone()).unwrap_or_default()
+}
+
+/// What `rename_symbol` says.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Renamed {
+    /// How many usages there are, listed or not.
+    pub occurrences: u64,
+    /// The files with usages.
+    pub files: Vec<FileUsages>,
+    /// The name in strings and comments.
+    pub mentions: Vec<Line>,
+    /// Where the new name is in use already.
+    pub clashes: Vec<Line>,
+    /// Names like the one that was looked for.
+    pub similar: Vec<String>,
+    /// Files that are not valid programs, where usages may be missed.
+    pub syntax_errors: Vec<String>,
+    /// How many there are, whatever the lists show.
+    pub totals: Totals,
+}
+
+/// How long the lists of a [`Renamed`] are when they are whole.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Totals {
+    /// Of `files`.
+    pub files: u64,
+}
+
+/// The usages in a file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FileUsages {
+    /// The file.
+    pub path: String,
+    /// How many.
+    pub total: u64,
+    /// Where in it, as many as there was room for.
+    pub occurrences: Vec<Usage>,
+}
+
+/// A usage.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Usage {
+    /// Its line.
+    pub line: u64,
+    /// The line's text.
+    pub text: String,
+    /// Whether it is where something of that name is defined.
+    pub definition: bool,
+}
+
+/// A line with something in it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Line {
+    /// The file.
+    pub path: String,
+    /// The line.
+    pub line: u64,
+    /// The line's text.
+    pub text: String,
+}
+
+impl Line {
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        Place {
+            path: self.path.clone(),
+            line: self.line,
+        }
+    }
+}
+
+impl Renamed {
+    /// Without the files outside of the scope.
+    pub fn within(mut self, scope: &Scope) -> Renamed {
+        let before = self.files.len();
+        self.files.retain(|file| scope.contains(&file.path));
+        self.mentions.retain(|line| scope.contains(&line.path));
+        if self.files.len() != before {
+            self.occurrences = self
+                .files
+                .iter()
+                .map(|file| file.total.max(file.occurrences.len() as u64))
+                .sum();
+            self.totals.files = self.files.len() as u64;
+        }
+        self
+    }
+
+    /// The files with usages.
+    pub fn paths(&self) -> Vec<String> {
+        self.files.iter().map(|file| file.path.clone()).collect()
+    }
+
+    /// Every listed usage.
+    pub fn usages(&self) -> Vec<(Place, &str)> {
+        let mut usages = Vec::new();
+        for file in &self.files {
+            for usage in &file.occurrences {
+                let place = Place {
+                    path: file.path.clone(),
+                    line: usage.line,
+                };
+                usages.push((place, usage.text.as_str()));
+            }
+        }
+        usages
+    }
+}
+
+/// What `search` says.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Search {
+    /// The matches, as many as were asked for.
+    pub matches: Vec<Line>,
+    /// How many there are.
+    pub total: u64,
+    /// In how many files.
+    pub files: u64,
+    /// Whether some were left out.
+    pub truncated: bool,
+}
+
+impl Search {
+    /// Without the matches outside of the scope; where nothing is left out, the totals follow.
+    pub fn within(mut self, scope: &Scope) -> Search {
+        let before = self.matches.len();
+        self.matches.retain(|line| scope.contains(&line.path));
+        if self.matches.len() != before {
+            self.total = self.matches.len() as u64;
+            self.files = self.paths().len() as u64;
+        }
+        self
+    }
+
+    /// The files with matches, each once.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.matches.iter().map(|line| line.path.clone()).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}
+
+/// What `execute_command` says.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Executed {
+    /// None where a signal ended it.
+    pub exit_code: Option<i64>,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it wrote to the error stream.
+    pub stderr: String,
+    /// Whether it was ended as it took too long.
+    pub timed_out: bool,
+}
+
+impl Executed {
+    /// All that it wrote.
+    pub fn text(&self) -> String {
+        format!("{}\n{}", self.stderr, self.stdout)
+    }
+}
+
+/// The paths of the files in a listing.
+pub(super) fn listed_files(output: &Value) -> Vec<String> {
+    let entries = output
+        .get("entries")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    // A folder ends with a slash.
+    let files = entries
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|path| !path.ends_with('/'));
+    files.map(str::to_owned).collect()
+}
+
+/// The text of a file that was read.
+pub(super) fn file_text(output: &Value) -> Option<&str> {
+    output.get("content").and_then(Value::as_str)
+}
