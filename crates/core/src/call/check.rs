@@ -222,7 +222,10 @@ fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
         .offline()
         .build(schema)
-        .map_err(|error| error.masked_with("a part of it").to_string())
+        .map_err(|error| match error.instance_path().as_str() {
+            "" => error.masked_with("it").to_string(),
+            place => format!("at `{place}`, {}", error.masked_with("the value")),
+        })
 }
 
 /// What one error of the validator says to a model. A value is never repeated: it may be very long.

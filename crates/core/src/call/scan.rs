@@ -347,10 +347,11 @@ impl<'t> Reader<'t> {
 /// The key that a string's content stands for.
 fn decoded(content: &str) -> Cow<'_, str> {
     // A mark is short: a long key is none, however it is written.
-    if content.contains('\\') && content.len() <= 64 {
-        if let Ok(key) = serde_json::from_str(&format!("\"{content}\"")) {
-            return Cow::Owned(key);
-        }
+    if content.contains('\\')
+        && content.len() <= 64
+        && let Ok(key) = serde_json::from_str(&format!("\"{content}\""))
+    {
+        return Cow::Owned(key);
     }
     Cow::Borrowed(content)
 }

@@ -22,7 +22,7 @@ pub(super) struct Structure {
 
 /// How many names the search for similar ids may look at for one plan, so that a plan of thousands of wrong names does not
 /// take quadratic time.
-const NEAREST_LOOKS: usize = 200_000;
+const NEAREST_LOOKS: usize = 50_000;
 
 pub(super) fn structure(plan: &Plan) -> Structure {
     let mut faults = Vec::new();

@@ -105,7 +105,7 @@ impl Reader {
         let summary = self.text(object, "", "summary");
         let answers_guidance = self.list(object, "", "answers_guidance", |reader, value, path| {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-            number.or_else(|| reader.wrong(path, "must be a number of the user's guidance", value))
+            number.or_else(|| reader.wrong(path, "must be a whole number from 0 on", value))
         });
         if absent(object, "subtasks") {
             self.problems

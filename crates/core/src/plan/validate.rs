@@ -144,7 +144,7 @@ fn describe_cycle(members: &[SubTaskId], others: &[SubTaskId]) -> String {
         format!("sub-tasks wait for each other in a circle: {ring}. Drop one of these dependencies")
     } else {
         format!(
-            "sub-tasks wait for each other in circles: {ring}; {} wait in other circles with them. Drop dependencies until no circle is left",
+            "sub-tasks wait for each other in circles: {ring}, and in further circles with these: {}. Drop dependencies until no circle is left",
             listed(others.iter().map(|id| id.0.as_str()))
         )
     }

@@ -1,0 +1,533 @@
+//! What a reply says: text or calls (CALL-1, CALL-2, CALL-5, CALL-7).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use dirigent_core::call::{CallFault, Malformed, Said, ToolCall, ToolSet, parse};
+use dirigent_core::message::{FinishReason, ModelReply, Usage};
+use dirigent_core::tool::{Repeat, ToolSpec};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn reply(content: &str, finish: FinishReason) -> ModelReply {
+    ModelReply {
+        content: content.to_owned(),
+        calls: Vec::new(),
+        finish,
+        usage: Usage::default(),
+    }
+}
+
+fn said(content: &str) -> Result<Said, Malformed> {
+    parse(&reply(content, FinishReason::Stop))
+}
+
+fn call(tool: &str, parameters: Value, terminate: bool) -> ToolCall {
+    ToolCall {
+        id: String::new(),
+        tool: tool.to_owned(),
+        parameters,
+        terminate,
+    }
+}
+
+fn one_call(tool: &str, parameters: Value, terminate: bool) -> Result<Said, Malformed> {
+    Ok(Said::Calls(vec![call(tool, parameters, terminate)]))
+}
+
+fn text(text: &str) -> Result<Said, Malformed> {
+    Ok(Said::Text(text.to_owned()))
+}
+
+/// What was wrong, without the form that every message ends with.
+fn fault(content: &str) -> String {
+    let message = said(content).expect_err(content).to_string();
+    let (problem, _) = message
+        .split_once(". To call a tool")
+        .expect("the message shows the form");
+    problem.to_owned()
+}
+
+const LIST: &str = r#"{"tool": "list_files", "parameters": {"path": "src"}, "terminate": false}"#;
+
+fn list() -> Result<Said, Malformed> {
+    one_call("list_files", json!({"path": "src"}), false)
+}
+
+#[test]
+fn call_1_the_object_alone_is_a_call() {
+    assert_eq!(said(LIST), list());
+    assert_eq!(
+        said(r#"{"terminate":true,"parameters":{},"tool":"done"}"#),
+        one_call("done", json!({}), true)
+    );
+}
+
+#[test]
+fn call_1_other_fields_are_ignored() {
+    let content =
+        r#"{"thought": "look", "tool": "list_files", "parameters": {"path": "src"}, "terminate": false}"#;
+    assert_eq!(said(content), list());
+}
+
+#[test]
+fn call_1_each_missing_or_mistyped_field_is_named() {
+    insta::assert_snapshot!(fault(r#"{"tool": "list_files"}"#), @"your tool call is incomplete: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes");
+    insta::assert_snapshot!(fault(r#"{"tool": 7, "parameters": [], "terminate": "true"}"#), @"your tool call is incomplete: `tool` must be a string, and is a number; `parameters` must be an object, and is a list; `terminate` must be true or false, without quotes, and is a string");
+    insta::assert_snapshot!(fault(r#"{"tool": null, "parameters": {}, "terminate": 1}"#), @"your tool call is incomplete: `tool` must be a string, and is null; `terminate` must be true or false, without quotes, and is a number");
+}
+
+#[test]
+fn call_1_a_key_given_twice_is_malformed() {
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "tool": "b", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` is given twice at line 1 column 20");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "t\u006fol": "a", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` is given twice at line 1 column 25");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"p": [{"q": 1, "q": 1}]}, "terminate": false}"#), @"your tool call is not valid JSON: the key `q` is given twice at line 1 column 47");
+}
+
+#[test]
+fn malformed_shows_the_form_wanted() {
+    insta::assert_snapshot!(said(r#"{"tool": "a", "parameters": {}}"#).unwrap_err(), @r#"your tool call is incomplete: `terminate` is missing: it must be true or false, without quotes. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer"#);
+}
+
+#[test]
+fn call_5_a_call_is_found_in_whatever_surrounds_it() {
+    for content in [
+        format!("I will look.\n{LIST}\nThen I will know."),
+        format!("```json\n{LIST}\n```"),
+        format!("```\n{LIST}\n```"),
+        format!("~~~{LIST}~~~"),
+        format!("<think>What to do?</think>{LIST}"),
+        format!("<thinking>\n{{\"a\": [1, {{\n</thinking>\n\n{LIST}"),
+        format!("It was opened in the prompt: {{\"tool\": 1}}\n</think>\n{LIST}"),
+        format!("\u{feff}{LIST}"),
+        format!("\0\u{1}{LIST}\0"),
+        format!("Braces {{like these}}, [these] and {{}} are prose: {LIST}"),
+        format!("An object {{\"a\": [true, null, -1.5e3]}} first, then {LIST}."),
+        format!("A stray {{\" hides nothing: {LIST}"),
+        format!("fn main() {{ let a = [1, 2]; }} {LIST}"),
+        format!("It's 5 < 6 {LIST}"),
+        format!("{LIST}\n{LIST}"),
+        r#"{ "to\u006fl" : "list_files","parameters":{"path":"s\u0072c"} ,"terminate" :false }"#.to_owned(),
+    ] {
+        assert_eq!(said(&content), list(), "{content}");
+    }
+}
+
+#[test]
+fn call_5_strings_and_escapes_are_respected() {
+    let content = r#"{"tool": "edit", "parameters": {"text": "fn a() { \"}\\\" } <think> \\", "line": "[{\n"}, "terminate": false}"#;
+    let parameters = json!({"text": "fn a() { \"}\\\" } <think> \\", "line": "[{\n"});
+    assert_eq!(said(content), one_call("edit", parameters, false));
+}
+
+#[test]
+fn call_5_json_that_is_no_call_is_text() {
+    for content in [
+        "",
+        "Just text.",
+        "{\"answer\": 42}",
+        r#"{"config": [{"tool": "list_files", "parameters": {}, "terminate": true}]}"#,
+        r#"[{"tool": "list_files", "parameters": {}, "terminate": true}]"#,
+        r#"{"a": {"tool": "list_files", "parameters": {}, "terminate": true}}"#,
+        r#"{"Tool": "x", "tools": ["tool"], "a": "tool"}"#,
+        r#"The "tool": "hammer" is {not} here, [nor here"#,
+        "{\"unfinished\": [1, 2",
+        "{\"lone\": \"\\ud800\", \"huge\": 1e999, \"long\": 123456789012345678901234567890}",
+        "{'tool': 'python'}",
+        "if (a < b) { return \"<think\"; }",
+    ] {
+        assert_eq!(said(content), text(content), "{content}");
+    }
+}
+
+#[test]
+fn call_5_a_call_inside_thinking_is_none() {
+    assert_eq!(
+        said(&format!("<think>{LIST}</think> Nothing to do. ")),
+        text("Nothing to do.")
+    );
+    assert_eq!(said(&format!("{LIST}\n</think>\nDone.")), text("Done."));
+    let in_the_middle = format!("First <think>{LIST}</think> last");
+    assert_eq!(said(&in_the_middle), text(&in_the_middle));
+    let unclosed = format!("<think>Perhaps {LIST}");
+    assert_eq!(said(&unclosed), text(&unclosed));
+}
+
+#[test]
+fn call_5_a_tag_named_in_an_answer_hides_nothing_of_it() {
+    let answer = "Text before `</think>` and after `<think>` is passed over.";
+    assert_eq!(said(answer), text(answer));
+}
+
+#[test]
+fn call_5_different_calls_are_ambiguous_and_equal_ones_count_once() {
+    let reordered = r#"{"terminate": false, "parameters": {"path": "src"}, "tool": "list_files"}"#;
+    assert_eq!(said(&format!("{LIST} or {reordered}")), list());
+    let other = r#"{"tool": "execute_sql", "parameters": {}, "terminate": false}"#;
+    let tools = vec!["list_files".to_owned(), "execute_sql".to_owned()];
+    assert_eq!(
+        said(&format!("{LIST}{other}{LIST}")),
+        Err(Malformed::Ambiguous { tools })
+    );
+    insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (of `list_files` and `execute_sql`), and none was carried out: make one call, wait for its result, then make the next");
+}
+
+#[test]
+fn call_5_a_broken_or_unfinished_call_is_malformed_not_text() {
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"#), @"your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end");
+    insta::assert_snapshot!(fault(r#"I say {"tool": "a"#), @"your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {...}, "terminate": false}"#), @r#"your tool call is not valid JSON: it goes wrong after `{"tool": "a", "parameters": {`, at `...}, "terminate": false}`"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"x": 'y'}, "terminate": false}"#), @r#"your tool call is not valid JSON: it goes wrong after `ol": "a", "parameters": {"x": `, at `'y'}, "terminate": false}`"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {}, "terminate": False}"#), @r#"your tool call is not valid JSON: it goes wrong after `parameters": {}, "terminate": `, at `False}`"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {}, "terminate": false,}"#), @r#"your tool call is not valid JSON: it goes wrong after `ters": {}, "terminate": false,`, at `}`"#);
+    insta::assert_snapshot!(fault("{\"tool\": \"a\", \"parameters\": {\"text\": \"one\ntwo\"}, \"terminate\": false}"), @r#"your tool call is not valid JSON: a string has a line break or another control character in it, after `", "parameters": {"text": "one`: write `\n` for a line break"#);
+}
+
+#[test]
+fn call_5_odd_values_in_a_call_have_one_answer_each() {
+    let with =
+        |value: &str| format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
+    insta::assert_snapshot!(fault(&with("123456789012345678901234567890")), @"your tool call is not valid JSON: the number `123456789012345678901234567890` is too long to be held exactly: write it as a string");
+    insta::assert_snapshot!(fault(&with("1e999")), @"your tool call is not valid JSON: number out of range at line 1 column 39");
+    insta::assert_snapshot!(fault(&with("01")), @"your tool call is not valid JSON: invalid number at line 1 column 36");
+    insta::assert_snapshot!(fault(&with(r#""\ud800""#)), @"your tool call is not valid JSON: unexpected end of hex escape at line 1 column 42");
+    insta::assert_snapshot!(fault(&with(r#""\x""#)), @"your tool call is not valid JSON: invalid escape at line 1 column 37");
+    insta::assert_snapshot!(fault(&with("\"\0\"")), @r#"your tool call is not valid JSON: a string has a line break or another control character in it, after `l": "a", "parameters": {"x": "`: write `\n` for a line break"#);
+    insta::assert_snapshot!(fault(&with("\u{feff}1")), @r#"your tool call is not valid JSON: it goes wrong after `ol": "a", "parameters": {"x": `, at `﻿1}, "terminate": false}`"#);
+    assert_eq!(
+        said(&with(r#""\u0000""#)),
+        one_call("a", json!({"x": "\0"}), false)
+    );
+    assert_eq!(
+        said(&with(r#""\ud83d\ude00""#)),
+        one_call("a", json!({"x": "😀"}), false)
+    );
+    assert_eq!(
+        said(&with("18446744073709551615")),
+        one_call("a", json!({"x": u64::MAX}), false)
+    );
+    assert_eq!(
+        said(&with("-9223372036854775808")),
+        one_call("a", json!({"x": i64::MIN}), false)
+    );
+}
+
+#[test]
+fn call_5_nesting_is_bounded() {
+    let nested = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        format!(r#"{{"tool": "a", "parameters": {{"x": {open}{close}}}, "terminate": false}}"#)
+    };
+    // The call and its parameters are two levels.
+    assert!(matches!(said(&nested(62)), Ok(Said::Calls(_))));
+    assert_eq!(
+        fault(&nested(63)),
+        "your tool call is not valid JSON: it is nested deeper than 64 levels"
+    );
+    // No call, however deep it hides.
+    let deep = format!("{}{LIST}{}", "[".repeat(1000), "]".repeat(1000));
+    assert_eq!(said(&deep), text(&deep));
+}
+
+#[test]
+fn call_5_a_megabyte_of_braces_and_quotes_holds_no_call() {
+    for pattern in [
+        "{\"\":",
+        "{\"a{\":",
+        "[",
+        "{",
+        "{\"",
+        "\"{",
+        "[\"[",
+        "<",
+        "<think>",
+        "</think>\n",
+        "\\",
+        "\0",
+        "{\":\":\",\",",
+        "{\"x\":\"{\",",
+        "[{\"[{\",",
+        "{\"a\":\"<think>\"",
+        "{\"tool\":",
+        "{\"tool\":1}",
+        "{\"tool\":\"{\"tool\":\"",
+    ] {
+        let content = pattern.repeat((1 << 20) / pattern.len());
+        let is_meant_as_call = pattern.starts_with("{\"tool\"");
+        match said(&content) {
+            Ok(Said::Text(_)) => assert!(!is_meant_as_call, "{pattern}"),
+            Err(_) => assert!(is_meant_as_call, "{pattern}"),
+            Ok(Said::Calls(calls)) => panic!("{pattern}: {calls:?}"),
+        }
+    }
+}
+
+#[test]
+fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
+    for finish in [FinishReason::Length, FinishReason::Interrupted] {
+        assert_eq!(parse(&reply(LIST, finish)), Err(Malformed::CutShort { finish }));
+        assert_eq!(
+            parse(&reply("Done.", finish)),
+            Err(Malformed::CutShort { finish })
+        );
+        let native = ModelReply {
+            calls: vec![call("a", json!({}), false)],
+            ..reply("", finish)
+        };
+        assert_eq!(parse(&native), Err(Malformed::CutShort { finish }));
+    }
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Length)).unwrap_err(), @"your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter");
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted)).unwrap_err(), @"your reply broke off before its end, so nothing in it was carried out. Say it again");
+}
+
+#[test]
+fn call_2_native_calls_count_alone() {
+    let calls = vec![call("b", json!({"x": 1}), false), call("c", json!({}), false)];
+    for finish in [FinishReason::Stop, FinishReason::ToolCalls] {
+        let reply = ModelReply {
+            calls: calls.clone(),
+            ..reply(LIST, finish)
+        };
+        assert_eq!(parse(&reply), Ok(Said::Calls(calls.clone())));
+    }
+}
+
+#[test]
+fn malformed_is_plain_data() {
+    let fault = said(r#"{"tool": "a"}"#).unwrap_err();
+    let json = serde_json::to_value(&fault).unwrap();
+    assert_eq!(json["fault"], "wrong_fields");
+    assert_eq!(serde_json::from_value::<Malformed>(json).unwrap(), fault);
+}
+
+/// What must become of a reply.
+#[derive(Clone, Copy)]
+enum Becomes {
+    Text,
+    Malformed,
+    UnknownTool,
+    Runs,
+}
+
+/// Replies of small models that were asked for the JSON form. One that was cut at the token limit is refused for that; what
+/// its content alone would become is in its row all the same.
+#[test]
+fn call_5_replies_of_small_models() {
+    use Becomes::{Malformed as Bad, Runs, Text, UnknownTool};
+    use FinishReason::{Length, Stop};
+    let rows: [(&str, FinishReason, Becomes, &str); 18] = [
+        (
+            "repetition",
+            Length,
+            Text,
+            "The files in the directory src are:\n- src/test.php\n- src/test.php",
+        ),
+        (
+            "code in a fence",
+            Length,
+            Text,
+            "You can use the following code:\n```\nimport os\n\ndef get_files_by_path(path):\n    return [f\"{file_name} {ext}\" for file_name, ext in os.walk(path) if ext.endswith(\".txt\")]\n\ndef get_files_by_path(path):\n    return [f\"{file_name} {ext}\" for file",
+        ),
+        (
+            "ellipsis",
+            Stop,
+            Bad,
+            "The specified JSON data is:\n{\"tool\": \"Lemons\", \"parameters\": {...}, \"terminate\": \"true\"}.",
+        ),
+        (
+            "prose around a call",
+            Stop,
+            Runs,
+            "Which files are in the \"docs/img\" folder?\n\nYou're correct. The output should be:\n{\"tool\": \"list_files\", \"parameters\": { \"path\": \"docs/img\" }, \"terminate\": false }\nYour answer is correct.",
+        ),
+        (
+            "no terminate",
+            Stop,
+            Bad,
+            "{\n  \"tool\": \"list_files\",\n  \"parameters\": {\n    \"path\": \"src\"\n  }\n}",
+        ),
+        (
+            "invented tool",
+            Stop,
+            UnknownTool,
+            "{\n  \"tool\": \"test_tool\",\n  \"parameters\": {\n    \"path\": \"test_path\",\n    \"terminate\": \"true\"\n  },\n  \"terminate\": true\n}",
+        ),
+        (
+            "answer as the tool",
+            Stop,
+            Bad,
+            "{\"tool\": \"The highest price in the products table is $100.00\", \"parameters\": { \"query\": \"SELECT MAX(products.price) AS max_price FROM products \"}}",
+        ),
+        (
+            "cut in the tool's name",
+            Length,
+            Bad,
+            "{\n  \"tool\": \"delete_rows_of_table_invoices_by_id_and_type_and_id_of_",
+        ),
+        (
+            "placeholders",
+            Stop,
+            Bad,
+            "{\"tool\": \"<tool name>\", \"parameters\": {\n  \"path\": \"<directory>\"\n}\n}",
+        ),
+        (
+            "cut among repeated keys",
+            Length,
+            Bad,
+            "{\"tool\": \"BugSpy\", \"parameters\": {\"onExit\": \"true\", \"terminate\": \"true\", \"onExit\": \"true\", \"",
+        ),
+        (
+            "nested call",
+            Length,
+            Text,
+            "Here's a sample:\n```\n{\n  \"config\": [\n    {\n      \"tool\": \"list_files\",\n      \"parameters\": {\n        \"path\": \"docs/img\"\n      },\n      \"terminate\": true\n    }\n  ]\n}\n```\n\nSo the config is a JSON object.",
+        ),
+        (
+            "closed too early",
+            Length,
+            Bad,
+            "Answer: {\"tool\": \"list_files\", \"parameters\": {\n    \"path\": \"docs/img\",\n    \"terminate\": false,\n    \"text\": \"The backup folder\"\n}},\n\"tool\": \"list_files\",\n\"parameters\": {\n    \"path\": \"docs/img\"\n}}\n\nIn this example",
+        ),
+        (
+            "echo of the prompt",
+            Length,
+            Bad,
+            "- list_files: list the files in a directory. parameters: {\"path\": \"<directory>\"}\n\nAnswer with exactly ONE JSON object and nothing else, in this form:\n{\"tool\": \"<tool name>\", \"parameters\": {...}, \"terminate\": <true or false>}\nNo markdown.",
+        ),
+        (
+            "no JSON",
+            Length,
+            Text,
+            "What is the current state of the agent?\nМне\nWhat is the current state of the agent?\nМне\n",
+        ),
+        (
+            "terminate as a string",
+            Stop,
+            Bad,
+            "{\n  \"tool\": \"src\",\n  \"parameters\": {\n    \"path\": \"src/src.yaml\",\n    \"terminate\": \"true\"\n  },\n  \"target\": \"src\",\n  \"terminate\": \"false\"\n}",
+        ),
+        (
+            "a parameter twice",
+            Stop,
+            Bad,
+            "{\n    \"tool\": \"list_files\",\n    \"parameters\": {\n        \"path\": \"<directory>\",\n        \"path\": \"<path to the file>\",\n        \"terminate\": \"<true or false>\"\n    },\n    \"terminate\": true\n}",
+        ),
+        (
+            "cut in a parameter",
+            Length,
+            Bad,
+            "{\n\"tool\": \"execute_sql\",\n\"parameters\": {\n\"query\": \"select * from my_tables.table_names where name like 'test0101",
+        ),
+        (
+            "terminate in a second object",
+            Stop,
+            Bad,
+            "{\"tool\": \"list_files\", \"parameters\": {\"path\": \"/tmp/data\"}}, {\"terminate\": false}",
+        ),
+    ];
+    for (name, finish, becomes, content) in rows {
+        match finish {
+            Length => {
+                assert_eq!(
+                    parse(&reply(content, Length)),
+                    Err(Malformed::CutShort { finish: Length }),
+                    "{name}"
+                );
+            }
+            Stop | FinishReason::ToolCalls | FinishReason::Interrupted => {}
+        }
+        check_reply(name, content, becomes);
+    }
+}
+
+fn check_reply(name: &str, content: &str, becomes: Becomes) {
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: "A tool.".to_owned(),
+        parameters: json!({"type": "object"}),
+        repeat: Repeat::Safe,
+        example: Value::Null,
+    };
+    let tools = ToolSet::new(vec![tool("list_files"), tool("execute_sql")]);
+    let allowed: Vec<String> = tools.names().map(str::to_owned).collect();
+    let agrees = match (becomes, said(content)) {
+        (Becomes::Text, Ok(Said::Text(_))) | (Becomes::Malformed, Err(_)) => true,
+        (Becomes::UnknownTool, Ok(Said::Calls(calls))) => {
+            matches!(
+                tools.check(&calls[0], &allowed),
+                Err(CallFault::UnknownTool { .. })
+            )
+        }
+        (Becomes::Runs, Ok(Said::Calls(calls))) => tools.check(&calls[0], &allowed) == Ok(()),
+        (Becomes::Text | Becomes::Malformed | Becomes::UnknownTool | Becomes::Runs, _) => false,
+    };
+    assert!(agrees, "{name}: {:?}", said(content));
+}
+
+/// Prose in which a call still stands out: it does not end amid JSON or thinking of its own.
+fn prose() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "[^{\\[<\"]{0,20}",
+        Just("{x}".to_owned()),
+        Just("[1]".to_owned()),
+        Just("```json\n".to_owned()),
+        Just("\n```\n".to_owned()),
+        Just("{\"a\": [1, \"}\"]}".to_owned()),
+        Just("<think>{\"tool\": 1}</think>".to_owned()),
+        Just("{{}}".to_owned()),
+        Just("{\"".to_owned()),
+        Just("a < b".to_owned()),
+    ];
+    proptest::collection::vec(piece, 0..6).prop_map(|pieces| pieces.join(" ") + "\n")
+}
+
+fn parameters() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    let object = |value: BoxedStrategy<Value>| {
+        proptest::collection::btree_map(any::<String>(), value, 0..4)
+            .prop_map(|fields| Value::Object(fields.into_iter().collect()))
+    };
+    let value = leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            object(inner.boxed())
+        ]
+    });
+    object(value.boxed())
+}
+
+proptest! {
+    #[test]
+    fn call_5_nothing_that_is_said_makes_the_parser_panic(content in any::<String>()) {
+        let _ = said(&content);
+    }
+
+    #[test]
+    fn call_5_nothing_like_json_makes_the_parser_panic(
+        content in "([{}\\[\\]\":,\\\\ \n<]|tool|\"tool\"|:1|true|<think>|</think>|é|\u{0}){0,60}"
+    ) {
+        let _ = said(&content);
+    }
+
+    #[test]
+    fn call_5_a_call_in_prose_is_found_as_it_was_written(
+        before in prose(), after in prose(), tool in any::<String>(), parameters in parameters(), terminate in any::<bool>()
+    ) {
+        let json = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
+        for json in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
+            prop_assert_eq!(said(&format!("{before}{json}{after}")), one_call(&tool, parameters.clone(), terminate));
+        }
+    }
+
+    #[test]
+    fn call_5_a_call_that_breaks_off_is_never_carried_out(parameters in parameters(), cut in any::<prop::sample::Index>()) {
+        let json = json!({"tool": "a", "parameters": parameters, "terminate": true}).to_string();
+        let places: Vec<usize> = json.char_indices().map(|(place, _)| place).collect();
+        let cut = places[cut.index(places.len())];
+        prop_assert!(!matches!(said(&json[..cut]), Ok(Said::Calls(_))));
+    }
+}

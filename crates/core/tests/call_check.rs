@@ -1,0 +1,136 @@
+//! Whether a call may run (CALL-6).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use dirigent_core::call::{CallFault, ToolCall, ToolSet};
+use dirigent_core::tool::{Repeat, ToolSpec};
+use serde_json::{Value, json};
+
+fn call(tool: &str, parameters: Value) -> ToolCall {
+    ToolCall {
+        id: String::new(),
+        tool: tool.to_owned(),
+        parameters,
+        terminate: false,
+    }
+}
+
+fn tool(name: &str, parameters: Value) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: "A tool.".to_owned(),
+        parameters,
+        repeat: Repeat::Safe,
+        example: Value::Null,
+    }
+}
+
+fn tools() -> ToolSet {
+    let search = json!({
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string"},
+            "path": {"type": "string"},
+            "max_results": {"type": ["integer", "null"], "minimum": 1},
+            "mode": {"enum": ["text", "regex"]},
+            "globs": {"type": "array", "items": {"$ref": "#/$defs/glob"}},
+            "context": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/glob"}]}
+        },
+        "required": ["pattern"],
+        "additionalProperties": false,
+        "$defs": {"glob": {
+            "type": "object",
+            "properties": {"pattern": {"type": "string"}, "exclude": {"type": "boolean"}},
+            "required": ["pattern"],
+            "additionalProperties": false
+        }}
+    });
+    ToolSet::new(vec![
+        tool("search", search),
+        tool("read_file", json!({"type": "object"})),
+        tool("run_command", json!(true)),
+        tool("broken", json!({"type": "no such type"})),
+        tool("remote", json!({"$ref": "https://example.com/schema.json"})),
+        tool("circular", json!({"$ref": "#"})),
+    ])
+}
+
+/// The message about a call by an agent that may use some of the tools.
+fn refusal(name: &str, parameters: Value) -> String {
+    let allowed = ["search", "read_file", "broken", "remote"].map(str::to_owned);
+    tools()
+        .check(&call(name, parameters), &allowed)
+        .expect_err(name)
+        .to_string()
+}
+
+#[test]
+fn call_6_a_call_that_keeps_to_the_schema_may_run() {
+    let tools = tools();
+    let allowed = ["search".to_owned(), "read_file".to_owned()];
+    let good = json!({"pattern": "a", "max_results": null, "mode": "regex", "globs": [{"pattern": "*.rs"}], "context": 3});
+    assert_eq!(tools.check(&call("search", good), &allowed), Ok(()));
+    assert_eq!(
+        tools.check(&call("read_file", json!({"any": 1})), &allowed),
+        Ok(())
+    );
+}
+
+#[test]
+fn call_6_unknown_tool_names_the_nearest() {
+    insta::assert_snapshot!(refusal("serch", json!({})), @"there is no tool `serch` (did you mean `search`?): the tools are `search`, `read_file`, `broken` and `remote`");
+    insta::assert_snapshot!(refusal("ReadFile", json!({})), @"there is no tool `ReadFile` (did you mean `read_file`?): the tools are `search`, `read_file`, `broken` and `remote`");
+    insta::assert_snapshot!(refusal("delete_everything", json!({})), @"there is no tool `delete_everything`: the tools are `search`, `read_file`, `broken` and `remote`");
+    // One that the agent may not call is not suggested.
+    insta::assert_snapshot!(refusal("run_comand", json!({})), @"there is no tool `run_comand`: the tools are `search`, `read_file`, `broken` and `remote`");
+    insta::assert_snapshot!(refusal(&"x\n".repeat(100), json!({})), @"there is no tool `x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x …`: the tools are `search`, `read_file`, `broken` and `remote`");
+}
+
+#[test]
+fn call_6_a_tool_of_others_is_known_but_not_allowed() {
+    insta::assert_snapshot!(refusal("run_command", json!({})), @"the tool `run_command` exists, but you may not call it: your tools are `search`, `read_file`, `broken` and `remote`");
+    let fault = CallFault::NotAllowed {
+        tool: "search".to_owned(),
+        allowed: Vec::new(),
+    };
+    assert_eq!(tools().check(&call("search", json!({})), &[]), Err(fault));
+}
+
+#[test]
+fn call_6_every_problem_of_the_parameters_is_named_with_its_path() {
+    let many = json!({
+        "patern": 1, "path": 2, "max_results": 0, "mode": "fuzzy", "globs": [{"pattern": "a"}, {"exclud": true}, "x"]
+    });
+    insta::assert_snapshot!(refusal("search", many), @r#"the parameters of `search` are wrong: `parameters.path` must be of type string, and is a number; `parameters.max_results` is wrong: the value is less than the minimum of 1; `parameters.mode` must be one of ["text","regex"]; `parameters.globs[1].exclud` is unknown: did you mean `exclude`?; `parameters.globs[1].pattern` is missing; `parameters.globs[2]` must be of type object, and is a string; `parameters.patern` is unknown: did you mean `pattern`?; `parameters.pattern` is missing"#);
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "max_results": "many", "odd field": 1})), @r#"the parameters of `search` are wrong: `parameters.max_results` must be of type null or integer, and is a string; `parameters["odd field"]` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`"#);
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "context": {"pattern": 1}})), @"the parameters of `search` are wrong: `parameters.context` fits none of the forms that it may have: `parameters.context` must be of type integer, and is an object, or `parameters.context.pattern` must be of type string, and is a number");
+    insta::assert_snapshot!(refusal("search", json!("a")), @"the parameters of `search` are wrong: `parameters` must be an object, and is a string");
+}
+
+#[test]
+fn call_6_a_broken_schema_is_a_fault_of_each_call_and_no_panic() {
+    insta::assert_snapshot!(refusal("broken", json!({})), @"the tool `broken` cannot be called, as the schema of its parameters is invalid: at `/type`, the value is not valid under any of the schemas listed in the 'anyOf' keyword. Use another tool");
+    insta::assert_snapshot!(refusal("remote", json!({})), @"the tool `remote` cannot be called, as the schema of its parameters is invalid: Resource 'https://example.com/schema.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch https://example.com/schema.json. Use another tool");
+    let tools = tools();
+    let first = tools.check(&call("broken", json!({})), &["broken".to_owned()]);
+    let second = tools
+        .clone()
+        .check(&call("broken", json!({})), &["broken".to_owned()]);
+    assert!(matches!(first, Err(CallFault::BadSchema { .. })));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn call_6_a_schema_that_refers_to_itself_ends() {
+    let _ = tools().check(&call("circular", json!({})), &["circular".to_owned()]);
+}
+
+#[test]
+fn a_tool_set_is_looked_up_by_name_and_the_first_of_a_name_counts() {
+    let first = tool("a", json!({"type": "object"}));
+    let tools = ToolSet::new(vec![tool("b", json!({})), first.clone(), tool("a", json!(false))]);
+    assert_eq!(tools.get("a"), Some(&first));
+    assert_eq!(tools.get("c"), None);
+    assert_eq!(tools.specs().len(), 3);
+    assert_eq!(tools.names().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(tools.check(&call("a", json!({})), &["a".to_owned()]), Ok(()));
+}

@@ -1,0 +1,670 @@
+//! Plans: reading them, what is wrong with them, carrying them out and drawing them (PAOR-4).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use dirigent_core::call::ToolSet;
+use dirigent_core::limits::AgentLimits;
+use dirigent_core::plan::{
+    Plan, PlanFault, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskState,
+    Success, Work, plan_schema,
+};
+use dirigent_core::spec::{AgentSpec, AnswerForm};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn subtask(id: &str, depends_on: &[&str]) -> SubTask {
+    SubTask {
+        id: id.into(),
+        title: format!("Do {id}"),
+        depends_on: depends_on.iter().map(|id| (*id).into()).collect(),
+        work: Work::Agent {
+            agent: "explore".to_owned(),
+            task: "Look.".to_owned(),
+        },
+    }
+}
+
+fn plan(subtasks: Vec<SubTask>) -> Plan {
+    Plan {
+        summary: "A plan.".to_owned(),
+        answers_guidance: Vec::new(),
+        subtasks,
+    }
+}
+
+fn graph(subtasks: &[(&str, &[&str])]) -> PlanGraph {
+    let subtasks = subtasks
+        .iter()
+        .map(|(id, depends_on)| subtask(id, depends_on))
+        .collect();
+    PlanGraph::new(Arc::new(plan(subtasks))).unwrap()
+}
+
+/// Sub-tasks by number; each depends on those of smaller number that it names, and on others where a test wants a cycle.
+fn numbered(dependencies: &[Vec<usize>]) -> Arc<Plan> {
+    let subtasks = dependencies.iter().enumerate().map(|(index, depends_on)| {
+        let depends_on: Vec<String> = depends_on.iter().map(|index| format!("t{index}")).collect();
+        let depends_on: Vec<&str> = depends_on.iter().map(String::as_str).collect();
+        subtask(&format!("t{index}"), &depends_on)
+    });
+    Arc::new(plan(subtasks.collect()))
+}
+
+fn faults(plan: &Plan) -> Vec<String> {
+    let agent = |name: &str| AgentSpec {
+        name: name.to_owned(),
+        description: "An agent.".to_owned(),
+        system_prompt: "You are an agent.".to_owned(),
+        tools: Vec::new(),
+        access: Access::ReadOnly,
+        model: None,
+        limits: AgentLimits::default(),
+        answer: AnswerForm::Text,
+    };
+    let search = ToolSpec {
+        name: "search".to_owned(),
+        description: "Searches.".to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"pattern": {"type": "string"}},
+            "required": ["pattern"],
+            "additionalProperties": false
+        }),
+        repeat: Repeat::Safe,
+        example: Value::Null,
+    };
+    let rules = PlanRules {
+        agents: &[agent("explore"), agent("edit")],
+        tools: &ToolSet::new(vec![search]),
+        max_subtasks: 6,
+        agents_left: 4,
+    };
+    plan.faults(&rules).iter().map(ToString::to_string).collect()
+}
+
+fn calls(id: &str, calls: &[(&str, Value)]) -> SubTask {
+    let calls = calls
+        .iter()
+        .map(|(tool, parameters)| PlannedCall {
+            tool: (*tool).to_owned(),
+            parameters: parameters.clone(),
+        })
+        .collect();
+    SubTask {
+        work: Work::Calls { calls },
+        ..subtask(id, &[])
+    }
+}
+
+#[test]
+fn paor_4_a_sound_plan_has_no_faults() {
+    let sound = plan(vec![
+        subtask("look", &[]),
+        SubTask {
+            depends_on: vec!["look".into()],
+            ..calls("find", &[("search", json!({"pattern": "a"}))])
+        },
+    ]);
+    assert_eq!(faults(&sound), Vec::<String>::new());
+    assert_eq!(faults(&plan(Vec::new())), Vec::<String>::new());
+}
+
+#[test]
+fn paor_4_every_fault_of_the_shape_is_named() {
+    let bad = plan(vec![
+        subtask("read-parser", &["read-parser", "nowhere"]),
+        subtask("edit", &["read_parsr", "test"]),
+        subtask("test", &["edit"]),
+        subtask("edit", &[]),
+        SubTask {
+            title: " ".to_owned(),
+            ..subtask("", &[])
+        },
+    ]);
+    insta::assert_snapshot!(faults(&bad).join("\n"), @"
+2 sub-tasks have the id `edit`: give each an id of its own
+sub-task `read-parser` depends on itself: drop that dependency
+sub-task `read-parser` depends on `nowhere`, which is not in the plan: use the id of a sub-task of this plan, or drop the dependency
+sub-task `edit` depends on `read_parsr`, which is not in the plan (did you mean `read-parser`?): use the id of a sub-task of this plan, or drop the dependency
+sub-tasks wait for each other in a circle: `edit` → `test` → `edit`. Drop one of these dependencies
+subtasks[4] has an empty `id`: give it a short name of its own, such as `step-5`
+sub-task `` has an empty `title`: say in a few words what it is
+the plan starts 5 sub-agents and the run may start 4 more: merge sub-tasks, or use `calls` where tools suffice
+");
+}
+
+#[test]
+fn paor_4_every_cycle_is_named_in_order() {
+    let bad = numbered(&[vec![2], vec![0], vec![1], vec![4], vec![3, 5], vec![4], vec![0]]);
+    let ids = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect::<Vec<_>>();
+    assert_eq!(
+        PlanGraph::new(Arc::clone(&bad)).unwrap_err(),
+        vec![
+            PlanFault::Cycle {
+                members: ids(&["t0", "t2", "t1"]),
+                others: Vec::new()
+            },
+            PlanFault::Cycle {
+                members: ids(&["t3", "t4"]),
+                others: ids(&["t5"])
+            },
+        ]
+    );
+    let messages: Vec<String> = PlanGraph::new(bad)
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    insta::assert_snapshot!(messages.join("\n"), @"
+sub-tasks wait for each other in a circle: `t0` → `t2` → `t1` → `t0`. Drop one of these dependencies
+sub-tasks wait for each other in circles: `t3` → `t4` → `t3`, and in further circles with these: `t5`. Drop dependencies until no circle is left
+");
+}
+
+#[test]
+fn paor_5_every_fault_of_the_work_is_named() {
+    let agent = |agent: &str, task: &str| Work::Agent {
+        agent: agent.to_owned(),
+        task: task.to_owned(),
+    };
+    let bad = plan(vec![
+        SubTask {
+            work: agent("Explorer", ""),
+            ..subtask("a", &[])
+        },
+        SubTask {
+            work: agent("lawyer", "Sue."),
+            ..subtask("b", &[])
+        },
+        calls("c", &[]),
+        calls(
+            "d",
+            &[
+                ("serch", json!({})),
+                ("search", json!({"patern": 1})),
+                ("search", json!({"pattern": "x"})),
+            ],
+        ),
+        subtask("e", &[]),
+        subtask("f", &[]),
+        subtask("g", &[]),
+    ]);
+    insta::assert_snapshot!(faults(&bad).join("\n"), @"
+sub-task `a` is for the agent `Explorer`, which does not exist (did you mean `explore`?): the agents are `explore` and `edit`
+sub-task `a` has an empty `task`: tell the agent all that it needs to know
+sub-task `b` is for the agent `lawyer`, which does not exist: the agents are `explore` and `edit`
+sub-task `c` has an empty list of `calls`: name at least one, or give it an `agent` and a `task`
+sub-task `d`, calls[0]: there is no tool `serch` (did you mean `search`?): the tools are `search`
+sub-task `d`, calls[1]: the parameters of `search` are wrong: `parameters.patern` is unknown: did you mean `pattern`?; `parameters.pattern` is missing
+the plan has 7 sub-tasks and may have 6: merge some, or plan only the next part of the work
+the plan starts 5 sub-agents and the run may start 4 more: merge sub-tasks, or use `calls` where tools suffice
+");
+}
+
+#[test]
+fn paor_4_a_plan_is_read_from_parameters() {
+    let parameters = json!({
+        "summary": "Rename it.",
+        "answers_guidance": [1],
+        "subtasks": [
+            {"id": "find", "title": "Find it", "calls": [{"tool": "search", "parameters": {"pattern": "x"}}], "agent": null},
+            {"id": "edit", "title": "Edit it", "depends_on": ["find"], "agent": "edit", "task": "Rename.", "calls": []}
+        ]
+    });
+    let edit = Work::Agent {
+        agent: "edit".to_owned(),
+        task: "Rename.".to_owned(),
+    };
+    let expected = Plan {
+        summary: "Rename it.".to_owned(),
+        answers_guidance: vec![1],
+        subtasks: vec![
+            SubTask {
+                title: "Find it".to_owned(),
+                ..calls("find", &[("search", json!({"pattern": "x"}))])
+            },
+            SubTask {
+                title: "Edit it".to_owned(),
+                work: edit,
+                ..subtask("edit", &["find"])
+            },
+        ],
+    };
+    assert_eq!(Plan::from_parameters(&parameters), Ok(expected.clone()));
+    // What is journaled reads the same.
+    assert_eq!(
+        Plan::from_parameters(&serde_json::to_value(&expected).unwrap()),
+        Ok(expected)
+    );
+}
+
+#[test]
+fn paor_4_a_wrong_field_is_named_by_its_path() {
+    let bad = json!({
+        "summary": 1,
+        "answers_guidance": [-1],
+        "subtask": [],
+        "subtasks": [
+            {"id": "a", "title": "A", "agent": "x", "task": "y", "calls": [{"tool": "t", "parameters": {}}]},
+            {"id": "b", "title": "B"},
+            {"id": 3, "title": "C", "agent": "x"},
+            {"id": "d", "depends-on": ["a"], "depends_on": [1], "calls": [{"tool": "t"}, {"tool": "t", "parameters": "p", "why": 0}, 7]},
+            "e"
+        ]
+    });
+    insta::assert_snapshot!(Plan::from_parameters(&bad).unwrap_err().replace("; ", ";\n"), @"
+there is no field `subtask`: did you mean `subtasks`?;
+`summary` must be a string, and is a number;
+`answers_guidance[0]` must be a whole number from 0 on, and is a number;
+`subtasks[0]` has both `agent` or `task` and `calls`: keep `agent` and `task`, or keep `calls`;
+`subtasks[1]` says nothing to do: give it `agent` and `task`, or give it `calls`;
+`subtasks[2].id` must be a string, and is a number;
+`subtasks[2].task` is missing: it must be a string;
+`subtasks[3]`: there is no field `depends-on`: did you mean `depends_on`?;
+`subtasks[3].title` is missing: it must be a string;
+`subtasks[3].depends_on[0]` must be the id of a sub-task, a string, and is a number;
+`subtasks[3].calls[0].parameters` is missing: give the tool's parameters as an object, `{}` for none;
+`subtasks[3].calls[1]`: there is no field `why`: the fields are `tool` and `parameters`;
+`subtasks[3].calls[1].parameters` must be an object, and is a string;
+`subtasks[3].calls[2]` must be an object, and is a number;
+`subtasks[4]` must be an object, and is a string
+");
+    insta::assert_snapshot!(Plan::from_parameters(&json!([])).unwrap_err(), @"`parameters` must be an object, and is a list");
+    insta::assert_snapshot!(Plan::from_parameters(&json!({"summary": "s"})).unwrap_err(), @"`subtasks` is missing: give a list, empty if there is nothing to do");
+}
+
+#[test]
+fn the_schema_of_a_plan_accepts_what_is_read() {
+    let schema = ToolSet::new(vec![ToolSpec {
+        name: "submit_plan".to_owned(),
+        description: "Submits the plan.".to_owned(),
+        parameters: plan_schema(),
+        repeat: Repeat::Safe,
+        example: Value::Null,
+    }]);
+    let submit = |parameters: Value| dirigent_core::call::ToolCall {
+        id: String::new(),
+        tool: "submit_plan".to_owned(),
+        parameters,
+        terminate: true,
+    };
+    let allowed = ["submit_plan".to_owned()];
+    let good = plan(vec![subtask("a", &[]), calls("b", &[("search", json!({}))])]);
+    assert_eq!(
+        schema.check(&submit(serde_json::to_value(good).unwrap()), &allowed),
+        Ok(())
+    );
+    let bad = json!({"summary": "s", "subtasks": [{"id": "a", "title": "A", "dependsOn": []}]});
+    insta::assert_snapshot!(schema.check(&submit(bad), &allowed).unwrap_err(), @"the parameters of `submit_plan` are wrong: `parameters.subtasks[0].dependsOn` is unknown: did you mean `depends_on`?");
+}
+
+#[test]
+fn paor_4_ready_sub_tasks_start_in_plan_order_and_others_when_all_they_depend_on_succeeded() {
+    let mut graph = graph(&[("last", &["a", "b"]), ("a", &[]), ("b", &["a", "a"]), ("c", &[])]);
+    assert_eq!(graph.next_ready(), Some(1));
+    assert_eq!(graph.next_ready(), Some(3));
+    assert_eq!(graph.next_ready(), None);
+    assert_eq!(graph.running(), 2);
+    assert_eq!(graph.finish(1, Success::Succeeded), []);
+    assert_eq!(graph.state(2), SubTaskState::Ready);
+    assert_eq!(graph.state(0), SubTaskState::Waiting);
+    assert_eq!(graph.next_ready(), Some(2));
+    assert_eq!(graph.finish(2, Success::Succeeded), []);
+    assert_eq!(graph.next_ready(), Some(0));
+    assert_eq!(graph.finish(0, Success::Succeeded), []);
+    assert!(!graph.is_done());
+    assert_eq!(graph.finish(3, Success::Succeeded), []);
+    assert!(graph.is_done());
+    assert_eq!(
+        graph.counts(),
+        SubTaskCounts {
+            succeeded: 4,
+            ..SubTaskCounts::default()
+        }
+    );
+}
+
+#[test]
+fn paor_4_what_depends_on_a_failure_is_skipped_once_for_its_cause() {
+    let mut graph = graph(&[
+        ("a", &[]),
+        ("b", &[]),
+        ("ab", &["a", "b"]),
+        ("after", &["ab"]),
+        ("b2", &["b"]),
+        ("c", &[]),
+    ]);
+    while graph.next_ready().is_some() {}
+    assert_eq!(
+        graph.finish(0, Success::Failed),
+        [Skipped { index: 2, because: 0 }, Skipped { index: 3, because: 0 }]
+    );
+    assert_eq!(
+        graph.finish(1, Success::Failed),
+        [Skipped { index: 4, because: 1 }]
+    );
+    assert_eq!(graph.state(2), SubTaskState::Skipped);
+    assert_eq!(graph.finish(5, Success::Succeeded), []);
+    assert!(graph.is_done());
+    let counts = graph.counts();
+    assert_eq!(
+        (counts.failed, counts.skipped, counts.succeeded, counts.total()),
+        (2, 3, 1, 6)
+    );
+}
+
+#[test]
+fn an_end_of_what_does_not_run_changes_nothing() {
+    let mut graph = graph(&[("a", &[]), ("b", &["a"])]);
+    let before = graph.clone();
+    for index in [0, 1, 2] {
+        assert_eq!(graph.finish(index, Success::Failed), []);
+    }
+    assert_eq!(graph, before);
+    graph.next_ready();
+    assert_ne!(graph, before);
+}
+
+#[test]
+fn an_empty_plan_is_done() {
+    let mut graph = graph(&[]);
+    assert!(graph.is_done());
+    assert_eq!(graph.next_ready(), None);
+}
+
+#[test]
+fn dependencies_are_listed_as_they_were_given_and_dependents_in_plan_order() {
+    let graph = graph(&[("a", &[]), ("b", &[]), ("c", &["b", "a", "b"]), ("d", &["a"])]);
+    assert_eq!(graph.dependencies(2).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(graph.dependents(0).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn a_hundred_thousand_sub_tasks_are_carried_out() {
+    const MANY: usize = 100_000;
+    let chain: Vec<Vec<usize>> = (0..MANY)
+        .map(|index| index.checked_sub(1).into_iter().collect())
+        .collect();
+    let mut fan: Vec<Vec<usize>> = (0..MANY)
+        .map(|index| if index == 0 { vec![] } else { vec![0] })
+        .collect();
+    fan.push((0..MANY).collect());
+    for dependencies in [chain, fan] {
+        let plan = numbered(&dependencies);
+        let mut graph = PlanGraph::new(Arc::clone(&plan)).unwrap();
+        while let Some(index) = graph.next_ready() {
+            graph.finish(index, Success::Succeeded);
+        }
+        assert_eq!(graph.counts().succeeded, dependencies.len());
+        let mut failing = PlanGraph::new(plan).unwrap();
+        failing.next_ready();
+        assert_eq!(failing.finish(0, Success::Failed).len(), dependencies.len() - 1);
+        for drawing in [failing.mermaid(), failing.dot(), failing.tree()] {
+            assert!(drawing.lines().count() >= dependencies.len());
+        }
+    }
+    let ring: Vec<Vec<usize>> = (0..MANY).map(|index| vec![(index + 1) % MANY]).collect();
+    match PlanGraph::new(numbered(&ring)).unwrap_err().as_slice() {
+        [fault @ PlanFault::Cycle { members, others }] => {
+            assert_eq!((members.len(), others.len()), (MANY, 0));
+            assert!(fault.to_string().len() < 1000);
+        }
+        other => panic!("{} faults", other.len()),
+    }
+    let dangling: Vec<Vec<usize>> = (0..MANY).map(|index| vec![index + MANY]).collect();
+    assert_eq!(PlanGraph::new(numbered(&dangling)).unwrap_err().len(), MANY);
+}
+
+/// A plan half carried out: `a` succeeded, `b` failed, `c` runs.
+fn half_done() -> PlanGraph {
+    let mut graph = graph(&[
+        ("read/a.rs", &[]),
+        ("b", &[]),
+        ("c", &["read/a.rs"]),
+        ("d", &["c", "read/a.rs"]),
+        ("e", &["b", "d"]),
+        ("f", &["read/a.rs"]),
+    ]);
+    graph.next_ready();
+    graph.next_ready();
+    graph.finish(0, Success::Succeeded);
+    graph.next_ready();
+    graph.finish(1, Success::Failed);
+    graph
+}
+
+#[test]
+fn a_plan_is_drawn_with_its_states() {
+    insta::assert_snapshot!(half_done().mermaid(), @r#"
+flowchart TD
+    s0["Do read/a.rs<br/>read/a.rs"]:::succeeded
+    s1["Do b<br/>b"]:::failed
+    s2["Do c<br/>c"]:::running
+    s3["Do d<br/>d"]:::waiting
+    s4["Do e<br/>e"]:::skipped
+    s5["Do f<br/>f"]:::ready
+    s0 --> s2
+    s2 --> s3
+    s0 --> s3
+    s1 --> s4
+    s3 --> s4
+    s0 --> s5
+    classDef waiting fill:#eeeeee,stroke:#888888,color:#000000
+    classDef ready fill:#fff3c4,stroke:#b7880b,color:#000000
+    classDef running fill:#cfe2ff,stroke:#0b5ed7,color:#000000
+    classDef succeeded fill:#d1e7dd,stroke:#146c43,color:#000000
+    classDef failed fill:#f8d7da,stroke:#b02a37,color:#000000
+    classDef skipped fill:#e2d9f3,stroke:#59359a,color:#000000
+"#);
+    insta::assert_snapshot!(half_done().dot(), @r##"
+digraph plan {
+    node [shape=box, style=filled];
+    s0 [label="Do read/a.rs\nread/a.rs", class="succeeded", fillcolor="#d1e7dd", color="#146c43"];
+    s1 [label="Do b\nb", class="failed", fillcolor="#f8d7da", color="#b02a37"];
+    s2 [label="Do c\nc", class="running", fillcolor="#cfe2ff", color="#0b5ed7"];
+    s3 [label="Do d\nd", class="waiting", fillcolor="#eeeeee", color="#888888"];
+    s4 [label="Do e\ne", class="skipped", fillcolor="#e2d9f3", color="#59359a"];
+    s5 [label="Do f\nf", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+    s0 -> s2;
+    s2 -> s3;
+    s0 -> s3;
+    s1 -> s4;
+    s3 -> s4;
+    s0 -> s5;
+}
+"##);
+    insta::assert_snapshot!(half_done().tree(), @"
+✓ Do read/a.rs [read/a.rs] succeeded
+  ▶ Do c [c] running
+    · Do d [d] waiting (also after read/a.rs)
+  ○ Do f [f] ready
+✗ Do b [b] failed
+  ↷ Do e [e] skipped (also after d)
+");
+}
+
+#[test]
+fn whatever_a_title_holds_is_text_in_a_drawing() {
+    let nasty = [
+        "end",
+        "\"]:::failed; click s0 \"javascript:alert(1)\"",
+        "a\n%%{init: {}}%%\n`**md**`",
+        "<b onclick=x>&amp;</b> #35; \\N \\",
+        "1. list",
+        "\u{1b}[31mred\u{202e}\0 Ünï-cödé_x 😀",
+    ];
+    let subtasks = nasty.iter().enumerate().map(|(index, text)| SubTask {
+        title: (*text).to_owned(),
+        ..subtask(&format!("{index}\"{text}"), &[])
+    });
+    let graph = PlanGraph::new(Arc::new(plan(subtasks.collect()))).unwrap();
+    insta::assert_snapshot!(graph.mermaid().lines().take(7).collect::<Vec<_>>().join("\n"), @r##"
+flowchart TD
+    s0["end<br/>0#34;end"]:::ready
+    s1["#34;#93;#58;#58;#58;failed#59; click s0 #34;javascript#58;alert#40;1#41;#34;<br/>1#34;#34;#93;#58;#58;#58;failed#59; click s0 #34;javascript#58;alert#40;1#41;#34;"]:::ready
+    s2["a #37;#37;#123;init#58; #123;#125;#125;#37;#37; #96;#42;#42;md#42;#42;#96;<br/>2#34;a #37;#37;#123;init#58; #123;#125;#125;#37;#37; #96;#42;#42;md#42;#42;#96;"]:::ready
+    s3["#60;b onclick#61;x#62;#38;amp#59;#60;#47;b#62; #35;35#59; #92;N #92;<br/>3#34;#60;b onclick#61;x#62;#38;amp#59;#60;#47;b#62; #35;35#59; #92;N #92;"]:::ready
+    s4["1#46; list<br/>4#34;1#46; list"]:::ready
+    s5["#91;31mred Ünï-cödé_x #128512;<br/>5#34;#91;31mred Ünï-cödé_x #128512;"]:::ready
+"##);
+    insta::assert_snapshot!(graph.dot(), @r##"
+digraph plan {
+    node [shape=box, style=filled];
+    s0 [label="end\n0\"end", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+    s1 [label="\"]:::failed; click s0 \"javascript:alert(1)\"\n1\"\"]:::failed; click s0 \"javascript:alert(1)\"", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+    s2 [label="a %%{init: {}}%% `**md**`\n2\"a %%{init: {}}%% `**md**`", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+    s3 [label="<b onclick=x>&amp;amp;</b> #35; \\N \\\n3\"<b onclick=x>&amp;amp;</b> #35; \\N \\", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+    s4 [label="1. list\n4\"1. list", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+    s5 [label="[31mred Ünï-cödé_x 😀\n5\"[31mred Ünï-cödé_x 😀", class="ready", fillcolor="#fff3c4", color="#b7880b"];
+}
+"##);
+    insta::assert_snapshot!(graph.tree(), @r#"
+○ end [0"end] ready
+○ "]:::failed; click s0 "javascript:alert(1)" [1""]:::failed; click s0 "javascript:alert(1)"] ready
+○ a %%{init: {}}%% `**md**` [2"a %%{init: {}}%% `**md**`] ready
+○ <b onclick=x>&amp;</b> #35; \N \ [3"<b onclick=x>&amp;</b> #35; \N \] ready
+○ 1. list [4"1. list] ready
+○ [31mred Ünï-cödé_x 😀 [5"[31mred Ünï-cödé_x 😀] ready
+"#);
+}
+
+#[test]
+fn a_long_chain_is_not_indented_for_ever() {
+    let chain: Vec<Vec<usize>> = (0..40usize)
+        .map(|index| index.checked_sub(1).into_iter().collect())
+        .collect();
+    let tree = PlanGraph::new(numbered(&chain)).unwrap().tree();
+    let line = tree.lines().last().unwrap();
+    assert_eq!(
+        line,
+        format!("{}· Do t39 [t39] waiting (after t38)", " ".repeat(64))
+    );
+}
+
+#[test]
+fn a_state_is_one_word_in_text_and_json() {
+    assert_eq!(SubTaskState::Skipped.to_string(), "skipped");
+    assert_eq!(serde_json::to_value(SubTaskState::Running).unwrap(), "running");
+}
+
+/// Dependencies on smaller numbers only: no cycle is possible.
+fn acyclic() -> impl Strategy<Value = Vec<Vec<usize>>> {
+    proptest::collection::vec(
+        proptest::collection::vec(any::<prop::sample::Index>(), 0..4),
+        1..40,
+    )
+    .prop_map(|picks| {
+        picks
+            .iter()
+            .enumerate()
+            .map(|(index, picks)| match index {
+                0 => Vec::new(),
+                _ => picks.iter().map(|pick| pick.index(index)).collect(),
+            })
+            .collect()
+    })
+}
+
+/// Any dependencies.
+fn any_graph() -> impl Strategy<Value = Vec<Vec<usize>>> {
+    proptest::collection::vec(
+        proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
+        1..12,
+    )
+    .prop_map(|picks| {
+        let len = picks.len();
+        picks
+            .iter()
+            .map(|picks| picks.iter().map(|pick| pick.index(len)).collect())
+            .collect()
+    })
+}
+
+/// Takes away what depends on nothing that is left, until nothing more goes.
+fn has_cycle(dependencies: &[Vec<usize>]) -> bool {
+    let mut left: Vec<usize> = (0..dependencies.len()).collect();
+    loop {
+        let stuck: Vec<usize> = left
+            .iter()
+            .copied()
+            .filter(|index| {
+                dependencies[*index]
+                    .iter()
+                    .any(|dependency| left.contains(dependency))
+            })
+            .collect();
+        if stuck.len() == left.len() {
+            return !left.is_empty();
+        }
+        left = stuck;
+    }
+}
+
+proptest! {
+    #[test]
+    fn paor_4_every_sub_task_ends_once_and_none_starts_before_what_it_depends_on(
+        dependencies in acyclic(), choices in proptest::collection::vec((any::<prop::sample::Index>(), 0..10u8), 100)
+    ) {
+        let mut graph = PlanGraph::new(numbered(&dependencies)).unwrap();
+        let mut ended = vec![0; dependencies.len()];
+        let mut succeeded = vec![false; dependencies.len()];
+        let mut running: Vec<usize> = Vec::new();
+        let mut choices = choices.into_iter();
+        while !graph.is_done() {
+            while let Some(index) = graph.next_ready() {
+                prop_assert!(dependencies[index].iter().all(|dependency| succeeded[*dependency]));
+                running.push(index);
+            }
+            prop_assert_eq!(graph.running(), running.len());
+            let (choice, luck) = choices.next().unwrap();
+            let index = running.swap_remove(choice.index(running.len()));
+            let success = if luck > 0 { Success::Succeeded } else { Success::Failed };
+            succeeded[index] = success == Success::Succeeded;
+            ended[index] += 1;
+            for skipped in graph.finish(index, success) {
+                prop_assert_eq!(skipped.because, index);
+                prop_assert!(dependencies[skipped.index].iter().any(|dependency| !succeeded[*dependency]));
+                ended[skipped.index] += 1;
+            }
+            prop_assert_eq!(graph.counts().total(), dependencies.len());
+        }
+        prop_assert!(ended.iter().all(|times| *times == 1));
+    }
+
+    #[test]
+    fn paor_4_a_plan_is_refused_exactly_where_it_has_a_cycle(dependencies in any_graph()) {
+        match PlanGraph::new(numbered(&dependencies)) {
+            Ok(_) => prop_assert!(!has_cycle(&dependencies)),
+            Err(faults) => {
+                prop_assert!(has_cycle(&dependencies));
+                for fault in faults {
+                    match fault {
+                        PlanFault::Cycle { members, .. } => {
+                            let number = |id: &dirigent_core::id::SubTaskId| id.0[1..].parse::<usize>().unwrap();
+                            for (member, next) in members.iter().zip(members.iter().cycle().skip(1)) {
+                                prop_assert!(dependencies[number(member)].contains(&number(next)));
+                            }
+                        }
+                        PlanFault::SelfDependency { .. } => {}
+                        other => prop_assert!(false, "{}", other),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_drawing_has_one_line_for_each_sub_task_whatever_its_title(dependencies in acyclic(), title in any::<String>()) {
+        let mut plan = numbered(&dependencies).as_ref().clone();
+        for subtask in &mut plan.subtasks {
+            subtask.title.clone_from(&title);
+        }
+        let graph = PlanGraph::new(Arc::new(plan)).unwrap();
+        prop_assert_eq!(graph.tree().lines().count(), dependencies.len());
+        let edges: usize = (0..dependencies.len()).map(|index| graph.dependencies(index).count()).sum();
+        prop_assert_eq!(graph.mermaid().lines().count(), 1 + dependencies.len() + edges + 6);
+        prop_assert_eq!(graph.dot().lines().count(), 3 + dependencies.len() + edges);
+    }
+}
