@@ -112,8 +112,9 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let span: jiff::SignedDuration =
-            text.parse().map_err(|error| format!("{error}; write a time such as 90s, 10m or 2h"))?;
+        let span: jiff::SignedDuration = text
+            .parse()
+            .map_err(|error| format!("{error}; write a time such as 90s, 10m or 2h"))?;
         match std::time::Duration::try_from(span) {
             Ok(duration) if !duration.is_zero() => Ok(Span(duration.into())),
             _ => Err("a time must be more than nothing, such as 90s, 10m or 2h".to_owned()),

@@ -19,12 +19,22 @@ const GOAL: &str = "Find all usages of function parse_amount and rename it to pa
 struct Sample;
 
 pub(crate) async fn demo(db: Option<PathBuf>, command: DemoCommand, output: &Output) -> anyhow::Result<Exit> {
-    let folder = tempfile::Builder::new().prefix("dirigent-demo-").tempdir().context("no temporary folder")?.keep();
-    copy_sample(&folder).with_context(|| format!("cannot copy the sample project to {}", folder.display()))?;
+    let folder = tempfile::Builder::new()
+        .prefix("dirigent-demo-")
+        .tempdir()
+        .context("no temporary folder")?
+        .keep();
+    copy_sample(&folder)
+        .with_context(|| format!("cannot copy the sample project to {}", folder.display()))?;
     let dirigent = open(db).await?;
-    let goal = Goal::new(GOAL).workspace(&folder).user(presence(&command.watching));
+    let goal = Goal::new(GOAL)
+        .workspace(&folder)
+        .user(presence(&command.watching));
     let run = dirigent.start(goal).await?;
-    let watching = Watching { diff: !command.watching.json, ..command.watching };
+    let watching = Watching {
+        diff: !command.watching.json,
+        ..command.watching
+    };
     let exit = watch(&run, &watching, output).await?;
     if !watching.json {
         let id = run.id().short();

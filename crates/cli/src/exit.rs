@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use dirigent::{DirigentError, EndReason, RuntimeError};
+use dirigent::{DirigentError, EndReason, RuntimeError, StoreError};
 
 /// What `--help` says of them.
 pub(crate) const HELP: &str = "\
@@ -42,9 +42,9 @@ impl Exit {
 
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<DirigentError>() {
-            Some(DirigentError::EmptyGoal | DirigentError::Workspace { .. } | DirigentError::Agent { .. }) => {
-                Exit::Usage
-            }
+            Some(
+                DirigentError::EmptyGoal | DirigentError::Workspace { .. } | DirigentError::Agent { .. },
+            ) => Exit::Usage,
             Some(DirigentError::NoDataFolder) => Exit::Journal,
             Some(DirigentError::Runtime(error)) => Exit::of_runtime_error(error),
             None => Exit::Failed,
@@ -53,12 +53,17 @@ impl Exit {
 
     fn of_runtime_error(error: &RuntimeError) -> Self {
         match error {
-            RuntimeError::Journal(error) if error.is_about_the_run() => Exit::Usage,
+            RuntimeError::Journal(
+                StoreError::NotARunId { .. }
+                | StoreError::NoSuchRun { .. }
+                | StoreError::AmbiguousRun { .. }
+                | StoreError::Held { .. },
+            ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
             RuntimeError::Ended { .. } | RuntimeError::NoQuestion { .. } => Exit::Usage,
-            RuntimeError::NotRunning { .. } | RuntimeError::BrokenDown { .. } | RuntimeError::Stopped { .. } => {
-                Exit::Failed
-            }
+            RuntimeError::NotRunning { .. }
+            | RuntimeError::BrokenDown { .. }
+            | RuntimeError::Stopped { .. } => Exit::Failed,
         }
     }
 }

@@ -25,16 +25,26 @@ pub(crate) struct LiveTree {
 impl LiveTree {
     pub(crate) fn new() -> Self {
         let lines = MultiProgress::new();
-        let phase = lines.add(ProgressBar::new_spinner().with_style(spinner("{spinner} {msg} {elapsed:.dim}")));
+        let phase =
+            lines.add(ProgressBar::new_spinner().with_style(spinner("{spinner} {msg} {elapsed:.dim}")));
         phase.enable_steady_tick(Duration::from_millis(120));
-        LiveTree { lines, phase, subtasks: BTreeMap::new(), whole_plan: true }
+        LiveTree {
+            lines,
+            phase,
+            subtasks: BTreeMap::new(),
+            whole_plan: true,
+        }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
         match &event.kind {
             EventKind::PhaseChanged { transition } => {
                 let round = format!("round {}", transition.iteration);
-                self.phase.set_message(format!("{} {}", style(transition.to.to_string()).bold(), style(round).dim()));
+                self.phase.set_message(format!(
+                    "{} {}",
+                    style(transition.to.to_string()).bold(),
+                    style(round).dim()
+                ));
             }
             EventKind::PlanMade { plan } => self.draw_plan(plan),
             EventKind::SubTaskStarted { subtask, title, .. } => {
@@ -60,11 +70,16 @@ impl LiveTree {
             | EventKind::QuestionAnswered { .. }
             | EventKind::ModelFailed { .. }
             | EventKind::Resumed => self.say(event),
-            EventKind::ToolFinished { success: false, .. } | EventKind::AgentFinished { failure: Some(_), .. } => {
+            EventKind::ToolFinished { success: false, .. }
+            | EventKind::AgentFinished { failure: Some(_), .. } => {
                 self.say(event);
             }
             EventKind::ToolStarted { tool, .. } => {
-                self.phase.set_message(format!("{} {}", style(event.scope.to_string()).dim(), inert(tool)));
+                self.phase.set_message(format!(
+                    "{} {}",
+                    style(event.scope.to_string()).dim(),
+                    inert(tool)
+                ));
             }
             EventKind::AgentStarted { .. }
             | EventKind::ModelReplied { .. }
@@ -93,10 +108,15 @@ impl LiveTree {
 
     fn draw_plan(&mut self, plan: &Plan) {
         self.subtasks.clear();
-        let _ = self.lines.println(format!("{} {}", style("plan:").bold(), inert(&plan.summary)));
+        let _ = self
+            .lines
+            .println(format!("{} {}", style("plan:").bold(), inert(&plan.summary)));
         self.whole_plan = plan.subtasks.len() <= MAX_LINES;
         if !self.whole_plan {
-            let _ = self.lines.println(format!("  {} sub-tasks; those that run are shown", plan.subtasks.len()));
+            let _ = self.lines.println(format!(
+                "  {} sub-tasks; those that run are shown",
+                plan.subtasks.len()
+            ));
             return;
         }
         for subtask in &plan.subtasks {

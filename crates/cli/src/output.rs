@@ -20,14 +20,20 @@ impl Output {
 
     /// Whether a person watches and lines can be redrawn.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.terminal && Term::stdout().features().is_attended() && std::env::var("TERM").as_deref() != Ok("dumb")
+        self.terminal
+            && Term::stdout().features().is_attended()
+            && std::env::var("TERM").as_deref() != Ok("dumb")
     }
 
     /// A line or several on standard output. A reader that has gone is no error: `dirigent runs | head` is fine.
     pub(crate) fn say(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| {
-            if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") }
+            if text.ends_with('\n') {
+                Ok(())
+            } else {
+                out.write_all(b"\n")
+            }
         });
         let _ = out.flush();
     }
@@ -64,5 +70,7 @@ pub(crate) fn inert(text: &str) -> String {
         c.is_control() && c != '\n' && c != '\t'
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
     };
-    text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if harmful(c) { '\u{fffd}' } else { c })
+        .collect()
 }

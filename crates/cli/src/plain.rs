@@ -12,18 +12,41 @@ use crate::output::inert;
 pub(crate) fn lines(event: &Event) -> Option<String> {
     let text = match &event.kind {
         EventKind::RunStarted { goal, workspace } => {
-            format!("{} {goal}\nrun {}  in {workspace}", style("goal:").bold(), event.run.short())
+            format!(
+                "{} {goal}\nrun {}  in {workspace}",
+                style("goal:").bold(),
+                event.run.short()
+            )
         }
         EventKind::PhaseChanged { transition } => {
-            let round = if transition.iteration > 1 { format!(" (round {})", transition.iteration) } else { String::new() };
+            let round = if transition.iteration > 1 {
+                format!(" (round {})", transition.iteration)
+            } else {
+                String::new()
+            };
             format!("{}{round}", style(transition.to.to_string()).bold())
         }
         EventKind::PlanMade { plan } => plan_lines(plan),
-        EventKind::SubTaskStarted { subtask, title, .. } => format!("  {} {subtask}: {title}", style("▶").cyan()),
+        EventKind::SubTaskStarted { subtask, title, .. } => {
+            format!("  {} {subtask}: {title}", style("▶").cyan())
+        }
         EventKind::SubTaskFinished { observation } => ended(observation),
-        EventKind::ModelFailed { error } => format!("  {} the model did not answer: {error}", style("✗").red()),
-        EventKind::ToolFinished { tool, success, error, duration, changes, .. } => {
-            let sign = if *success { style("·").dim() } else { style("✗").red() };
+        EventKind::ModelFailed { error } => {
+            format!("  {} the model did not answer: {error}", style("✗").red())
+        }
+        EventKind::ToolFinished {
+            tool,
+            success,
+            error,
+            duration,
+            changes,
+            ..
+        } => {
+            let sign = if *success {
+                style("·").dim()
+            } else {
+                style("✗").red()
+            };
             let mut text = format!("    {sign} {}: {tool} ({duration})", event.scope);
             for change in changes {
                 text.push_str(&format!("\n        {change}"));
@@ -35,15 +58,24 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         }
         EventKind::Guided { guidance } => format!("  guidance: {guidance}"),
         EventKind::QuestionAsked { question, .. } => {
-            let choices: String = question.choices.iter().map(|choice| format!("\n    - {choice}")).collect();
+            let choices: String = question
+                .choices
+                .iter()
+                .map(|choice| format!("\n    - {choice}"))
+                .collect();
             format!("  {} {}{choices}", style("?").yellow().bold(), question.question)
         }
         EventKind::QuestionAnswered { answer } => format!("  answer: {answer}"),
         EventKind::Resumed => format!("  {} resumed", event.scope),
-        EventKind::AgentFinished { failure: Some(failure), .. } => {
+        EventKind::AgentFinished {
+            failure: Some(failure),
+            ..
+        } => {
             format!("  {} {} ended: {failure}", style("✗").red(), event.scope)
         }
-        EventKind::AgentStarted { role: AgentRole::Planner | AgentRole::Reflector | AgentRole::Sub(_) }
+        EventKind::AgentStarted {
+            role: AgentRole::Planner | AgentRole::Reflector | AgentRole::Sub(_),
+        }
         | EventKind::ModelReplied { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::AgentFinished { failure: None, .. }
@@ -57,11 +89,22 @@ fn plan_lines(plan: &Plan) -> String {
     for subtask in plan.subtasks.iter().take(50) {
         let who = match &subtask.work {
             Work::Agent { agent, .. } => agent.clone(),
-            Work::Calls { calls } => calls.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>().join(", "),
+            Work::Calls { calls } => calls
+                .iter()
+                .map(|call| call.tool.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
         };
         let after: Vec<&str> = subtask.depends_on.iter().map(|id| id.0.as_str()).collect();
-        let after = if after.is_empty() { String::new() } else { format!(", after {}", after.join(", ")) };
-        text.push_str(&format!("\n    {} — {} ({who}{after})", subtask.id, subtask.title));
+        let after = if after.is_empty() {
+            String::new()
+        } else {
+            format!(", after {}", after.join(", "))
+        };
+        text.push_str(&format!(
+            "\n    {} — {} ({who}{after})",
+            subtask.id, subtask.title
+        ));
     }
     if plan.subtasks.len() > 50 {
         text.push_str(&format!("\n    … and {} more", plan.subtasks.len() - 50));
@@ -74,13 +117,24 @@ pub(crate) fn ended(observation: &Observation) -> String {
     let (id, title) = (&observation.subtask, &observation.title);
     match &observation.finding {
         Finding::Skipped { because } => {
-            format!("  {} {id}: {title} (skipped: {because} did not succeed)", style("-").yellow())
+            format!(
+                "  {} {id}: {title} (skipped: {because} did not succeed)",
+                style("-").yellow()
+            )
         }
         Finding::Calls { .. } | Finding::Agent { .. } if observation.succeeded() => {
-            format!("  {} {id}: {title} ({})", style("✓").green(), observation.duration)
+            format!(
+                "  {} {id}: {title} ({})",
+                style("✓").green(),
+                observation.duration
+            )
         }
         Finding::Calls { .. } | Finding::Agent { .. } => {
-            format!("  {} {id}: {title} failed ({})", style("✗").red(), observation.duration)
+            format!(
+                "  {} {id}: {title} failed ({})",
+                style("✗").red(),
+                observation.duration
+            )
         }
     }
 }
@@ -93,7 +147,15 @@ fn first_line(text: &str) -> &str {
 fn inert_keeping_style(text: &str) -> String {
     if console::colors_enabled() {
         let parts = console::AnsiCodeIterator::new(text);
-        parts.map(|(part, is_code)| if is_code && part.ends_with('m') { part.to_owned() } else { inert(part) }).collect()
+        parts
+            .map(|(part, is_code)| {
+                if is_code && part.ends_with('m') {
+                    part.to_owned()
+                } else {
+                    inert(part)
+                }
+            })
+            .collect()
     } else {
         inert(text)
     }

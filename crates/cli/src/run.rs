@@ -37,7 +37,9 @@ pub(crate) async fn resume(
 ) -> anyhow::Result<Exit> {
     let dirigent = open(db).await?;
     let run = dirigent.find(&command.run)?;
-    let run = dirigent.resume(run, presence(&command.watching), command.answer).await?;
+    let run = dirigent
+        .resume(run, presence(&command.watching), command.answer)
+        .await?;
     watch(&run, &command.watching, output).await
 }
 
@@ -94,14 +96,23 @@ fn conclude(
     watching: &Watching,
     output: &Output,
 ) {
-    let detail = if watching.verbose { Detail::Verbose } else { Detail::Concise };
-    let text = report.render(detail).replace("resume RUN", &format!("resume {}", run.id().short()));
+    let detail = if watching.verbose {
+        Detail::Verbose
+    } else {
+        Detail::Concise
+    };
+    let text = report
+        .render(detail)
+        .replace("resume RUN", &format!("resume {}", run.id().short()));
     output.say(&format!("\n{}", inert(&text)));
     let diff = events.view().run().diff();
     if watching.diff && !diff.is_empty() {
         output.say(&coloured_diff(&inert(&diff)));
     } else if !report.changed.is_empty() {
-        output.say(&format!("See the changes with `dirigent show {} --diff`.", run.id().short()));
+        output.say(&format!(
+            "See the changes with `dirigent show {} --diff`.",
+            run.id().short()
+        ));
     }
 }
 
@@ -160,6 +171,10 @@ fn ask(run: &RunHandle) {
         let answered = console::Term::stderr().write_str("your answer: ").is_ok()
             && std::io::stdin().read_line(&mut answer).is_ok_and(|read| read > 0);
         // At the end of the input nobody can answer: the run is left for `resume`.
-        let _ = if answered { run.answer(answer.trim()) } else { run.cancel() };
+        let _ = if answered {
+            run.answer(answer.trim())
+        } else {
+            run.cancel()
+        };
     });
 }

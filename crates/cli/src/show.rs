@@ -13,7 +13,11 @@ use crate::exit::Exit;
 use crate::output::{Output, coloured_diff, inert};
 use crate::run::open;
 
-pub(crate) async fn runs(db: Option<PathBuf>, command: &RunsCommand, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) async fn runs(
+    db: Option<PathBuf>,
+    command: &RunsCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
     let dirigent = open(db).await?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let mut text = String::new();
@@ -21,9 +25,20 @@ pub(crate) async fn runs(db: Option<PathBuf>, command: &RunsCommand, output: &Ou
         if command.json {
             let _ = writeln!(text, "{}", as_json(record));
         } else {
-            let goal: String = inert(&record.goal).lines().next().unwrap_or_default().chars().take(80).collect();
+            let goal: String = inert(&record.goal)
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(80)
+                .collect();
             let state = style(format!("{:<12}", state(record).1)).bold();
-            let _ = writeln!(text, "{}  {}  {state}  {goal}", record.run.short(), local(record.created_at));
+            let _ = writeln!(
+                text,
+                "{}  {}  {state}  {goal}",
+                record.run.short(),
+                local(record.created_at)
+            );
         }
     }
     match (runs.len(), command.json) {
@@ -40,7 +55,10 @@ pub(crate) async fn runs(db: Option<PathBuf>, command: &RunsCommand, output: &Ou
 
 /// The word for machines and the one for people.
 fn state(record: &RunRecord) -> (&'static str, &'static str) {
-    let reason = record.status.as_deref().and_then(|status| serde_json::from_str(status).ok());
+    let reason = record
+        .status
+        .as_deref()
+        .and_then(|status| serde_json::from_str(status).ok());
     match (record.held_by, reason) {
         (Some(_), _) => ("running", "running"),
         (None, None) => ("interrupted", "interrupted"),
@@ -68,11 +86,20 @@ fn as_json(record: &RunRecord) -> serde_json::Value {
 }
 
 fn local(at: Timestamp) -> String {
-    let at = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
-    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+    let at = i64::try_from(at.0)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::system())
+        .strftime("%Y-%m-%d %H:%M")
+        .to_string()
 }
 
-pub(crate) async fn show(db: Option<PathBuf>, command: &ShowCommand, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) async fn show(
+    db: Option<PathBuf>,
+    command: &ShowCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
     let dirigent = open(db).await?;
     let (run, (view, _)) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
@@ -103,10 +130,21 @@ pub(crate) async fn show(db: Option<PathBuf>, command: &ShowCommand, output: &Ou
         }
         (None, false, true) => output.say(&coloured_diff(&inert(&machine.diff()))),
         (None, false, false) => {
-            let detail = if command.verbose { Detail::Verbose } else { Detail::Concise };
+            let detail = if command.verbose {
+                Detail::Verbose
+            } else {
+                Detail::Concise
+            };
             let report = machine.report();
-            let text = report.render(detail).replace("resume RUN", &format!("resume {}", run.short()));
-            output.say(&format!("run {}\ngoal: {}\n{}", run, inert(&report.goal), inert(&text)));
+            let text = report
+                .render(detail)
+                .replace("resume RUN", &format!("resume {}", run.short()));
+            output.say(&format!(
+                "run {}\ngoal: {}\n{}",
+                run,
+                inert(&report.goal),
+                inert(&text)
+            ));
         }
     }
     Ok(Exit::Success)

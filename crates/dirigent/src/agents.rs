@@ -73,7 +73,10 @@ impl AgentDefinition {
                 None => {
                     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
                     let reason = format!("there is no tool `{name}`; there are {}", known.join(", "));
-                    return Err(DirigentError::Agent { name: self.name.clone(), reason });
+                    return Err(DirigentError::Agent {
+                        name: self.name.clone(),
+                        reason,
+                    });
                 }
             }
         }
@@ -94,12 +97,19 @@ const LOOKING: [&str; 4] = ["file_operations", "read_output", "rename_symbol", "
 
 pub(crate) fn planner() -> AgentDefinition {
     let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER).tools(LOOKING);
-    AgentDefinition { answer: AnswerForm::Plan, ..definition }
+    AgentDefinition {
+        answer: AnswerForm::Plan,
+        ..definition
+    }
 }
 
 pub(crate) fn reflector() -> AgentDefinition {
-    let definition = AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR).tools(["read_output"]);
-    AgentDefinition { answer: AnswerForm::Reflection, ..definition }
+    let definition =
+        AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR).tools(["read_output"]);
+    AgentDefinition {
+        answer: AnswerForm::Reflection,
+        ..definition
+    }
 }
 
 /// The sub-agents that come with Dirigent.

@@ -63,7 +63,11 @@ impl Builder {
         let tools = services.tools().specs();
         let crew = Crew::new(&self.agents, tools)?;
         let orchestrator = Orchestrator::start_up(services).await?;
-        Ok(Dirigent { orchestrator, journal, crew: Arc::new(crew) })
+        Ok(Dirigent {
+            orchestrator,
+            journal,
+            crew: Arc::new(crew),
+        })
     }
 }
 
@@ -80,7 +84,10 @@ impl Crew {
         Ok(Crew {
             planner: agents::planner().spec(&tools)?,
             reflector: agents::reflector().spec(&tools)?,
-            agents: agents.iter().map(|agent| agent.spec(&tools)).collect::<Result<_, _>>()?,
+            agents: agents
+                .iter()
+                .map(|agent| agent.spec(&tools))
+                .collect::<Result<_, _>>()?,
             tools,
         })
     }

@@ -48,20 +48,34 @@ impl Goal {
 
     pub(crate) fn checked_text(&self) -> Result<String, DirigentError> {
         let text = self.text.trim();
-        if text.is_empty() { Err(DirigentError::EmptyGoal) } else { Ok(text.to_owned()) }
+        if text.is_empty() {
+            Err(DirigentError::EmptyGoal)
+        } else {
+            Ok(text.to_owned())
+        }
     }
 
     /// The workspace's absolute path.
     pub(crate) fn checked_workspace(&self) -> Result<String, DirigentError> {
-        let wrong = |reason: String| DirigentError::Workspace { path: self.workspace.clone(), reason };
-        let folder = self.workspace.canonicalize().map_err(|error| wrong(reason(&self.workspace, &error)))?;
+        let wrong = |reason: String| DirigentError::Workspace {
+            path: self.workspace.clone(),
+            reason,
+        };
+        let folder = self
+            .workspace
+            .canonicalize()
+            .map_err(|error| wrong(reason(&self.workspace, &error)))?;
         if !folder.is_dir() {
-            return Err(wrong("it is not a folder; name the folder of the project".to_owned()));
+            return Err(wrong(
+                "it is not a folder; name the folder of the project".to_owned(),
+            ));
         }
         std::fs::read_dir(&folder).map_err(|error| wrong(reason(&folder, &error)))?;
         match folder.into_os_string().into_string() {
             Ok(text) => Ok(text),
-            Err(_) => Err(wrong("its path is not valid UTF-8; move or link it to one that is".to_owned())),
+            Err(_) => Err(wrong(
+                "its path is not valid UTF-8; move or link it to one that is".to_owned(),
+            )),
         }
     }
 }
