@@ -64,7 +64,7 @@ impl HeldRuns {
                 run, at, scope, body, ..
             } => self.append(db, *run, *at, *scope, body),
             Job::End { run, at, status, .. } => self.end(db, *run, *at, status),
-            Job::Flush { .. } => return Ok(Outcome::Done(0)),
+            Job::Flush { .. } => Ok(Outcome::Done(0)),
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);
