@@ -130,9 +130,11 @@ fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
 fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let connection = open_for_reading(path, busy_timeout)?;
-    let application_id = pragma(&connection, "application_id").map_err(fails)?;
-    let format = pragma(&connection, "user_version").map_err(fails)?;
-    let tables: i64 = connection
+    // One snapshot: another process may be creating the journal right now.
+    let snapshot = connection.unchecked_transaction().map_err(fails)?;
+    let application_id = pragma(&snapshot, "application_id").map_err(fails)?;
+    let format = pragma(&snapshot, "user_version").map_err(fails)?;
+    let tables: i64 = snapshot
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(fails)?;
     match (application_id, format, tables) {
@@ -142,7 +144,7 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
             found,
             known: FORMAT,
         }),
-        (APPLICATION_ID, ..) => touch_tables(&connection).map_err(fails),
+        (APPLICATION_ID, ..) => touch_tables(&snapshot).map_err(fails),
         (application_id, ..) => Err(StoreError::Foreign {
             path: path.to_owned(),
             application_id,
