@@ -1,7 +1,7 @@
 //! The runs that this process carries out, and what the jobs of a batch do to them and to the tables.
 //!
-//! Places are given out here, in memory, and taken back when a transaction fails; from then on nothing more is written
-//! for the runs in it, so that no entry can follow one that is missing.
+//! Places are given out here, in memory, and taken back when a transaction fails; from then on nothing more
+//! is written for the runs in it, so that no entry can follow one that is missing.
 
 use std::collections::HashMap;
 use std::path::Path;
