@@ -102,6 +102,18 @@ fn a_run_has_one_claim_and_is_free_after_it() {
 }
 
 #[test]
+fn a_run_that_is_claimed_again_stays_claimed() {
+    let f = fixture();
+    let second = Journal::open(&f.path).unwrap();
+    drop(create(&f.journal, 1));
+    let claim = f.journal.claim(run(1)).unwrap();
+
+    append(&f.journal, &claim, "a").unwrap();
+
+    assert!(matches!(second.claim(run(1)), Err(StoreError::Held { .. })));
+}
+
+#[test]
 fn two_journals_of_one_process_respect_each_others_claims() {
     let f = fixture();
     let claim = create(&f.journal, 1);
