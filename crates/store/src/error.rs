@@ -1,4 +1,5 @@
-//! What can go wrong with the journal: one variant for each thing that a caller or a user can do something about.
+//! What can go wrong with the journal: one variant for each thing that a caller or a user can do something
+//! about.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use dirigent_core::id::RunId;
 use rusqlite::ErrorCode;
 
-/// Why the journal could not do what was asked. It is `Clone`, since one failed transaction is many callers' failure.
+/// Why the journal could not do what was asked. It is `Clone`, since one failed transaction is many callers'
+/// failure.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -157,7 +159,8 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
-    /// An earlier write for the run failed. Later ones are refused, so that the run's entries never have a gap.
+    /// An earlier write for the run failed. Later ones are refused, so that the run's entries never have a
+    /// gap.
     #[error(
         "an earlier write for run {run} failed, so nothing more is written for it: claim it anew to go on with it"
     )]

@@ -1,7 +1,7 @@
 //! The runs that this process carries out, and what the jobs of a batch do to them and to the tables.
 //!
-//! Places are given out here, in memory, and taken back when a transaction fails; from then on nothing more is written
-//! for the runs in it, so that no entry can follow one that is missing.
+//! Places are given out here, in memory. When a transaction fails, nothing more is written for the runs in it,
+//! so that no entry can follow one that is missing; a new claim counts from what is stored.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,10 +31,8 @@ pub(crate) struct HeldRuns {
 struct HeldRun {
     /// In the runs table.
     id: i64,
-    /// The last place that is stored.
-    committed: u64,
     /// The last place given out.
-    assigned: u64,
+    last: u64,
     standing: Standing,
 }
 
@@ -86,9 +84,6 @@ impl HeldRuns {
         for owner in self.dead.drain(..) {
             owner::remove_dead(path, &owner);
         }
-        for held in self.runs.values_mut() {
-            held.committed = held.assigned;
-        }
     }
 
     /// Nothing of the transaction is stored: takes back what its jobs changed, and says what became of each.
@@ -115,7 +110,7 @@ impl HeldRuns {
     /// How far a run that was just claimed is.
     pub(crate) fn progress(&self, run: RunId) -> Option<Progress> {
         self.runs.get(&run).map(|held| Progress {
-            committed: held.committed,
+            committed: held.last,
             closed: false,
         })
     }
@@ -127,7 +122,6 @@ impl HeldRuns {
             }
             Job::Append { run, .. } | Job::End { run, .. } => {
                 if let Some(held) = self.runs.get_mut(run) {
-                    held.assigned = held.committed;
                     held.standing = Standing::Broken(error.clone());
                 }
             }
@@ -215,11 +209,9 @@ impl HeldRuns {
         let last: i64 = db
             .prepare_cached("SELECT coalesce(max(seq), 0) FROM journal WHERE run = ?1")?
             .query_row([id], |row| row.get(0))?;
-        let last = last.unsigned_abs();
         let held = HeldRun {
             id,
-            committed: last,
-            assigned: last,
+            last: last.unsigned_abs(),
             standing,
         };
         self.runs.insert(run, held);
@@ -240,10 +232,10 @@ impl HeldRuns {
             Scope::Run => None,
             Scope::Agent(AgentId(number)) => Some(number),
         };
-        let seq = held.assigned + 1;
+        let seq = held.last + 1;
         db.prepare_cached("INSERT INTO journal (run, seq, at, scope, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![held.id, integer(seq), integer(at.0), agent, body])?;
-        held.assigned = seq;
+        held.last = seq;
         Ok(Outcome::Done(seq))
     }
 

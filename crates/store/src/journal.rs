@@ -20,8 +20,9 @@ use crate::writer::{Job, OnCommit, Writer};
 
 /// The journal of runs. A clone is another handle of the same journal: one writer thread serves them all.
 ///
-/// The thread ends when the last handle is gone ([`RunClaim`]s and [`Tail`]s count as handles). Dropping that one waits until all
-/// that was appended is stored and every callback was called, unless a callback itself drops it.
+/// The thread ends when the last handle is gone ([`RunClaim`]s and [`Tail`]s count as handles). Dropping that
+/// one waits until all that was appended is stored and every callback was called, unless a callback itself
+/// drops it.
 #[derive(Clone)]
 pub struct Journal {
     inner: Arc<Inner>,
@@ -53,15 +54,16 @@ impl Default for JournalOptions {
 }
 
 impl JournalOptions {
-    /// How long to wait for another process that is writing before giving up with [`StoreError::Locked`]. 5 s by default.
+    /// How long to wait for another process that is writing before giving up with [`StoreError::Locked`]. 5 s
+    /// by default.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// How large the file may grow, in bytes, rounded down to whole pages of 4 KiB; its log comes on top, a few MiB as a rule.
-    /// What doesn't fit fails with [`StoreError::Full`]. Unlimited by default.
+    /// How large the file may grow, in bytes, rounded down to whole pages of 4 KiB; its log comes on top, a
+    /// few MiB as a rule. What doesn't fit fails with [`StoreError::Full`]. Unlimited by default.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
@@ -131,8 +133,8 @@ pub struct RunRecord {
     pub entries: u64,
 }
 
-/// The right to write for a run, which one process has at a time. Dropping it gives the run free, after all that was
-/// appended with it; if the process dies, the run is free at once.
+/// The right to write for a run, which one process has at a time. Dropping it gives the run free, after all
+/// that was appended with it; if the process dies, the run is free at once.
 pub struct RunClaim {
     journal: Journal,
     run: RunId,
@@ -165,12 +167,14 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path` for reading and writing. Where there is none, it is created, with the folders above it, for the
-    /// user's eyes only; an older format is brought up to date. [`JournalOptions`] has what can be set.
+    /// Opens the journal at `path` for reading and writing. Where there is none, it is created, with the
+    /// folders above it, for the user's eyes only; an older format is brought up to date. [`JournalOptions`]
+    /// has what can be set.
     ///
     /// # Errors
-    /// A file that is another program's ([`StoreError::Foreign`]), of a later version ([`StoreError::Newer`]) or damaged
-    /// ([`StoreError::Damaged`]) is refused and stays as it is; so is one that cannot be created, read or written.
+    /// A file that is another program's ([`StoreError::Foreign`]), of a later version ([`StoreError::Newer`])
+    /// or damaged ([`StoreError::Damaged`]) is refused and stays as it is; so is one that cannot be created,
+    /// read or written.
     pub fn open(path: &Path) -> Result<Journal, StoreError> {
         JournalOptions::default().open(path)
     }
@@ -180,7 +184,8 @@ impl Journal {
         &self.inner.path
     }
 
-    /// Creates a run and claims it. Waits for the writer: not to be called from a callback of [`Journal::append`].
+    /// Creates a run and claims it. Waits for the writer: not to be called from a callback of
+    /// [`Journal::append`].
     ///
     /// # Errors
     /// [`StoreError::RunExists`] where there is one with that id; a failure to write.
@@ -201,23 +206,26 @@ impl Journal {
         })
     }
 
-    /// Claims a run to go on with it. One that was marked as ended stays so until the first entry is appended.
-    /// Waits for the writer: not to be called from a callback of [`Journal::append`].
+    /// Claims a run to go on with it. One that was marked as ended stays so until the first entry is
+    /// appended. Waits for the writer: not to be called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::Held`] while a live process, this one included, holds it; [`StoreError::NoSuchRun`]; a failure to write.
+    /// [`StoreError::Held`] while a live process, this one included, holds it; [`StoreError::NoSuchRun`]; a
+    /// failure to write.
     pub fn claim(&self, run: RunId) -> Result<RunClaim, StoreError> {
         self.ask(run, |reply| Job::Claim { run, reply })
     }
 
-    /// Appends an entry to a claimed run; `body` is a [`dirigent_core::journal::Input`] as JSON. Never waits: entries are
-    /// stored in the order in which one caller appends them, several in one transaction.
+    /// Appends an entry to a claimed run; `body` is a [`dirigent_core::journal::Input`] as JSON. Never waits:
+    /// entries are stored in the order in which one caller appends them, several in one transaction.
     ///
-    /// Once the entry is stored, or has failed to be, the writer thread calls `on_commit` with its place in the run, exactly once. All
-    /// who write wait while it runs, so it should only send a message. If it panics, that is logged and the journal goes on.
+    /// Once the entry is stored, or has failed to be, the writer thread calls `on_commit` with its place in
+    /// the run, exactly once. All who write wait while it runs, so it should only send a message. If it
+    /// panics, that is logged and the journal goes on.
     ///
-    /// A transaction that fails is each of its entries' failure: nothing of it is stored, and later entries for the same runs
-    /// are refused ([`StoreError::Broken`]) until they are claimed anew, so that an entry is never missing between others.
+    /// A transaction that fails is each of its entries' failure: nothing of it is stored, and later entries
+    /// for the same runs are refused ([`StoreError::Broken`]) until they are claimed anew, so that an entry
+    /// is never missing between others.
     pub fn append(
         &self,
         claim: &RunClaim,
@@ -240,9 +248,9 @@ impl Journal {
         });
     }
 
-    /// Marks a claimed run as ended, after all that was appended before; `status` says why, as JSON. What is appended after it
-    /// is refused ([`StoreError::Ended`]) until the run is claimed anew. `on_commit` is called as for [`Journal::append`], after an
-    /// fsync.
+    /// Marks a claimed run as ended, after all that was appended before; `status` says why, as JSON. What is
+    /// appended after it is refused ([`StoreError::Ended`]) until the run is claimed anew. `on_commit` is
+    /// called as for [`Journal::append`], after an fsync.
     pub fn end(
         &self,
         claim: &RunClaim,
@@ -276,8 +284,8 @@ impl Journal {
         Ok(entries)
     }
 
-    /// Follows a run from the entry after place `after`: what is stored, then, if this process holds the run, what it appends,
-    /// until its end. Nobody waits for a tail.
+    /// Follows a run from the entry after place `after`: what is stored, then, if this process holds the run,
+    /// what it appends, until its end. Nobody waits for a tail.
     pub fn tail(&self, run: RunId, after: u64) -> Tail {
         Tail::new(self.clone(), run, after, self.inner.live.follow(run))
     }
@@ -311,8 +319,8 @@ impl Journal {
         self.inner.readers.run(run)
     }
 
-    /// The run that someone means: a whole id, at least 4 hexadecimal digits of its beginning or end (dashes don't
-    /// matter), or `last` for the newest.
+    /// The run that someone means: a whole id, at least 4 hexadecimal digits of its beginning or end (dashes
+    /// don't matter), or `last` for the newest.
     ///
     /// # Errors
     /// [`StoreError::NotARunId`], [`StoreError::NoSuchRun`], [`StoreError::AmbiguousRun`]; a failure to read.

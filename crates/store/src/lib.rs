@@ -1,10 +1,12 @@
 //! The journal of Dirigent's runs: every input of every run, in order, in one SQLite file (HOST-2).
 //!
-//! A [`Journal`] appends entries through one writer thread that stores many of them with one fsync, reads them on connections of
-//! its own, and lets any number of [`Tail`]s follow a run without slowing it. A run is written by one process at a time,
-//! which holds a [`RunClaim`]; if that process dies, even by `kill -9`, its runs are free at once.
+//! A [`Journal`] appends entries through one writer thread that stores many of them with one fsync, reads
+//! them on connections of its own, and lets any number of [`Tail`]s follow a run without slowing it. A run is
+//! written by one process at a time, which holds a [`RunClaim`]; if that process dies, even by `kill -9`, its
+//! runs are free at once.
 //!
-//! This crate never decides anything about a run: it stores what it is given, in the order in which it is given.
+//! This crate never decides anything about a run: it stores what it is given, in the order in which it is
+//! given.
 //!
 //! ```
 //! use dirigent_core::id::{RunId, Scope};
@@ -33,8 +35,8 @@
 //! ```
 //!
 //! # Beside the file
-//! SQLite keeps its log in `<journal>-wal` and `<journal>-shm` while the journal is open. A process that carries out runs
-//! has a lock file in `<journal>-owners`. All of them belong on a local disk.
+//! SQLite keeps its log in `<journal>-wal` and `<journal>-shm` while the journal is open. A process that
+//! carries out runs has a lock file in `<journal>-owners`. All of them belong on a local disk.
 #![warn(missing_docs)]
 
 mod error;

@@ -1,8 +1,8 @@
 //! Who carries out runs: a lock file for each process that does, locked for as long as it lives.
 //!
-//! The operating system frees the lock when the process ends, however it ends, so `kill -9` frees its runs at once and
-//! a process id that was given out again deceives nobody. The files lie in `<journal>-owners/`; none is made by a
-//! process that only reads.
+//! The operating system frees the lock when the process ends, however it ends, so `kill -9` frees its runs at
+//! once and a process id that was given out again deceives nobody. The files lie in `<journal>-owners/`; none
+//! is made by a process that only reads.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -62,7 +62,8 @@ pub(crate) enum Liveness {
     Dead,
 }
 
-/// Asks without disturbing the owner or others that ask at the same moment: the owner's lock is exclusive, theirs are shared.
+/// Asks without disturbing the owner or others that ask at the same moment: the owner's lock is exclusive,
+/// theirs are shared.
 pub(crate) fn liveness(journal: &Path, name: &str) -> Result<Liveness, StoreError> {
     let path = folder(journal).join(name);
     let file = match File::open(&path) {

@@ -1,4 +1,5 @@
-//! The file: whose it is, which format it has, and how it is opened. A file that is refused is never written to.
+//! The file: whose it is, which format it has, and how it is opened. A file that is refused is never written
+//! to.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -49,14 +50,15 @@ const MIGRATIONS: &[&str] = &["
 )]
 const FORMAT: i32 = MIGRATIONS.len() as i32;
 
-/// Left in the log file after a checkpoint at most, in bytes: one huge transaction shall not hold its space for ever.
+/// Left in the log file after a checkpoint at most, in bytes: one huge transaction shall not hold its space
+/// for ever.
 const LOG_KEPT: u32 = 16 * 1024 * 1024;
 
 /// SQLite's usual size of a page, which this crate does not change.
 const PAGE_BYTES: u64 = 4096;
 
-/// Opens the journal for its writer, after creating or upgrading it where need be. The path returned is the file's
-/// one true name, so that all who open it agree on what lies beside it.
+/// Opens the journal for its writer, after creating or upgrading it where need be. The path returned is the
+/// file's one true name, so that all who open it agree on what lies beside it.
 pub(crate) fn open_for_writing(
     path: &Path,
     options: &JournalOptions,
@@ -106,8 +108,9 @@ fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
     if let Some(folder) = path.parent() {
         make_folder(folder).map_err(|e| StoreError::io("create the folder", folder, e))?;
     }
-    // Closing any handle of a file drops all locks that SQLite holds on it in this process, so a new file is closed
-    // before anyone here can have opened it through SQLite; an existing one is never opened but through SQLite.
+    // Closing any handle of a file drops all locks that SQLite holds on it in this process, so a new file is
+    // closed before anyone here can have opened it through SQLite; an existing one is never opened but
+    // through SQLite.
     static CREATING: Mutex<()> = Mutex::new(());
     let _guard = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     match private_file(path) {
@@ -130,9 +133,11 @@ fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
 fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let connection = open_for_reading(path, busy_timeout)?;
-    let application_id = pragma(&connection, "application_id").map_err(fails)?;
-    let format = pragma(&connection, "user_version").map_err(fails)?;
-    let tables: i64 = connection
+    // One snapshot: another process may be creating the journal right now.
+    let snapshot = connection.unchecked_transaction().map_err(fails)?;
+    let application_id = pragma(&snapshot, "application_id").map_err(fails)?;
+    let format = pragma(&snapshot, "user_version").map_err(fails)?;
+    let tables: i64 = snapshot
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(fails)?;
     match (application_id, format, tables) {
@@ -142,7 +147,7 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
             found,
             known: FORMAT,
         }),
-        (APPLICATION_ID, ..) => touch_tables(&connection).map_err(fails),
+        (APPLICATION_ID, ..) => touch_tables(&snapshot).map_err(fails),
         (application_id, ..) => Err(StoreError::Foreign {
             path: path.to_owned(),
             application_id,
@@ -150,8 +155,8 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     }
 }
 
-/// Reads both edges of every table, so that damage there is found before anything is written. (Reading all of a long
-/// journal would make every start slow; damage further inside is reported by whoever reads it.)
+/// Reads both edges of every table, so that damage there is found before anything is written. (Reading all of
+/// a long journal would make every start slow; damage further inside is reported by whoever reads it.)
 fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
     for table in ["runs", "journal", "claims"] {
         for order in ["ASC", "DESC"] {
@@ -183,7 +188,8 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// SQLite does not wait for others when it changes this mode, so it is asked again until the busy timeout is over.
+/// SQLite does not wait for others when it changes this mode, so it is asked again until the busy timeout is
+/// over.
 fn use_write_ahead_log(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
     const PAUSE: Duration = Duration::from_millis(5);
     let start = Instant::now();

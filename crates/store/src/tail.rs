@@ -1,7 +1,7 @@
 //! Following a run: what is stored, then what is being stored, in one sequence.
 //!
-//! A tail reads the journal and is only told how far it has got, so it misses nothing, holds up nobody and may be as
-//! slow as it likes.
+//! A tail reads the journal and is only told how far it has got, so it misses nothing, holds up nobody and
+//! may be as slow as it likes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -89,10 +89,12 @@ impl Tail {
         }
     }
 
-    /// The next entry, as soon as it is stored. `None` once everything was read and nothing more comes: the run was marked as
-    /// ended, its claim was released, or this process did not hold it when the tail was made. After an error comes `None`.
+    /// The next entry, as soon as it is stored. `None` once everything was read and nothing more comes: the
+    /// run was marked as ended, its claim was released, or this process did not hold it when the tail was
+    /// made. After an error comes `None`.
     ///
-    /// Dropping the future loses nothing. It must be awaited within a Tokio runtime: the journal is read on its blocking threads.
+    /// Dropping the future loses nothing. It must be awaited within a Tokio runtime: the journal is read on
+    /// its blocking threads.
     pub async fn next(&mut self) -> Option<Result<Entry, StoreError>> {
         loop {
             if let Some(entry) = self.read.pop_front() {
@@ -109,7 +111,8 @@ impl Tail {
                     }
                 }
                 Following::Live(progress) => {
-                    // Looked at before reading: what is stored in between is read now or seen in the next round.
+                    // Looked at before reading: what is stored in between is read now or seen in the next
+                    // round.
                     let Progress { committed, closed } = *progress.borrow_and_update();
                     if committed > self.position {
                         self.read_more().await;

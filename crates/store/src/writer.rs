@@ -1,5 +1,5 @@
-//! The writer thread: takes what is to be written off its queue, as much as has gathered, and writes it in one
-//! transaction, so that many callers share one fsync.
+//! The writer thread: takes what is to be written off its queue, as much as has gathered, and writes it in
+//! one transaction, so that many callers share one fsync.
 //!
 //! It never waits for more work to gather, and never stores a part of a batch.
 
@@ -160,7 +160,8 @@ impl Writer {
             .map(Job::durability)
             .max()
             .unwrap_or(Durability::Normal);
-        // It can't be changed within a transaction. Syncing the log for a Full batch covers all Normal ones before it.
+        // It can't be changed within a transaction. Syncing the log for a Full batch covers all Normal ones
+        // before it.
         if self.synced != Some(durability) {
             let level = match durability {
                 Durability::Normal => "NORMAL",

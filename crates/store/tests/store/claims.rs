@@ -1,15 +1,17 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, StoreError};
+use dirigent_store::{Journal, JournalOptions, StoreError};
 
 use crate::fixture::{append, create, end, fixture, run, stored};
 
 const JOURNAL: &str = "DIRIGENT_STORE_TEST_JOURNAL";
 
-/// A second process that creates run 1, appends `from the other process` and holds the run until it is killed.
+/// A second process that creates run 1, appends `from the other process` and holds the run until it is
+/// killed.
 fn start_other_process(journal: &Path) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "claims::the_other_process", "--ignored", "--nocapture"])
@@ -29,7 +31,9 @@ fn start_other_process(journal: &Path) -> Child {
 #[test]
 #[ignore = "it is what other tests start as a second process"]
 fn the_other_process() {
-    let path = std::env::var_os(JOURNAL).unwrap();
+    let Some(path) = std::env::var_os(JOURNAL) else {
+        return;
+    };
     let journal = Journal::open(path.as_ref()).unwrap();
     let claim = create(&journal, 1);
     append(&journal, &claim, "from the other process").unwrap();
@@ -98,6 +102,18 @@ fn a_run_has_one_claim_and_is_free_after_it() {
 }
 
 #[test]
+fn a_run_that_is_claimed_again_stays_claimed() {
+    let f = fixture();
+    let second = Journal::open(&f.path).unwrap();
+    drop(create(&f.journal, 1));
+    let claim = f.journal.claim(run(1)).unwrap();
+
+    append(&f.journal, &claim, "a").unwrap();
+
+    assert!(matches!(second.claim(run(1)), Err(StoreError::Held { .. })));
+}
+
+#[test]
 fn two_journals_of_one_process_respect_each_others_claims() {
     let f = fixture();
     let claim = create(&f.journal, 1);
@@ -111,6 +127,25 @@ fn two_journals_of_one_process_respect_each_others_claims() {
 
     let claim = second.claim(run(1)).unwrap();
     assert_eq!(append(&second, &claim, "a").unwrap(), 1);
+}
+
+#[test]
+fn a_release_that_cannot_be_written_is_made_up_for() {
+    let f = fixture();
+    let options = JournalOptions::default().busy_timeout(Duration::from_millis(20));
+    let journal = options.open(&f.path).unwrap();
+    let claim = create(&journal, 1);
+    let other = rusqlite::Connection::open(&f.path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    drop(claim);
+    // Its turn comes after the release, which has failed by then.
+    assert!(matches!(journal.claim(run(1)), Err(StoreError::Locked { .. })));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(matches!(f.journal.claim(run(1)), Err(StoreError::Held { .. })));
+
+    drop(create(&journal, 2));
+
+    f.journal.claim(run(1)).unwrap();
 }
 
 #[cfg(unix)]

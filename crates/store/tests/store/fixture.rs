@@ -85,7 +85,8 @@ pub fn stored(journal: &Journal, run: RunId) -> Vec<String> {
         .collect()
 }
 
-/// Keeps the writer busy until the sender is used or dropped, so that what is appended meanwhile becomes one batch.
+/// Keeps the writer busy until the sender is used or dropped, so that what is appended meanwhile becomes one
+/// batch.
 pub fn hold_up(journal: &Journal, claim: &RunClaim) -> mpsc::Sender<()> {
     let (go_on, wait) = mpsc::channel();
     let (began, begun) = mpsc::channel();

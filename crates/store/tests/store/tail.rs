@@ -144,3 +144,20 @@ async fn a_tail_brings_what_precedes_an_unreadable_entry_then_names_it_and_ends(
     assert!(tail.next().await.is_none());
     assert!(tail.next().await.is_none());
 }
+
+#[tokio::test]
+async fn a_tail_brings_each_entry_without_waiting_for_the_next_and_may_be_interrupted() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let mut tail = f.journal.tail(run(1), 0);
+
+    for text in ["a", "b", "c"] {
+        tokio::select! {
+            biased;
+            entry = tail.next() => panic!("nothing was appended: {entry:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        append(&f.journal, &claim, text).unwrap();
+        assert!(show(&tail.next().await.unwrap().unwrap()).ends_with(text));
+    }
+}
