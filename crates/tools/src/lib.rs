@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod blocking;
+mod execute_command;
 mod file_operations;
 mod registry;
 mod search;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use execute_command::execute_command;
 pub use file_operations::file_operations;
 pub use registry::ToolRegistry;
 pub use search::search;
@@ -51,6 +53,7 @@ pub struct ToolContext {
 /// All the tools that come with Dirigent.
 pub fn built_in() -> ToolRegistry {
     let mut registry = ToolRegistry::new();
+    registry.insert(execute_command());
     registry.insert(file_operations());
     registry.insert(search());
     registry

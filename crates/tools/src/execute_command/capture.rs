@@ -1,0 +1,125 @@
+//! What a program wrote, in bounded memory: the beginning and the end, with a visible gap between.
+//!
+//! It never stops reading because it has enough: a program whose output is not read would block.
+
+use std::collections::VecDeque;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How many bytes are kept of the beginning, and as many of the end.
+const HALF: usize = 32 * 1024;
+const CHUNK: usize = 16 * 1024;
+
+/// The beginning and the end of a stream.
+#[derive(Default)]
+pub(super) struct Capture {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// How many bytes between the two were let go.
+    left_out: usize,
+}
+
+impl Capture {
+    /// Reads until the stream ends. What was read stays here when the future is dropped before that.
+    pub(super) async fn fill(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let mut chunk = vec![0; CHUNK];
+        // A pipe that cannot be read any more has ended as far as anybody here can tell.
+        while let Ok(length @ 1..) = stream.read(&mut chunk).await {
+            self.push(chunk.get(..length).unwrap_or_default());
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = HALF - self.head.len();
+        let (head, tail) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend(tail);
+        let excess = self.tail.len().saturating_sub(HALF);
+        self.tail.drain(..excess);
+        self.left_out += excess;
+    }
+
+    /// All of it as text: what is not UTF-8 becomes `�`, and a gap says how many bytes it stands for.
+    pub(super) fn into_text(self) -> String {
+        let Capture {
+            mut head,
+            tail,
+            mut left_out,
+        } = self;
+        let mut tail = Vec::from(tail);
+        if left_out == 0 {
+            head.append(&mut tail);
+            return String::from_utf8_lossy(&head).into_owned();
+        }
+        let cut = incomplete_end(&head);
+        head.truncate(head.len() - cut);
+        let torn = tail
+            .iter()
+            .take(3)
+            .take_while(|byte| is_continuation(**byte))
+            .count();
+        tail.drain(..torn);
+        left_out += cut + torn;
+        format!(
+            "{}\n… [{left_out} bytes left out] …\n{}",
+            String::from_utf8_lossy(&head),
+            String::from_utf8_lossy(&tail)
+        )
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// How many bytes at the end begin a character that the gap cut in two.
+fn incomplete_end(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => 0,
+        Err(_) => bytes
+            .utf8_chunks()
+            .last()
+            .map(|chunk| chunk.invalid())
+            .filter(|invalid| std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none()))
+            .map_or(0, <[u8]>::len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn text_of(chunks: &[&[u8]]) -> String {
+        let mut capture = Capture::default();
+        for chunk in chunks {
+            capture.push(chunk);
+        }
+        capture.into_text()
+    }
+
+    #[test]
+    fn what_fits_is_kept_whole_across_the_halves() {
+        let line = "é".repeat(32 * 1024);
+        assert_eq!(text_of(&[line.as_bytes()]), line);
+    }
+
+    #[test]
+    fn a_gap_never_tears_a_character() {
+        // Shifted by one byte, each half ends or begins inside a character of two bytes.
+        let long = format!("x{}x", "é".repeat(50_000));
+        let text = text_of(&[long.as_bytes()]);
+        let (head, rest) = text.split_once('\n').unwrap();
+        let (gap, tail) = rest.split_once('\n').unwrap();
+        assert_eq!(head, format!("x{}", "é".repeat(16_383)));
+        assert_eq!(tail, format!("{}x", "é".repeat(16_383)));
+        assert_eq!(gap, "… [34468 bytes left out] …");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_shown_as_such() {
+        assert_eq!(text_of(&[b"a\xff", b"b"]), "a\u{fffd}b");
+    }
+}

@@ -1,0 +1,77 @@
+//! The environment that a program gets: what tools need to find their files, and nothing else.
+//!
+//! It is a list of what is let through, never of what is held back: a secret under a name that nobody thought of stays
+//! here too.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Passed on as they are. None of them carries a secret by its purpose; proxies and registries are not here because
+/// their addresses may hold passwords.
+const ALLOWED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "RUSTFLAGS",
+    "RUST_BACKTRACE",
+    "GOPATH",
+    "GOROOT",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOTOOLCHAIN",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYENV_ROOT",
+    "NODE_PATH",
+    "NVM_DIR",
+    "JAVA_HOME",
+];
+
+/// For every program: no colours, no cursor movements, no question that nobody can answer.
+const FIXED: &[(&str, &str)] = &[
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("CARGO_TERM_COLOR", "never"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What of an environment is passed on, with the fixed settings.
+pub(super) fn clean(
+    ours: impl IntoIterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    let kept = ours.into_iter().filter(|(name, _)| is_allowed(name));
+    kept.chain(FIXED.iter().map(|(name, value)| (name.into(), value.into())))
+}
+
+fn is_allowed(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|name| name.starts_with("LC_") || ALLOWED.contains(&name))
+}
+
+/// The folders in which programs are looked for, in order. Relative ones are left out: what they mean would depend on
+/// the working directory, whose files nobody vouches for.
+pub(super) fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .collect()
+}

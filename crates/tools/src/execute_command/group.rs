@@ -1,0 +1,132 @@
+//! A running program with all the processes of its group: waiting for its end, or bringing it about.
+//!
+//! It never waits without a bound for anything but the program itself, and never outlives its owner: dropped before the
+//! end, it kills the group.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use futures::future::{MaybeDone, join, maybe_done};
+use process_wrap::tokio::ChildWrapper;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::capture::Capture;
+
+/// How long the output may stay open after the program's own end, for what it left to finish writing.
+const SETTLE: Duration = Duration::from_millis(250);
+/// How long a group has between SIGTERM and SIGKILL. With twice `REAP` it stays under a second (HOST-8).
+const GRACE: Duration = Duration::from_millis(400);
+/// How long to wait for the end of what was sent SIGKILL, and then for the end of its output.
+const REAP: Duration = Duration::from_millis(200);
+const SIGTERM: i32 = 15;
+
+/// A program and its process group.
+pub(super) struct Group {
+    child: Box<dyn ChildWrapper>,
+    /// Set when nothing of it is left to kill: its id may then belong to a stranger.
+    over: bool,
+}
+
+/// How it ended.
+pub(super) enum Ended {
+    /// By itself.
+    Exited {
+        status: ExitStatus,
+        /// Whether something that it left behind still held its output open.
+        left_open: bool,
+    },
+    /// By us, past its time. No status where even SIGKILL did not end it in time.
+    TimedOut(Option<ExitStatus>),
+    /// By us, as nobody waits for it.
+    Cancelled(Option<ExitStatus>),
+    /// The operating system does not say.
+    Lost(io::Error),
+}
+
+impl Ended {
+    pub(super) fn status(&self) -> Option<ExitStatus> {
+        match self {
+            Ended::Exited { status, .. } => Some(*status),
+            Ended::TimedOut(status) | Ended::Cancelled(status) => *status,
+            Ended::Lost(_) => None,
+        }
+    }
+}
+
+impl Group {
+    pub(super) fn new(child: Box<dyn ChildWrapper>) -> Self {
+        Group { child, over: false }
+    }
+
+    /// Reads its output until it ends: by itself, past its limit or by the token. Afterwards nothing of the group is left.
+    pub(super) async fn run(
+        &mut self,
+        limit: Duration,
+        cancel: &CancellationToken,
+        stdout: &mut Capture,
+        stderr: &mut Capture,
+    ) -> Ended {
+        let (out, err) = (self.child.stdout().take(), self.child.stderr().take());
+        let mut reading = pin!(maybe_done(join(stdout.fill(out), stderr.fill(err))));
+        let ended = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ended::Cancelled(self.end(reading.as_mut()).await),
+            exited = exit(self.child.as_mut(), reading.as_mut()) => match exited {
+                Ok(status) => {
+                    let left_open = timeout(SETTLE, reading.as_mut()).await.is_err();
+                    Ended::Exited { status, left_open }
+                }
+                Err(error) => Ended::Lost(error),
+            },
+            () = sleep(limit) => Ended::TimedOut(self.end(reading.as_mut()).await),
+        };
+        self.kill();
+        self.over = true;
+        ended
+    }
+
+    /// Asks the group to end, then makes it. An open output is a sign that one of the group still runs.
+    async fn end<F: Future>(&mut self, mut reading: Pin<&mut MaybeDone<F>>) -> Option<ExitStatus> {
+        // Where there is nobody left to signal, the waiting below returns at once.
+        let _ = self.child.signal(SIGTERM);
+        let all_over = join(self.child.wait(), reading.as_mut());
+        if let Ok((status, ())) = timeout(GRACE, all_over).await {
+            return status.ok();
+        }
+        self.kill();
+        let status = timeout(REAP, exit(self.child.as_mut(), reading.as_mut())).await;
+        // What the last of them wrote is still in the pipe.
+        let _ = timeout(REAP, reading).await;
+        status.ok().and_then(Result::ok)
+    }
+
+    fn kill(&mut self) {
+        // The only failure is that no process of the group is left, which is what was wanted.
+        let _ = self.child.start_kill();
+    }
+}
+
+/// Waits for the program's own end and keeps reading meanwhile.
+async fn exit<F: Future>(
+    child: &mut dyn ChildWrapper,
+    mut reading: Pin<&mut MaybeDone<F>>,
+) -> io::Result<ExitStatus> {
+    let mut exit = child.wait();
+    tokio::select! {
+        status = &mut exit => return status,
+        () = reading.as_mut() => {}
+    }
+    exit.await
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.over {
+            self.kill();
+        }
+    }
+}

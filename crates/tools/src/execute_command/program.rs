@@ -1,0 +1,59 @@
+//! Finding a program before it is started, so that a missing one is named together with where it was looked for, and
+//! writing a command line for people.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The file of a program: with a `/` in it relative to `folder`, otherwise the first of that name in `search`.
+pub(super) fn locate(program: &str, folder: &Path, search: &[PathBuf]) -> Result<PathBuf, String> {
+    if program.is_empty() {
+        return Err("the first element of `command` is empty; it is the program to run".to_owned());
+    }
+    if program.contains('/') {
+        let path: PathBuf = folder.join(program).components().collect();
+        return match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => Err(format!("`{program}` is a folder, not a program")),
+            Ok(_) => Ok(path),
+            Err(error) => Err(format!("`{program}` cannot be run: {}: {error}", path.display())),
+        };
+    }
+    match search
+        .iter()
+        .map(|folder| folder.join(program))
+        .find(|path| is_executable(path))
+    {
+        Some(path) => Ok(path),
+        None => Err(not_found(program, search)),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn not_found(program: &str, search: &[PathBuf]) -> String {
+    let folders: Vec<_> = search.iter().map(|folder| folder.display().to_string()).collect();
+    let mut message = format!("no program `{program}` in {}", folders.join(", "));
+    if program.contains(char::is_whitespace) {
+        message.push_str("; each argument must be an element of its own, as there is no shell to split them");
+    } else {
+        message.push_str("; a program of the workspace needs its path, such as `./script.sh`");
+    }
+    message
+}
+
+/// The command line as one would type it into a shell.
+pub(super) fn display(command: &[String]) -> String {
+    let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,435 @@
+//! `execute_command` through the public [`Tool`] trait, on real processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dirigent_core::id::{EffectId, Scope};
+use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
+use dirigent_tools::{Tool, ToolContext, execute_command};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes: only a hang runs into it.
+const HANG: Duration = Duration::from_secs(60);
+
+fn context(workspace: &Path) -> ToolContext {
+    ToolContext {
+        workspace: workspace.to_owned(),
+        access: Access::ReadWrite,
+        run: "00000000-0000-7000-8000-000000000000".parse().unwrap(),
+        effect: EffectId {
+            scope: Scope::Run,
+            step: 0,
+            attempt: 0,
+        },
+        cancel: CancellationToken::new(),
+    }
+}
+
+async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
+    run_in(context(workspace.path()), parameters).await
+}
+
+async fn run_in(context: ToolContext, parameters: Value) -> ToolResult {
+    let call = execute_command().call(context, parameters);
+    tokio::time::timeout(HANG, call).await.expect("the call ends")
+}
+
+async fn shell(workspace: &TempDir, script: &str) -> ToolResult {
+    run(workspace, json!({"command": ["sh", "-c", script]})).await
+}
+
+fn output(result: &ToolResult) -> &Value {
+    match &result.outcome {
+        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
+    }
+}
+
+fn error(result: &ToolResult) -> &str {
+    match &result.outcome {
+        ToolOutcome::Success { output } => panic!("it succeeded: {output}"),
+        ToolOutcome::Failure { error, .. } => error,
+    }
+}
+
+/// A named pipe that the processes of a test hold open for writing: its end is the end of the last of them.
+struct Lifeline {
+    path: PathBuf,
+}
+
+impl Lifeline {
+    fn new(workspace: &TempDir) -> Self {
+        let path = workspace.path().join("lifeline");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        Lifeline { path }
+    }
+
+    /// Waits for the first holder, then for `ready` to be written by it.
+    async fn ready(&self) -> File {
+        let path = self.path.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut file = File::open(path).unwrap();
+            let mut word = [0; 5];
+            file.read_exact(&mut word).unwrap();
+            assert_eq!(&word, b"ready");
+            file
+        });
+        tokio::time::timeout(HANG, opened).await.expect("ready").unwrap()
+    }
+
+    /// Returns when no process holds it any more.
+    async fn all_gone(mut file: File) {
+        let gone = tokio::task::spawn_blocking(move || file.read_to_end(&mut Vec::new()).unwrap());
+        tokio::time::timeout(HANG, gone)
+            .await
+            .expect("all are gone")
+            .unwrap();
+    }
+}
+
+/// A process and a child of it that both ignore SIGTERM and hold the lifeline.
+const STUBBORN: &str = r#"exec 3>lifeline
+trap "" TERM
+(while :; do sleep 1000; done) &
+printf ready >&3
+while :; do sleep 1000; done"#;
+
+#[test]
+fn a_call_that_was_interrupted_is_not_made_again() {
+    assert_eq!(execute_command().spec().repeat, Repeat::Unsafe);
+}
+
+#[tokio::test]
+async fn exit_code_0_is_a_success_with_both_streams() {
+    let workspace = TempDir::new().unwrap();
+    let result = shell(&workspace, "echo out; echo err >&2").await;
+
+    assert!(result.succeeded());
+    let output = output(&result);
+    assert_eq!(output["exit_code"], 0);
+    assert_eq!(output["signal"], Value::Null);
+    assert_eq!(output["stdout"], "out\n");
+    assert_eq!(output["stderr"], "err\n");
+    assert_eq!(output["timed_out"], false);
+    assert!(output["duration_ms"].is_u64());
+    assert_eq!(output.get("note"), None);
+    assert_eq!(
+        result.changes,
+        [StateChange::ProcessExited {
+            command: "sh -c 'echo out; echo err >&2'".to_owned(),
+            code: Some(0)
+        }]
+    );
+}
+
+#[tokio::test]
+async fn another_exit_code_is_a_failure_with_the_output() {
+    let workspace = TempDir::new().unwrap();
+    let result = shell(&workspace, "echo why; exit 101").await;
+
+    assert_eq!(error(&result), "`sh -c 'echo why; exit 101'` exited with 101");
+    assert_eq!(output(&result)["exit_code"], 101);
+    assert_eq!(output(&result)["stdout"], "why\n");
+}
+
+#[tokio::test]
+async fn the_end_by_a_signal_is_a_failure_that_names_it() {
+    let workspace = TempDir::new().unwrap();
+    let result = shell(&workspace, "kill -9 $$").await;
+
+    assert_eq!(error(&result), "`sh -c 'kill -9 $$'` was ended by signal 9");
+    assert_eq!(output(&result)["exit_code"], Value::Null);
+    assert_eq!(output(&result)["signal"], 9);
+}
+
+#[tokio::test]
+async fn arguments_reach_the_program_without_a_shell() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(
+        &workspace,
+        json!({"command": ["printf", "%s|", "a b", "$HOME", "*"]}),
+    )
+    .await;
+    assert_eq!(output(&result)["stdout"], "a b|$HOME|*|");
+}
+
+#[tokio::test]
+async fn the_input_is_empty() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(&workspace, json!({"command": ["cat"]})).await;
+    assert!(result.succeeded());
+    assert_eq!(output(&result)["stdout"], "");
+}
+
+#[tokio::test]
+async fn of_a_flood_the_beginning_and_the_end_are_kept() {
+    let workspace = TempDir::new().unwrap();
+    let result = shell(
+        &workspace,
+        "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last; head -c 1000000 /dev/zero | tr '\\0' y >&2",
+    )
+    .await;
+
+    let stdout = output(&result)["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("first\nxxx"));
+    assert!(stdout.ends_with("xxx\nlast\n"));
+    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 32,768 are kept.
+    assert!(
+        stdout.contains("x\n… [4934476 bytes left out] …\nx"),
+        "{}",
+        stdout.len()
+    );
+    assert_eq!(stdout.len(), 65_536 + "\n… [4934476 bytes left out] …\n".len());
+    let stderr = output(&result)["stderr"].as_str().unwrap();
+    assert!(stderr.contains("… [934464 bytes left out] …"));
+}
+
+#[tokio::test]
+async fn output_that_is_no_text_is_shown_as_far_as_it_goes() {
+    let workspace = TempDir::new().unwrap();
+    let result = shell(&workspace, r"printf 'a\377b'").await;
+    assert_eq!(output(&result)["stdout"], "a\u{fffd}b");
+}
+
+#[tokio::test]
+async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
+    let workspace = TempDir::new().unwrap();
+    let lifeline = Lifeline::new(&workspace);
+    let call = run(
+        &workspace,
+        json!({"command": ["sh", "-c", STUBBORN], "timeout_seconds": 1}),
+    );
+    let (result, holders) = tokio::join!(call, lifeline.ready());
+
+    assert!(error(&result).ends_with("ran past its 1 s and was ended with all that it had started"));
+    assert_eq!(output(&result)["timed_out"], true);
+    assert_eq!(output(&result)["signal"], 9);
+    assert!(matches!(
+        &result.changes[..],
+        [StateChange::ProcessExited { code: None, .. }]
+    ));
+    Lifeline::all_gone(holders).await;
+}
+
+#[tokio::test]
+async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
+    let workspace = TempDir::new().unwrap();
+    let script = r#"trap "echo cleaned up; exit 3" TERM; echo started; while :; do sleep 0.05; done"#;
+    let result = run(
+        &workspace,
+        json!({"command": ["sh", "-c", script], "timeout_seconds": 1}),
+    )
+    .await;
+
+    assert!(!result.succeeded());
+    assert_eq!(output(&result)["timed_out"], true);
+    assert_eq!(output(&result)["exit_code"], 3);
+    assert_eq!(output(&result)["stdout"], "started\ncleaned up\n");
+}
+
+#[tokio::test]
+async fn host_8_a_cancelled_call_ends_the_whole_group() {
+    let workspace = TempDir::new().unwrap();
+    let lifeline = Lifeline::new(&workspace);
+    let context = context(workspace.path());
+    let cancel = context.cancel.clone();
+    let call = run_in(context, json!({"command": ["sh", "-c", STUBBORN]}));
+    let (result, holders) = tokio::join!(call, async {
+        let holders = lifeline.ready().await;
+        cancel.cancel();
+        holders
+    });
+
+    assert!(error(&result).ends_with("was ended, as the call was cancelled"));
+    assert_eq!(output(&result)["timed_out"], false);
+    Lifeline::all_gone(holders).await;
+}
+
+#[tokio::test]
+async fn host_8_a_dropped_call_ends_the_whole_group() {
+    let workspace = TempDir::new().unwrap();
+    let lifeline = Lifeline::new(&workspace);
+    let call = tokio::spawn(execute_command().call(
+        context(workspace.path()),
+        json!({"command": ["sh", "-c", STUBBORN]}),
+    ));
+    let holders = lifeline.ready().await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+
+    Lifeline::all_gone(holders).await;
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_in_its_group_is_ended_with_it() {
+    let workspace = TempDir::new().unwrap();
+    let lifeline = Lifeline::new(&workspace);
+    let script = "exec 3>lifeline; sleep 1000 >/dev/null 2>&1 & printf ready >&3; echo done";
+    let (result, holders) = tokio::join!(shell(&workspace, script), lifeline.ready());
+
+    assert!(result.succeeded());
+    assert_eq!(output(&result)["stdout"], "done\n");
+    Lifeline::all_gone(holders).await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_keeps_the_pipe_open_does_not_hold_up_the_call() {
+    let workspace = TempDir::new().unwrap();
+    let lifeline = Lifeline::new(&workspace);
+    // The daemon keeps both output pipes, and lives until the test writes to `stop`.
+    let script = "mkfifo stop; setsid sh -c 'exec 3>lifeline; printf ready >&3; cat stop' & echo done";
+    let (result, holders) = tokio::join!(shell(&workspace, script), lifeline.ready());
+
+    assert!(result.succeeded());
+    assert_eq!(output(&result)["stdout"], "done\n");
+    let note = output(&result)["note"].as_str().unwrap();
+    assert!(note.starts_with("it left a process behind"), "{note}");
+    std::fs::write(workspace.path().join("stop"), "").unwrap();
+    Lifeline::all_gone(holders).await;
+}
+
+#[tokio::test]
+async fn a_missing_program_is_named_with_where_it_was_looked_for() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(&workspace, json!({"command": ["no-such-program-here"]})).await;
+
+    let error = error(&result);
+    assert!(
+        error.starts_with("no program `no-such-program-here` in /"),
+        "{error}"
+    );
+    assert!(error.contains("/bin"), "{error}");
+    assert_eq!(result.changes, []);
+
+    let result = run(&workspace, json!({"command": ["./missing.sh"]})).await;
+    let root = workspace.path().canonicalize().unwrap();
+    assert_eq!(
+        self::error(&result),
+        format!(
+            "`./missing.sh` cannot be run: {}/missing.sh: No such file or directory (os error 2)",
+            root.display()
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_command_line_in_one_element_is_told_how_to_split_it() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(&workspace, json!({"command": ["echo hello"]})).await;
+    assert!(
+        error(&result)
+            .ends_with("each argument must be an element of its own, as there is no shell to split them")
+    );
+}
+
+#[tokio::test]
+async fn an_empty_command_and_a_bad_timeout_are_refused() {
+    let workspace = TempDir::new().unwrap();
+    for (parameters, expected) in [
+        (
+            json!({"command": []}),
+            "`command` is empty; its first element is the program to run",
+        ),
+        (
+            json!({"command": ["true"], "timeout_seconds": 0}),
+            "`timeout_seconds` is 0; it must be 1 to 3600",
+        ),
+        (
+            json!({"command": ["true"], "timeout_seconds": 3601}),
+            "`timeout_seconds` is 3601; it must be 1 to 3600",
+        ),
+    ] {
+        assert_eq!(error(&run(&workspace, parameters).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn it_runs_in_a_folder_of_the_workspace() {
+    let workspace = TempDir::new().unwrap();
+    std::fs::create_dir(workspace.path().join("sub")).unwrap();
+    let result = run(
+        &workspace,
+        json!({"command": ["pwd", "-P"], "working_directory": "sub"}),
+    )
+    .await;
+    let expected = workspace.path().canonicalize().unwrap().join("sub");
+    assert_eq!(output(&result)["stdout"], format!("{}\n", expected.display()));
+}
+
+#[tokio::test]
+async fn a_working_directory_outside_the_workspace_is_refused() {
+    let outside = TempDir::new().unwrap();
+    let workspace = TempDir::new().unwrap();
+    std::os::unix::fs::symlink(outside.path(), workspace.path().join("link")).unwrap();
+    std::fs::write(workspace.path().join("file"), "").unwrap();
+
+    for (folder, expected) in [
+        ("..", "`..` leads out of the workspace"),
+        ("link", "`link` leads out of the workspace"),
+        ("/", "`/` leads out of the workspace"),
+        ("file", "`file` is no folder"),
+        ("none", "`none` does not exist"),
+    ] {
+        let command = json!({"command": ["touch", "made"], "working_directory": folder});
+        let result = run(&workspace, command).await;
+        let error = error(&result);
+        assert!(
+            error.starts_with(&format!("`working_directory`: {expected}")),
+            "{error}"
+        );
+    }
+    assert!(!outside.path().join("made").exists());
+}
+
+#[tokio::test]
+async fn with_read_only_access_nothing_is_run() {
+    let workspace = TempDir::new().unwrap();
+    let context = ToolContext {
+        access: Access::ReadOnly,
+        ..context(workspace.path())
+    };
+    let result = run_in(context, json!({"command": ["touch", "made"]})).await;
+
+    assert_eq!(
+        error(&result),
+        "commands may change files, and this agent may only look; nothing was run"
+    );
+    assert!(!workspace.path().join("made").exists());
+}
+
+/// Secrets can only be put into the environment of a new process: the test runs itself once more with them.
+#[tokio::test]
+async fn a_secret_of_the_environment_does_not_reach_the_program() {
+    const SECRETS: [&str; 3] = ["OPENAI_API_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY"];
+    const CANARY: &str = "canary-5e1f";
+    if std::env::var_os(SECRETS[0]).as_deref() != Some(OsStr::new(CANARY)) {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_secret_of_the_environment_does_not_reach_the_program",
+            ])
+            .envs(SECRETS.map(|name| (name, CANARY)))
+            .env("LC_TIME", "C")
+            .output()
+            .unwrap();
+        let report = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success(), "{report}");
+        assert!(report.contains("1 passed"), "{report}");
+        return;
+    }
+    let workspace = TempDir::new().unwrap();
+    let result = run(&workspace, json!({"command": ["env"]})).await;
+
+    let environment = output(&result)["stdout"].as_str().unwrap();
+    assert!(!environment.contains(CANARY), "{environment}");
+    for line in ["TERM=dumb", "NO_COLOR=1", "CARGO_TERM_COLOR=never", "LC_TIME=C"] {
+        assert!(environment.lines().any(|other| other == line), "{environment}");
+    }
+    assert!(environment.lines().any(|line| line.starts_with("PATH=")));
+}
