@@ -8,6 +8,7 @@ mod blocking;
 mod execute_command;
 mod file_operations;
 mod registry;
+mod rename_symbol;
 mod search;
 pub mod text;
 mod typed;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use execute_command::execute_command;
 pub use file_operations::file_operations;
 pub use registry::ToolRegistry;
+pub use rename_symbol::rename_symbol;
 pub use search::search;
 pub use typed::{TypedTool, typed};
 
@@ -55,6 +57,7 @@ pub fn built_in() -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.insert(execute_command());
     registry.insert(file_operations());
+    registry.insert(rename_symbol());
     registry.insert(search());
     registry
 }

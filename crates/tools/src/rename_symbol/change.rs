@@ -1,0 +1,137 @@
+//! Writing a rename to the files, once all of it has been worked out and checked.
+//!
+//! It leaves either every file renamed or, as far as the disk allows, every file as it was.
+
+use dirigent_core::tool::StateChange;
+use tokio_util::sync::CancellationToken;
+
+use super::language::Language;
+use super::scan::{Affected, Names, Source};
+use super::syntax::{Part, State, Syntax, Unparsed};
+use crate::text::unified_diff;
+use crate::workspace::{FileFault, Workspace};
+
+/// A file as it will be.
+pub(super) struct Change {
+    path: String,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    diff: Option<String>,
+}
+
+/// Why nothing was renamed.
+pub(super) enum Refused {
+    /// Nobody waits for it any more.
+    Cancelled,
+    /// In words.
+    Because(String),
+}
+
+/// Why it stopped between the files, and what stays changed.
+pub(super) struct Halted {
+    pub(super) refused: Refused,
+    pub(super) left: Vec<StateChange>,
+}
+
+/// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
+pub(super) fn plan(
+    affected: Affected,
+    from: &str,
+    to: &str,
+    cancel: &CancellationToken,
+) -> Result<Change, Refused> {
+    let Affected { source, names } = affected;
+    let text = replaced(&source, &names, to);
+    let syntax = Syntax::parse(source.language, &text, cancel).map_err(|unparsed| match unparsed {
+        Unparsed::Cancelled => Refused::Cancelled,
+        Unparsed::Grammar(reason) => Refused::Because(reason),
+    })?;
+    let (old, new) = count(source.language, &syntax, from, to);
+    let breaks = (names.state, syntax.state()) == (State::Clean, State::Broken);
+    if old != 0 || new != names.ranges.len() + names.clashes || breaks {
+        return Err(Refused::Because(format!(
+            "`{to}` cannot stand where `{from}` stands in `{}`: choose another name",
+            source.path
+        )));
+    }
+    let after = source
+        .file
+        .encode(&text)
+        .map_err(|fault| Refused::Because(fault.to_string()))?;
+    Ok(Change {
+        diff: unified_diff(&source.path, Some(&source.file.text), Some(&text)),
+        path: source.path,
+        before: source.bytes,
+        after,
+    })
+}
+
+fn replaced(source: &Source, names: &Names, to: &str) -> String {
+    let text = &source.file.text;
+    let mut new = String::with_capacity(text.len());
+    let mut done = 0;
+    for name in &names.ranges {
+        new.push_str(text.get(done..name.start).unwrap_or_default());
+        new.push_str(to);
+        done = name.end;
+    }
+    new.push_str(text.get(done..).unwrap_or_default());
+    new
+}
+
+/// How many identifiers have the old name and how many the new one.
+fn count(language: Language, syntax: &Syntax<'_>, from: &str, to: &str) -> (usize, usize) {
+    let (from, to) = (language.name_of(from), language.name_of(to));
+    let (mut old, mut new) = (0, 0);
+    syntax.visit(|_, name, part| match part {
+        Part::Identifier(_) => {
+            let name = language.name_of(name);
+            old += usize::from(name == from);
+            new += usize::from(name == to);
+        }
+        Part::Prose(_) => {}
+    });
+    (old, new)
+}
+
+/// Writes all of them. Where one cannot be written, or nobody waits any more, those before it are put back.
+pub(super) fn apply(
+    workspace: &Workspace,
+    changes: Vec<Change>,
+    cancel: &CancellationToken,
+) -> Result<Vec<StateChange>, Halted> {
+    let mut written = 0;
+    let refused = changes.iter().find_map(|change| {
+        if cancel.is_cancelled() {
+            return Some(Refused::Cancelled);
+        }
+        match workspace.replace(&change.path, &change.before, &change.after) {
+            Ok(()) => {
+                written += 1;
+                None
+            }
+            Err(fault) => Some(Refused::Because(fault.to_string())),
+        }
+    });
+    let Some(refused) = refused else {
+        return Ok(changes.into_iter().map(edited).collect());
+    };
+    let left = changes
+        .into_iter()
+        .take(written)
+        .filter(|change| put_back(workspace, change).is_err())
+        .map(edited)
+        .collect();
+    Err(Halted { refused, left })
+}
+
+fn put_back(workspace: &Workspace, change: &Change) -> Result<(), FileFault> {
+    workspace.replace(&change.path, &change.after, &change.before)
+}
+
+fn edited(change: Change) -> StateChange {
+    StateChange::FileEdited {
+        path: change.path,
+        diff: change.diff,
+    }
+}

@@ -1,0 +1,245 @@
+//! The `rename_symbol` tool: every identifier of one name in the sources of a workspace gets another.
+//!
+//! It goes by name, not by what a name refers to, and never touches strings and comments: what they mention is reported.
+//! Nothing is written before every file has been read, changed in memory and parsed again.
+
+mod change;
+mod language;
+mod lines;
+mod report;
+mod scan;
+mod syntax;
+
+use std::collections::BTreeSet;
+
+use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::change::Refused;
+use self::language::{Language, is_name, plain};
+use self::report::Report;
+use self::scan::{Affected, Query, Scan, Stop};
+use crate::blocking::{blocking, cancelled};
+use crate::workspace::Workspace;
+use crate::{ToolContext, TypedTool, typed};
+
+const DESCRIPTION: &str = "Finds every use of an identifier in the source files of the workspace (Rust, Python, \
+    JavaScript, TypeScript, Go) and renames it. Without `preview: false` it only shows what it would change. It goes \
+    by name: all functions, variables, fields, keyword arguments and imports of that name are meant, and no string or \
+    comment is touched; `mentions` lists where those name it. It refuses to rename where the new name exists already \
+    (`clashes`).";
+
+/// The parameters of `rename_symbol`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// The identifier as it is now, alone: `parse_line`, not `mod::parse_line()`.
+    from: String,
+    /// The identifier as it is to be. Only a preview does without.
+    #[serde(default)]
+    to: Option<String>,
+    /// Files or folders to rename in; all of the workspace by default.
+    #[serde(default)]
+    paths: Vec<String>,
+    /// Whether to show the occurrences and change nothing.
+    #[serde(default = "yes")]
+    preview: bool,
+    /// Whether to rename even where the new name exists already.
+    #[serde(default)]
+    allow_clash: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
+///
+/// Its output, where a list is at most 200 rows long and `totals` are whole:
+///
+/// ```json
+/// {
+///   "from": "old", "to": "new", "renamed": true, "occurrences": 2,
+///   "files": [{"path": "src/a.rs", "total": 2, "occurrences": [
+///     {"line": 3, "column": 4, "text": "fn old() {", "definition": true},
+///     {"line": 9, "column": 5, "text": "old();"}]}],
+///   "mentions": [{"path": "src/a.rs", "line": 2, "column": 5, "text": "// old is…", "in": "comment"}],
+///   "clashes": [{"path": "src/b.rs", "line": 1, "column": 4, "text": "fn new() {}"}],
+///   "similar": [],
+///   "syntax_errors": ["src/b.rs"],
+///   "skipped": [{"path": "src/big.py", "reason": "…"}],
+///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "syntax_errors": 1, "skipped": 1}
+/// }
+/// ```
+///
+/// - Lines and columns count from 1, columns in characters. They are those before the rename. `definition` is there where the
+///   identifier names a function, method, type, class, module, constant or macro at its definition.
+/// - A name that does not occur is a success with 0 `occurrences`; `similar` then has up to five names that do occur.
+/// - `mentions` are whole words in strings (templates, regular expressions and JSX text are strings here; what is
+///   interpolated is code) and in comments.
+/// - `clashes` are identifiers of the new name anywhere in the workspace, also outside `paths`.
+/// - `syntax_errors` are those files with either name that do not fit their grammar; they are renamed in all the same.
+/// - `skipped` are files that could not be read as text. Files that are ignored or hidden are not looked at unless
+///   `paths` names them.
+///
+/// Renaming by name has consequences: a JavaScript shorthand `{old}` becomes `{new}`, and with it the key, as every
+/// other use of that key does; a Python keyword argument and an imported name change with their definition, but also
+/// where they belong to a library. In Rust `r#old` and `old` are the same name. Lifetimes, labels, private names
+/// (`#old`) and the tags of HTML elements are left alone.
+///
+/// It is [`Repeat::Unsafe`]: after a crash half-way the new name is there from the half that was done, and the check
+/// for clashes would refuse to do the rest. Whoever repeats it knowingly says `allow_clash` and gets the same end.
+pub fn rename_symbol() -> TypedTool {
+    typed(
+        "rename_symbol",
+        DESCRIPTION,
+        Repeat::Unsafe,
+        |context: ToolContext, parameters: Parameters| {
+            blocking(context, move |context| match rename(context, &parameters) {
+                Ok(result) => result,
+                Err(Stop::Cancelled) => cancelled(),
+                Err(Stop::Fault(fault)) => ToolResult::failure(fault.to_string()),
+            })
+        },
+    )
+    .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
+}
+
+fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Stop> {
+    if let Err(error) = check(context.access, parameters) {
+        return Ok(ToolResult::failure(error));
+    }
+    let workspace = Workspace::open(&context.workspace).map_err(Stop::Fault)?;
+    let scan = Scan {
+        workspace: &workspace,
+        cancel: &context.cancel,
+        query: Query {
+            from: plain(&parameters.from),
+            to: parameters.to.as_deref().map(plain),
+            paths: &parameters.paths,
+        },
+    };
+    let mut report = Report {
+        from: parameters.from.clone(),
+        to: parameters.to.clone(),
+        ..Report::default()
+    };
+    let affected = scan.run(&mut report)?;
+    if affected.is_empty() {
+        report.similar = scan.similar()?;
+    }
+    if let Err(error) = check_target(parameters, &affected, &report) {
+        return Ok(failure(error, &report));
+    }
+    match &parameters.to {
+        Some(to) if !parameters.preview && !affected.is_empty() => Ok(write(
+            context,
+            &workspace,
+            affected,
+            (&parameters.from, to),
+            report,
+        )),
+        Some(_) | None => Ok(ToolResult::success(value(&report))),
+    }
+}
+
+/// What is wrong with the call itself.
+fn check(access: Access, parameters: &Parameters) -> Result<(), String> {
+    let Parameters { from, to, .. } = parameters;
+    if !is_name(from) {
+        return Err(format!(
+            "`from` is `{from}`, which is not an identifier: give the name alone, such as `parse_line`"
+        ));
+    }
+    if let Some(to) = to {
+        if !is_name(to) {
+            return Err(format!(
+                "`to` is `{to}`, which is not an identifier: give the name alone"
+            ));
+        }
+        if plain(from) == plain(to) {
+            return Err(format!("`from` and `to` are both `{}`", plain(from)));
+        }
+    }
+    match (parameters.preview, access, to) {
+        (true, _, _) | (false, Access::ReadWrite, Some(_)) => Ok(()),
+        (false, _, None) => Err("`to` is missing: without it there is only a preview".to_owned()),
+        (false, Access::ReadOnly, Some(_)) => {
+            Err("this agent may only look: `preview: false` is refused, nothing was changed".to_owned())
+        }
+    }
+}
+
+/// What is wrong with the new name, now that it is known what it would stand beside.
+fn check_target(parameters: &Parameters, affected: &[Affected], report: &Report) -> Result<(), String> {
+    let Some(to) = &parameters.to else {
+        return Ok(());
+    };
+    let languages: BTreeSet<Language> = affected.iter().map(|file| file.source.language).collect();
+    if let Some(fault) = languages.into_iter().find_map(|language| language.fault(to)) {
+        return Err(format!("{fault}; nothing was changed: choose another name"));
+    }
+    let clashes = report.totals.clashes;
+    if parameters.preview || parameters.allow_clash || affected.is_empty() || clashes == 0 {
+        return Ok(());
+    }
+    let first = report.clashes.first().map_or_else(String::new, |clash| {
+        format!(", first in `{}` line {}", clash.path, clash.place.line)
+    });
+    Err(format!(
+        "`{to}` exists already, {clashes} times{first}; nothing was changed: choose another name, or say `allow_clash: \
+         true` if that is meant"
+    ))
+}
+
+fn write(
+    context: &ToolContext,
+    workspace: &Workspace,
+    affected: Vec<Affected>,
+    (from, to): (&str, &str),
+    mut report: Report,
+) -> ToolResult {
+    let planned: Result<Vec<_>, _> = affected
+        .into_iter()
+        .map(|file| change::plan(file, from, to, &context.cancel))
+        .collect();
+    let changes = match planned {
+        Ok(changes) => changes,
+        Err(refused) => return refusal(refused, Vec::new(), &report),
+    };
+    match change::apply(workspace, changes, &context.cancel) {
+        Ok(changes) => {
+            report.renamed = true;
+            ToolResult::success(value(&report)).with_changes(changes)
+        }
+        Err(halted) => refusal(halted.refused, halted.left, &report),
+    }
+}
+
+fn refusal(refused: Refused, left: Vec<StateChange>, report: &Report) -> ToolResult {
+    let why = match refused {
+        Refused::Cancelled => "cancelled".to_owned(),
+        Refused::Because(why) => why,
+    };
+    let state = match left.len() {
+        0 => "no file is renamed".to_owned(),
+        files => format!("{files} files were renamed before and could not be put back"),
+    };
+    failure(format!("{why}; {state}"), report).with_changes(left)
+}
+
+fn failure(error: String, report: &Report) -> ToolResult {
+    ToolResult {
+        outcome: ToolOutcome::Failure {
+            error,
+            output: value(report),
+        },
+        ..ToolResult::success(Value::Null)
+    }
+}
+
+fn value(report: &Report) -> Value {
+    json!(report)
+}

@@ -1,0 +1,149 @@
+//! What `rename_symbol` says: lists of bounded length, with totals that are always whole.
+
+use serde::Serialize;
+
+use super::lines::Place;
+use super::syntax::{Prose, Role};
+
+/// The most rows of a list.
+pub(super) const MAX_ROWS: usize = 200;
+
+/// The output of `rename_symbol`; its documentation is at [`rename_symbol`](super::rename_symbol).
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
+    pub(super) from: String,
+    pub(super) to: Option<String>,
+    pub(super) renamed: bool,
+    pub(super) occurrences: usize,
+    pub(super) files: Vec<FileRows>,
+    pub(super) mentions: Vec<Mention>,
+    pub(super) clashes: Vec<Clash>,
+    pub(super) similar: Vec<String>,
+    pub(super) syntax_errors: Vec<String>,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) totals: Totals,
+}
+
+/// How many there are, whatever the lists show.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Totals {
+    pub(super) files: usize,
+    pub(super) definitions: usize,
+    pub(super) mentions: usize,
+    pub(super) clashes: usize,
+    pub(super) syntax_errors: usize,
+    pub(super) skipped: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FileRows {
+    pub(super) path: String,
+    pub(super) total: usize,
+    pub(super) occurrences: Vec<Occurrence>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Occurrence {
+    #[serde(flatten)]
+    pub(super) place: Place,
+    #[serde(
+        rename = "definition",
+        skip_serializing_if = "is_use",
+        serialize_with = "as_true"
+    )]
+    pub(super) role: Role,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Mention {
+    pub(super) path: String,
+    #[serde(flatten)]
+    pub(super) place: Place,
+    #[serde(rename = "in")]
+    pub(super) prose: Prose,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Clash {
+    pub(super) path: String,
+    #[serde(flatten)]
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Skipped {
+    pub(super) path: String,
+    pub(super) reason: String,
+}
+
+fn is_use(role: &Role) -> bool {
+    *role == Role::Use
+}
+
+fn as_true<S: serde::Serializer>(_: &Role, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(true)
+}
+
+/// Counts a row and keeps it while there is room.
+pub(super) fn keep<T>(rows: &mut Vec<T>, total: &mut usize, row: impl FnOnce() -> T) {
+    *total += 1;
+    if rows.len() < MAX_ROWS {
+        rows.push(row());
+    }
+}
+
+impl Report {
+    /// Adds a file in which the name was found.
+    pub(super) fn add_file(
+        &mut self,
+        path: &str,
+        found: impl ExactSizeIterator<Item = (Role, impl FnOnce() -> Place)>,
+    ) {
+        let total = found.len();
+        let room = MAX_ROWS.saturating_sub(self.occurrences);
+        self.occurrences += total;
+        let mut occurrences = Vec::new();
+        for (role, place) in found {
+            match role {
+                Role::Definition => self.totals.definitions += 1,
+                Role::Use => {}
+            }
+            if occurrences.len() < room {
+                occurrences.push(Occurrence { place: place(), role });
+            }
+        }
+        keep(&mut self.files, &mut self.totals.files, || FileRows {
+            path: path.to_owned(),
+            total,
+            occurrences,
+        });
+    }
+
+    pub(super) fn add_mention(&mut self, path: &str, prose: Prose, place: impl FnOnce() -> Place) {
+        keep(&mut self.mentions, &mut self.totals.mentions, || Mention {
+            path: path.to_owned(),
+            place: place(),
+            prose,
+        });
+    }
+
+    pub(super) fn add_clash(&mut self, path: &str, place: impl FnOnce() -> Place) {
+        keep(&mut self.clashes, &mut self.totals.clashes, || Clash {
+            path: path.to_owned(),
+            place: place(),
+        });
+    }
+
+    pub(super) fn add_syntax_error(&mut self, path: &str) {
+        keep(&mut self.syntax_errors, &mut self.totals.syntax_errors, || {
+            path.to_owned()
+        });
+    }
+
+    pub(super) fn add_skipped(&mut self, path: &str, reason: impl ToString) {
+        keep(&mut self.skipped, &mut self.totals.skipped, || Skipped {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        });
+    }
+}

@@ -1,0 +1,275 @@
+//! Looking through the source files of a workspace for a name.
+//!
+//! It changes nothing, and leaves out no file without saying so. A file that does not hold the letters of a name at all
+//! is not parsed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use tokio_util::sync::CancellationToken;
+
+use super::language::{Language, plain};
+use super::lines::Lines;
+use super::report::Report;
+use super::syntax::{Part, Role, State, Syntax, Unparsed};
+use crate::text::TextFile;
+use crate::workspace::{FileFault, Hidden, Kind, Workspace};
+
+/// How alike a name must be to be worth showing, from 0 to 1, and how many are shown.
+const ALIKE: f64 = 0.6;
+const MAX_SIMILAR: usize = 5;
+
+/// What to look for.
+pub(super) struct Query<'a> {
+    /// The name, without the mark of a raw identifier.
+    pub(super) from: &'a str,
+    /// The name that must not be there yet, likewise.
+    pub(super) to: Option<&'a str>,
+    /// Where to look for `from`; everywhere where it is empty.
+    pub(super) paths: &'a [String],
+}
+
+/// A source file that was read.
+pub(super) struct Source {
+    pub(super) path: String,
+    pub(super) language: Language,
+    pub(super) bytes: Vec<u8>,
+    pub(super) file: TextFile,
+}
+
+/// A file that holds the name as an identifier.
+pub(super) struct Affected {
+    pub(super) source: Source,
+    pub(super) names: Names,
+}
+
+/// What was found in a file.
+pub(super) struct Names {
+    /// Where the identifiers are, in order.
+    pub(super) ranges: Vec<Range<usize>>,
+    /// How many identifiers have the new name already.
+    pub(super) clashes: usize,
+    pub(super) state: State,
+}
+
+/// Why a scan did not get to its end.
+pub(super) enum Stop {
+    /// Nobody waits for it any more.
+    Cancelled,
+    /// A path that was asked for cannot be walked.
+    Fault(FileFault),
+}
+
+/// What a file is read for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// It is among the files to be renamed in.
+    Rename,
+    /// It may hold the new name.
+    Clash,
+}
+
+/// A pass over the workspace.
+pub(super) struct Scan<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) cancel: &'a CancellationToken,
+    pub(super) query: Query<'a>,
+}
+
+impl Scan<'_> {
+    /// Finds the names, and adds what there is to say to the report.
+    pub(super) fn run(&self, report: &mut Report) -> Result<Vec<Affected>, Stop> {
+        let mut affected = Vec::new();
+        self.report_paths_without_grammar(report)?;
+        for (path, purpose) in self.sources()? {
+            let Some(source) = self.read(path, report)? else {
+                continue;
+            };
+            if !self.may_hold(&source.file.text, purpose) {
+                continue;
+            }
+            if let Some(names) = self.look(&source, purpose, report)?
+                && !names.ranges.is_empty()
+            {
+                affected.push(Affected { source, names });
+            }
+        }
+        Ok(affected)
+    }
+
+    /// The identifiers most like the name that was not found, best first.
+    pub(super) fn similar(&self) -> Result<Vec<String>, Stop> {
+        let mut names = BTreeSet::new();
+        // What cannot be read was reported by the first pass.
+        let mut ignored = Report::default();
+        for (path, purpose) in self.sources()? {
+            let (Purpose::Rename, Some(source)) = (purpose, self.read(path, &mut ignored)?) else {
+                continue;
+            };
+            if let Some(syntax) = self.parse(&source, &mut ignored)? {
+                syntax.visit(|_, name, part| match part {
+                    Part::Identifier(_) if !names.contains(name) => {
+                        names.insert(name.to_owned());
+                    }
+                    Part::Identifier(_) | Part::Prose(_) => {}
+                });
+            }
+        }
+        Ok(most_alike(self.query.from, names))
+    }
+
+    /// The source files, each with what it is read for, in the order of their paths.
+    fn sources(&self) -> Result<BTreeMap<String, Purpose>, Stop> {
+        let mut sources = BTreeMap::new();
+        for path in self.walk(self.query.paths)? {
+            sources.insert(path, Purpose::Rename);
+        }
+        if self.query.to.is_some() && !self.query.paths.is_empty() {
+            for path in self.walk(&[])? {
+                sources.entry(path).or_insert(Purpose::Clash);
+            }
+        }
+        Ok(sources)
+    }
+
+    fn walk(&self, under: &[String]) -> Result<impl Iterator<Item = String>, Stop> {
+        let files = self.workspace.walk(under, Hidden::Skip).map_err(Stop::Fault)?;
+        Ok(files
+            .take_while(|_| !self.cancel.is_cancelled())
+            .filter(|path| Language::of(path).is_some()))
+    }
+
+    /// Files that were asked for by name, and would otherwise be missing without a word.
+    fn report_paths_without_grammar(&self, report: &mut Report) -> Result<(), Stop> {
+        for path in self.query.paths {
+            let kind = self.workspace.kind(path).map_err(Stop::Fault)?;
+            if kind != Kind::Folder && Language::of(path).is_none() {
+                report.add_skipped(path, "it is not source of a language with a grammar here");
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, path: String, report: &mut Report) -> Result<Option<Source>, Stop> {
+        if self.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        let Some(language) = Language::of(&path) else {
+            return Ok(None);
+        };
+        let read = || {
+            let bytes = self.workspace.read(&path)?;
+            let file = TextFile::decode(&path, &bytes)?;
+            Ok::<_, FileFault>((bytes, file))
+        };
+        match read() {
+            Ok((bytes, file)) => Ok(Some(Source {
+                path,
+                language,
+                bytes,
+                file,
+            })),
+            Err(fault) => {
+                report.add_skipped(&path, fault);
+                Ok(None)
+            }
+        }
+    }
+
+    fn may_hold(&self, text: &str, purpose: Purpose) -> bool {
+        let renames = match purpose {
+            Purpose::Rename => text.contains(self.query.from),
+            Purpose::Clash => false,
+        };
+        renames || self.query.to.is_some_and(|to| text.contains(to))
+    }
+
+    fn parse<'s>(&self, source: &'s Source, report: &mut Report) -> Result<Option<Syntax<'s>>, Stop> {
+        match Syntax::parse(source.language, &source.file.text, self.cancel) {
+            Ok(syntax) => Ok(Some(syntax)),
+            Err(Unparsed::Cancelled) => Err(Stop::Cancelled),
+            Err(Unparsed::Grammar(reason)) => {
+                report.add_skipped(&source.path, reason);
+                Ok(None)
+            }
+        }
+    }
+
+    fn look(&self, source: &Source, purpose: Purpose, report: &mut Report) -> Result<Option<Names>, Stop> {
+        let Some(syntax) = self.parse(source, report)? else {
+            return Ok(None);
+        };
+        let Source { path, language, .. } = source;
+        let lines = Lines::new(&source.file.text);
+        let mut found: Vec<(Range<usize>, Role)> = Vec::new();
+        let mut clashes = 0;
+        syntax.visit(|range, text, part| match (part, purpose) {
+            (Part::Identifier(role), _) => {
+                let name = language.name_of(text);
+                if Some(name) == self.query.to {
+                    clashes += 1;
+                    report.add_clash(path, || lines.place(range.start));
+                } else if matches!(purpose, Purpose::Rename) && name == self.query.from {
+                    found.push((range, role));
+                }
+            }
+            (Part::Prose(prose), Purpose::Rename) => {
+                for at in mentions(*language, text, self.query.from) {
+                    report.add_mention(path, prose, || lines.place(range.start + at));
+                }
+            }
+            (Part::Prose(_), Purpose::Clash) => {}
+        });
+        if !found.is_empty() {
+            let places = found
+                .iter()
+                .map(|(range, role)| (*role, || lines.place(range.start)));
+            report.add_file(path, places);
+        }
+        match syntax.state() {
+            State::Clean => {}
+            State::Broken => report.add_syntax_error(path),
+        }
+        Ok(Some(Names {
+            ranges: found.into_iter().map(|(range, _)| range).collect(),
+            clashes,
+            state: syntax.state(),
+        }))
+    }
+}
+
+/// Where `name` stands in `text` as a word of its own.
+fn mentions<'a>(language: Language, text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    text.match_indices(name).map(|(at, _)| at).filter(move |at| {
+        let before = text.get(..*at).and_then(|before| before.chars().next_back());
+        let after = text.get(at + name.len()..).and_then(|after| after.chars().next());
+        let joins = |neighbour: Option<char>| neighbour.is_some_and(|it| language.continues_word(it));
+        !joins(before) && !joins(after)
+    })
+}
+
+fn most_alike(name: &str, others: BTreeSet<String>) -> Vec<String> {
+    let wanted = without_style(name);
+    let mut scored: Vec<(f64, String)> = others
+        .into_iter()
+        .map(|other| {
+            let score = strsim::normalized_damerau_levenshtein(&wanted, &without_style(plain(&other)));
+            (score, other)
+        })
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    scored
+        .into_iter()
+        .take(MAX_SIMILAR)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// `parseLine`, `ParseLine` and `parse_line` are one name to who mistakes one for another.
+fn without_style(name: &str) -> String {
+    name.chars()
+        .filter(|character| *character != '_')
+        .flat_map(char::to_lowercase)
+        .collect()
+}
