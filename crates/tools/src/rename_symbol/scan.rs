@@ -107,6 +107,7 @@ impl Scan<'_> {
                 words.add(source.language, &source.path, &source.file.text);
             }
         }
+        self.still_wanted()?;
         let mut similar = Vec::new();
         for (word, paths) in words.best_first() {
             if similar.len() < MAX_SIMILAR && self.is_identifier(&word, paths)? {
@@ -148,9 +149,18 @@ impl Scan<'_> {
                 sources.entry(path).or_insert(Purpose::Clash);
             }
         }
+        self.still_wanted()?;
         Ok(sources)
     }
 
+    fn still_wanted(&self) -> Result<(), Stop> {
+        match self.cancel.is_cancelled() {
+            true => Err(Stop::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends early when nobody waits any more: who uses it up asks whether it is still wanted.
     fn walk(&self, under: &[String]) -> Result<impl Iterator<Item = String>, Stop> {
         let files = self.workspace.walk(under, Hidden::Skip).map_err(Stop::Fault)?;
         Ok(files
@@ -170,9 +180,7 @@ impl Scan<'_> {
     }
 
     fn read(&self, path: String, report: &mut Report) -> Result<Option<Source>, Stop> {
-        if self.cancel.is_cancelled() {
-            return Err(Stop::Cancelled);
-        }
+        self.still_wanted()?;
         let Some(language) = Language::of(&path) else {
             return Ok(None);
         };
