@@ -3,6 +3,7 @@
 //! It goes by name, not by what a name refers to, and never touches strings and comments: what they mention is reported.
 //! Nothing is written before every file has been read, changed in memory and parsed again.
 
+mod alike;
 mod change;
 mod language;
 mod lines;
@@ -189,7 +190,7 @@ fn check_target(parameters: &Parameters, affected: &[Affected], report: &Report)
         format!(", first in `{}` line {}", clash.path, clash.place.line)
     });
     Err(format!(
-        "`{to}` exists already, {clashes} times{first}; nothing was changed: choose another name, or say `allow_clash: \
+        "`{to}` exists already ({clashes} found{first}); nothing was changed: choose another name, or say `allow_clash: \
          true` if that is meant"
     ))
 }

@@ -3,20 +3,20 @@
 //! It changes nothing, and leaves out no file without saying so. A file that does not hold the letters of a name at all
 //! is not parsed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
 
-use super::language::{Language, plain};
+use super::alike::AlikeWords;
+use super::language::Language;
 use super::lines::Lines;
 use super::report::Report;
 use super::syntax::{Part, Role, State, Syntax, Unparsed};
 use crate::text::TextFile;
 use crate::workspace::{FileFault, Hidden, Kind, Workspace};
 
-/// How alike a name must be to be worth showing, from 0 to 1, and how many are shown.
-const ALIKE: f64 = 0.6;
+/// How many names are shown that are like one that was not found.
 const MAX_SIMILAR: usize = 5;
 
 /// What to look for.
@@ -99,23 +99,43 @@ impl Scan<'_> {
 
     /// The identifiers most like the name that was not found, best first.
     pub(super) fn similar(&self) -> Result<Vec<String>, Stop> {
-        let mut names = BTreeSet::new();
+        let mut words = AlikeWords::new(self.query.from);
         // What cannot be read was reported by the first pass.
         let mut ignored = Report::default();
-        for (path, purpose) in self.sources()? {
-            let (Purpose::Rename, Some(source)) = (purpose, self.read(path, &mut ignored)?) else {
-                continue;
-            };
-            if let Some(syntax) = self.parse(&source, &mut ignored)? {
-                syntax.visit(|_, name, part| match part {
-                    Part::Identifier(_) if !names.contains(name) => {
-                        names.insert(name.to_owned());
-                    }
-                    Part::Identifier(_) | Part::Prose(_) => {}
-                });
+        for path in self.walk(self.query.paths)? {
+            if let Some(source) = self.read(path, &mut ignored)? {
+                words.add(source.language, &source.path, &source.file.text);
             }
         }
-        Ok(most_alike(self.query.from, names))
+        self.still_wanted()?;
+        let mut similar = Vec::new();
+        for (word, paths) in words.best_first() {
+            if similar.len() < MAX_SIMILAR && self.is_identifier(&word, paths)? {
+                similar.push(word);
+            }
+        }
+        Ok(similar)
+    }
+
+    /// Whether a word of these files is more than prose in one of them.
+    fn is_identifier(&self, word: &str, paths: Vec<String>) -> Result<bool, Stop> {
+        let mut ignored = Report::default();
+        for path in paths {
+            let Some(source) = self.read(path, &mut ignored)? else {
+                continue;
+            };
+            let mut found = false;
+            if let Some(syntax) = self.parse(&source, &mut ignored)? {
+                syntax.visit(|_, text, part| match part {
+                    Part::Identifier(_) => found |= source.language.name_of(text) == word,
+                    Part::Prose(_) => {}
+                });
+            }
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The source files, each with what it is read for, in the order of their paths.
@@ -129,9 +149,18 @@ impl Scan<'_> {
                 sources.entry(path).or_insert(Purpose::Clash);
             }
         }
+        self.still_wanted()?;
         Ok(sources)
     }
 
+    fn still_wanted(&self) -> Result<(), Stop> {
+        match self.cancel.is_cancelled() {
+            true => Err(Stop::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends early when nobody waits any more: who uses it up asks whether it is still wanted.
     fn walk(&self, under: &[String]) -> Result<impl Iterator<Item = String>, Stop> {
         let files = self.workspace.walk(under, Hidden::Skip).map_err(Stop::Fault)?;
         Ok(files
@@ -151,9 +180,7 @@ impl Scan<'_> {
     }
 
     fn read(&self, path: String, report: &mut Report) -> Result<Option<Source>, Stop> {
-        if self.cancel.is_cancelled() {
-            return Err(Stop::Cancelled);
-        }
+        self.still_wanted()?;
         let Some(language) = Language::of(&path) else {
             return Ok(None);
         };
@@ -246,30 +273,4 @@ fn mentions<'a>(language: Language, text: &'a str, name: &'a str) -> impl Iterat
         let joins = |neighbour: Option<char>| neighbour.is_some_and(|it| language.continues_word(it));
         !joins(before) && !joins(after)
     })
-}
-
-fn most_alike(name: &str, others: BTreeSet<String>) -> Vec<String> {
-    let wanted = without_style(name);
-    let mut scored: Vec<(f64, String)> = others
-        .into_iter()
-        .map(|other| {
-            let score = strsim::normalized_damerau_levenshtein(&wanted, &without_style(plain(&other)));
-            (score, other)
-        })
-        .filter(|(score, _)| *score >= ALIKE)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    scored
-        .into_iter()
-        .take(MAX_SIMILAR)
-        .map(|(_, name)| name)
-        .collect()
-}
-
-/// `parseLine`, `ParseLine` and `parse_line` are one name to who mistakes one for another.
-fn without_style(name: &str) -> String {
-    name.chars()
-        .filter(|character| *character != '_')
-        .flat_map(char::to_lowercase)
-        .collect()
 }
