@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use console::style;
 use dirigent::core::id::SubTaskId;
+use dirigent::core::observation::Observation;
 use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -12,25 +13,36 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use crate::output::inert;
 use crate::plain;
 
+const TICK: Duration = Duration::from_millis(120);
 /// Plans with more sub-tasks show those that run.
 const MAX_LINES: usize = 24;
 
 pub(crate) struct LiveTree {
     lines: MultiProgress,
-    phase: ProgressBar,
-    subtasks: BTreeMap<SubTaskId, ProgressBar>,
+    status: ProgressBar,
+    phase: String,
+    subtasks: BTreeMap<SubTaskId, Line>,
     whole_plan: bool,
+}
+
+/// A sub-task's line.
+struct Line {
+    bar: ProgressBar,
+    /// Two spaces for each sub-task on the longest way to it.
+    indent: String,
+    label: String,
 }
 
 impl LiveTree {
     pub(crate) fn new() -> Self {
         let lines = MultiProgress::new();
-        let phase =
-            lines.add(ProgressBar::new_spinner().with_style(spinner("{spinner} {msg} {elapsed:.dim}")));
-        phase.enable_steady_tick(Duration::from_millis(120));
+        let status =
+            lines.add(ProgressBar::new_spinner().with_style(style_of("{spinner} {msg} {elapsed:.dim}")));
+        status.enable_steady_tick(TICK);
         LiveTree {
             lines,
-            phase,
+            status,
+            phase: String::new(),
             subtasks: BTreeMap::new(),
             whole_plan: true,
         }
@@ -39,31 +51,14 @@ impl LiveTree {
     pub(crate) fn show(&mut self, event: &Event) {
         match &event.kind {
             EventKind::PhaseChanged { transition } => {
-                let round = format!("round {}", transition.iteration);
-                self.phase.set_message(format!(
-                    "{} {}",
-                    style(transition.to.to_string()).bold(),
-                    style(round).dim()
-                ));
+                let round = style(format!("(round {})", transition.iteration)).dim();
+                self.phase = format!("{} {round}", style(transition.to.to_string()).bold());
+                self.status.set_message(self.phase.clone());
             }
             EventKind::PlanMade { plan } => self.draw_plan(plan),
-            EventKind::SubTaskStarted { subtask, title, .. } => {
-                let line = self.line(subtask, title);
-                line.set_style(spinner("  {spinner:.cyan} {msg} {elapsed:.dim}"));
-                line.reset_elapsed();
-                line.enable_steady_tick(Duration::from_millis(120));
-            }
-            EventKind::SubTaskFinished { observation } => {
-                if let Some(line) = self.subtasks.remove(&observation.subtask) {
-                    if self.whole_plan {
-                        line.set_style(spinner("{msg}"));
-                        line.finish_with_message(plain::ended(observation));
-                    } else {
-                        line.finish_and_clear();
-                    }
-                }
-            }
-            EventKind::RunFinished { .. } => self.phase.finish_and_clear(),
+            EventKind::SubTaskStarted { subtask, title, .. } => self.start(subtask, title),
+            EventKind::SubTaskFinished { observation } => self.end(observation),
+            EventKind::RunFinished { .. } => self.status.finish_and_clear(),
             EventKind::RunStarted { .. }
             | EventKind::Guided { .. }
             | EventKind::QuestionAsked { .. }
@@ -75,16 +70,43 @@ impl LiveTree {
                 self.say(event);
             }
             EventKind::ToolStarted { tool, .. } => {
-                self.phase.set_message(format!(
-                    "{} {}",
-                    style(event.scope.to_string()).dim(),
-                    inert(tool)
-                ));
+                let what = style(inert(&format!("{} {tool}", event.scope))).dim();
+                self.status.set_message(format!("{} {what}", self.phase));
             }
             EventKind::AgentStarted { .. }
             | EventKind::ModelReplied { .. }
             | EventKind::ToolFinished { success: true, .. }
             | EventKind::AgentFinished { failure: None, .. } => {}
+        }
+    }
+
+    fn start(&mut self, subtask: &SubTaskId, title: &str) {
+        if !self.subtasks.contains_key(subtask) {
+            self.add(subtask, format!("{subtask}: {title}"), 0);
+        }
+        if let Some(line) = self.subtasks.get(subtask) {
+            line.bar.set_style(style_of(&format!(
+                "  {}{{spinner:.cyan}} {{msg}} {{elapsed:.dim}}",
+                line.indent
+            )));
+            line.bar.reset_elapsed();
+            line.bar.enable_steady_tick(TICK);
+        }
+    }
+
+    fn end(&mut self, observation: &Observation) {
+        let Some(line) = self.subtasks.remove(&observation.subtask) else {
+            return;
+        };
+        if self.whole_plan {
+            line.bar.set_style(style_of("  {msg}"));
+            line.bar.finish_with_message(format!(
+                "{}{}",
+                line.indent,
+                plain::ended(observation, &line.label)
+            ));
+        } else {
+            line.bar.finish_and_clear();
         }
     }
 
@@ -94,9 +116,9 @@ impl LiveTree {
     }
 
     pub(crate) fn finish(self) {
-        self.phase.finish_and_clear();
+        self.status.finish_and_clear();
         for line in self.subtasks.values() {
-            line.abandon();
+            line.bar.abandon();
         }
     }
 
@@ -119,28 +141,46 @@ impl LiveTree {
             ));
             return;
         }
+        let depths = depths(plan);
         for subtask in &plan.subtasks {
             let who = match &subtask.work {
                 Work::Agent { agent, .. } => format!(" ({agent})"),
                 Work::Calls { .. } => String::new(),
             };
-            self.line(&subtask.id, &format!("{}{who}", subtask.title));
+            let label = format!("{}: {}{who}", subtask.id, subtask.title);
+            self.add(&subtask.id, label, depths.get(&subtask.id).copied().unwrap_or(0));
         }
     }
 
-    fn line(&mut self, subtask: &SubTaskId, title: &str) -> ProgressBar {
-        let lines = &self.lines;
-        let line = self.subtasks.entry(subtask.clone()).or_insert_with(|| {
-            let line = lines.add(ProgressBar::new_spinner().with_style(spinner("  · {msg:.dim}")));
-            line.set_message(inert(&format!("{subtask}: {title}")));
-            line.tick();
-            line
-        });
-        line.clone()
+    fn add(&mut self, subtask: &SubTaskId, label: String, depth: usize) {
+        let indent = "  ".repeat(depth);
+        let bar = ProgressBar::new_spinner().with_style(style_of(&format!("  {indent}· {{msg:.dim}}")));
+        let bar = self.lines.add(bar);
+        let label = inert(&label);
+        bar.set_message(label.clone());
+        bar.tick();
+        self.subtasks.insert(subtask.clone(), Line { bar, indent, label });
     }
 }
 
-fn spinner(template: &str) -> ProgressStyle {
-    // The templates are the constants above.
+/// For each sub-task the number of others on the longest way to it: its indentation. Plans have no cycles.
+fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
+    let mut depths: BTreeMap<&SubTaskId, usize> = BTreeMap::new();
+    // The longest way has fewer steps than there are sub-tasks; mostly one pass does, as planners write them in order.
+    for _ in &plan.subtasks {
+        let before = depths.clone();
+        for subtask in &plan.subtasks {
+            let after = subtask.depends_on.iter().filter_map(|id| depths.get(id)).max();
+            depths.insert(&subtask.id, after.map_or(0, |depth| depth + 1));
+        }
+        if depths == before {
+            break;
+        }
+    }
+    depths
+}
+
+fn style_of(template: &str) -> ProgressStyle {
+    // The templates are constants but for spaces.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }

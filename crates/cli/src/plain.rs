@@ -1,7 +1,6 @@
 //! A run as lines of text: for files, pipes and terminals that can't redraw.
 
 use console::style;
-use dirigent::core::agent::AgentRole;
 use dirigent::core::observation::{Finding, Observation};
 use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
@@ -30,7 +29,15 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         EventKind::SubTaskStarted { subtask, title, .. } => {
             format!("  {} {subtask}: {title}", style("▶").cyan())
         }
-        EventKind::SubTaskFinished { observation } => ended(observation),
+        EventKind::SubTaskFinished { observation } => {
+            format!(
+                "  {}",
+                ended(
+                    observation,
+                    &format!("{}: {}", observation.subtask, observation.title)
+                )
+            )
+        }
         EventKind::ModelFailed { error } => {
             format!("  {} the model did not answer: {error}", style("✗").red())
         }
@@ -73,9 +80,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         } => {
             format!("  {} {} ended: {failure}", style("✗").red(), event.scope)
         }
-        EventKind::AgentStarted {
-            role: AgentRole::Planner | AgentRole::Reflector | AgentRole::Sub(_),
-        }
+        EventKind::AgentStarted { .. }
         | EventKind::ModelReplied { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::AgentFinished { failure: None, .. }
@@ -113,28 +118,19 @@ fn plan_lines(plan: &Plan) -> String {
 }
 
 /// A sub-task's end in a line.
-pub(crate) fn ended(observation: &Observation) -> String {
-    let (id, title) = (&observation.subtask, &observation.title);
+pub(crate) fn ended(observation: &Observation, label: &str) -> String {
     match &observation.finding {
         Finding::Skipped { because } => {
             format!(
-                "  {} {id}: {title} (skipped: {because} did not succeed)",
+                "{} {label} (skipped: {because} did not succeed)",
                 style("-").yellow()
             )
         }
         Finding::Calls { .. } | Finding::Agent { .. } if observation.succeeded() => {
-            format!(
-                "  {} {id}: {title} ({})",
-                style("✓").green(),
-                observation.duration
-            )
+            format!("{} {label} ({})", style("✓").green(), observation.duration)
         }
         Finding::Calls { .. } | Finding::Agent { .. } => {
-            format!(
-                "  {} {id}: {title} failed ({})",
-                style("✗").red(),
-                observation.duration
-            )
+            format!("{} {label} failed ({})", style("✗").red(), observation.duration)
         }
     }
 }
