@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::AgentFailure;
+use crate::agent::{AgentFailure, AnswerOrFailure};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, SubTaskId};
 use crate::message::Usage;
@@ -39,6 +39,7 @@ pub enum Finding {
         /// Its name.
         name: String,
         /// What it found, or why it ended.
+        #[serde(with = "AnswerOrFailure")]
         result: Result<String, AgentFailure>,
         /// What it did on the way.
         work: AgentWork,

@@ -142,10 +142,21 @@ pub enum AgentCommand {
     },
 }
 
+/// How an agent's result stands in JSON: `{"answer": …}` or `{"failure": …}`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Result")]
+pub(crate) enum AnswerOrFailure<T, E> {
+    #[serde(rename = "answer")]
+    Ok(T),
+    #[serde(rename = "failure")]
+    Err(E),
+}
+
 /// The end of an agent, for its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
     /// What it ended with.
+    #[serde(with = "AnswerOrFailure")]
     pub result: Result<AgentAnswer, AgentFailure>,
     /// What it did.
     pub work: AgentWork,

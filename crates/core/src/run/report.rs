@@ -271,7 +271,9 @@ impl Report {
     pub fn render(&self, detail: Detail) -> String {
         let mut text = String::new();
         self.headline(&mut text);
-        if !self.summary.is_empty() {
+        // A question often begins with what the reflector has to say.
+        let asked = self.question.as_ref().is_some_and(|question| question.question.starts_with(&self.summary));
+        if !self.summary.is_empty() && !asked {
             let _ = writeln!(text, "\n{}", self.summary.trim());
         }
         if let Some(question) = &self.question {
