@@ -59,6 +59,7 @@ pub enum EventKind {
         plan: Plan,
     },
     /// A sub-task runs.
+    #[serde(rename = "subtask_started")]
     SubTaskStarted {
         /// Which.
         subtask: SubTaskId,
@@ -68,6 +69,7 @@ pub enum EventKind {
         agent: Option<AgentId>,
     },
     /// A sub-task ended or was skipped.
+    #[serde(rename = "subtask_finished")]
     SubTaskFinished {
         /// How.
         observation: Observation,
