@@ -8,7 +8,7 @@ mod shorten;
 use std::sync::LazyLock;
 
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ const MAX_OBSERVATIONS: usize = 120_000;
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_filter("tojson", json_text);
     for (name, source) in [
         ("system", include_str!("../../../../config/prompts/system.md")),
         (
@@ -68,6 +69,15 @@ pub mod roles {
     pub const IMPLEMENT: &str = include_str!("../../../../config/prompts/implement.md");
     /// Looks for what would show a claim wrong.
     pub const VERIFY: &str = include_str!("../../../../config/prompts/verify.md");
+}
+
+/// A value as JSON on one line. Code stays readable, unlike in JSON for HTML pages, yet nothing in a string closes a tag.
+fn json_text(value: minijinja::Value) -> Result<String, minijinja::Error> {
+    serde_json::to_string(&value)
+        .map(|text| text.replace("</", "<\\/"))
+        .map_err(|error| {
+            minijinja::Error::new(ErrorKind::BadSerialization, "a value that is not JSON").with_source(error)
+        })
 }
 
 fn render(template: &str, values: impl Serialize) -> String {
@@ -201,7 +211,7 @@ pub fn plan_request(
         .collect();
     let tools: Vec<Value> = tools
         .iter()
-        .map(|tool| json!({"name": tool.name, "summary": first_sentence(&tool.description), "parameters": tool.parameters}))
+        .map(|tool| json!({"name": tool.name, "summary": format!("{}.", first_sentence(&tool.description)), "parameters": tool.parameters}))
         .collect();
     #[derive(Serialize)]
     struct Values<'a> {
