@@ -6,7 +6,7 @@ mod agent;
 mod agent_properties;
 mod driver;
 mod fixture;
-// mod prompts;
+mod prompts;
 // mod reports;
 mod run;
 mod run_ends;
