@@ -76,7 +76,7 @@ pub enum AnswerForm {
 }
 
 /// A run's spec with its tools' validators: what its machines look things up in. Made from the spec alone.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct RunContext {
     spec: Arc<RunSpec>,
     tools: ToolSet,

@@ -157,7 +157,7 @@ pub enum EventKind {
 }
 
 /// The machines of a run, rebuilt from its journal.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunView {
     run: Run,
     agents: BTreeMap<AgentId, Agent>,

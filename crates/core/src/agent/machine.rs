@@ -1,6 +1,6 @@
 //! The agent machine: its state, and what each input does to it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::{
@@ -22,13 +22,15 @@ use crate::tool::{Repeat, ToolOutcome, ToolResult};
 const DIGEST_STRING: usize = 200;
 
 /// One agent's loop.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     id: AgentId,
     context: Arc<RunContext>,
     brief: Option<AgentBrief>,
     state: State,
     conversation: Arc<Vec<Message>>,
+    /// Those of the calls in the conversation.
+    call_ids: BTreeSet<String>,
     outstanding: Outstanding<Pending>,
     guidance: Vec<String>,
     turns: u32,
@@ -66,6 +68,7 @@ impl Agent {
             brief: None,
             state: State::Idle,
             conversation: Arc::default(),
+            call_ids: BTreeSet::new(),
             outstanding: Outstanding::new(Scope::Agent(id)),
             guidance: Vec::new(),
             turns: 0,
@@ -104,7 +107,10 @@ impl Agent {
 
     /// What it has done so far.
     pub fn work(&self) -> &AgentWork {
-        &self.work
+        match &self.state {
+            State::Done(report) => &report.work,
+            State::Idle | State::Asking | State::Calling(_) => &self.work,
+        }
     }
 
     /// How it ended, if it has.
@@ -321,14 +327,15 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// A call's result names it by its id, so each has one of its own.
-    fn with_ids(&self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
-        for index in 0..calls.len() {
-            let (before, rest) = calls.split_at_mut(index);
-            let call = &mut rest[0];
-            if call.id.is_empty() || before.iter().any(|earlier| earlier.id == call.id) {
-                call.id = format!("call-{}-{}", self.turns, index + 1);
+    /// A call's result names it by its id, so each has one of its own in the whole conversation.
+    fn with_ids(&mut self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        for (number, call) in (1..).zip(&mut calls) {
+            let mut next: usize = number;
+            while call.id.is_empty() || self.call_ids.contains(&call.id) {
+                call.id = format!("call-{}-{next}", self.turns);
+                next += 1;
             }
+            self.call_ids.insert(call.id.clone());
         }
         calls
     }

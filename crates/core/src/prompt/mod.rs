@@ -5,10 +5,11 @@
 
 mod shorten;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -22,12 +23,15 @@ use crate::tool::{Repeat, ToolSpec};
 
 /// Characters that one string of an observation may have in a prompt.
 const MAX_STRING: usize = 3_000;
+/// The same where there is little room left.
+const MIN_STRING: usize = 200;
 /// Bytes that all observations together may have in a prompt; what is beyond is counted, and failures come first.
 const MAX_OBSERVATIONS: usize = 120_000;
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_filter("tojson", json_text);
     for (name, source) in [
         ("system", include_str!("../../../../config/prompts/system.md")),
         (
@@ -68,6 +72,15 @@ pub mod roles {
     pub const IMPLEMENT: &str = include_str!("../../../../config/prompts/implement.md");
     /// Looks for what would show a claim wrong.
     pub const VERIFY: &str = include_str!("../../../../config/prompts/verify.md");
+}
+
+/// A value as JSON on one line. Code stays readable, unlike in JSON for HTML pages, yet nothing in a string closes a tag.
+fn json_text(value: minijinja::Value) -> Result<String, minijinja::Error> {
+    serde_json::to_string(&value)
+        .map(|text| text.replace("</", "<\\/"))
+        .map_err(|error| {
+            minijinja::Error::new(ErrorKind::BadSerialization, "a value that is not JSON").with_source(error)
+        })
 }
 
 fn render(template: &str, values: impl Serialize) -> String {
@@ -201,7 +214,7 @@ pub fn plan_request(
         .collect();
     let tools: Vec<Value> = tools
         .iter()
-        .map(|tool| json!({"name": tool.name, "summary": first_sentence(&tool.description), "parameters": tool.parameters}))
+        .map(|tool| json!({"name": tool.name, "summary": format!("{}.", first_sentence(&tool.description)), "parameters": tool.parameters}))
         .collect();
     #[derive(Serialize)]
     struct Values<'a> {
@@ -283,37 +296,64 @@ fn first_sentence(text: &str) -> &str {
 }
 
 /// The observations as JSON, one an element, within the context budget (PAOR-6): long strings shortened with their handle,
-/// and when all of them are too much, failures whole and the rest counted.
+/// and when all of them are too much, failures first, each the shorter the less room there is, and the rest counted.
 fn observation_lines<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Vec<Value> {
-    let (mut lines, mut left_out, mut room) = (Vec::new(), Vec::new(), MAX_OBSERVATIONS);
-    for observation in observed {
-        let line = observation_line(observation);
-        let size = line.to_string().len();
-        if size <= room || !observation.succeeded() && lines.len() < 200 {
-            room = room.saturating_sub(size);
-            lines.push(line);
-        } else {
-            left_out.push(observation);
+    let observed: Vec<&Observation> = observed.into_iter().collect();
+    let (failed, others): (Vec<usize>, Vec<usize>) =
+        (0..observed.len()).partition(|index| status(observed[*index]) == "failed");
+    let (mut lines, mut room) = (BTreeMap::new(), MAX_OBSERVATIONS);
+    for index in failed.into_iter().chain(others) {
+        let fitting = [MAX_STRING, MIN_STRING]
+            .into_iter()
+            .filter(|_| room > MIN_STRING)
+            .map(|max| line_within(observed[index], max))
+            .map(|line| (line.to_string().len(), line))
+            .find(|(size, _)| *size <= room);
+        if let Some((size, line)) = fitting {
+            room -= size;
+            lines.insert(index, line);
         }
     }
-    if !left_out.is_empty() {
-        let succeeded = left_out
-            .iter()
-            .filter(|observation| observation.succeeded())
-            .count();
-        lines.push(json!({"left_out": left_out.len(), "of_these_succeeded": succeeded}));
+    let left_out: Vec<&Observation> = (0..observed.len())
+        .filter(|index| !lines.contains_key(index))
+        .map(|index| observed[index])
+        .collect();
+    let succeeded = left_out
+        .iter()
+        .filter(|observation| observation.succeeded())
+        .count();
+    let counted = (!left_out.is_empty())
+        .then(|| json!({"left_out": left_out.len(), "of_these_succeeded": succeeded}));
+    lines.into_values().chain(counted).collect()
+}
+
+fn status(observation: &Observation) -> &'static str {
+    match (&observation.finding, observation.succeeded()) {
+        (Finding::Skipped { .. }, _) => "skipped",
+        (Finding::Calls { .. } | Finding::Agent { .. }, true) => "succeeded",
+        (Finding::Calls { .. } | Finding::Agent { .. }, false) => "failed",
     }
-    lines
+}
+
+/// A value with its long strings shortened, and as shortened text where it is long for other reasons.
+fn short(value: &Value, max: usize, handle: &str) -> Value {
+    let value = shorten_value(value, max, Some(handle));
+    let text = value.to_string();
+    if text.len() <= 4 * max {
+        value
+    } else {
+        Value::String(shorten(&text, 4 * max, Some(handle)).into_owned())
+    }
 }
 
 /// One observation as a model reads it.
 pub fn observation_line(observation: &Observation) -> Value {
-    let status = match (&observation.finding, observation.succeeded()) {
-        (Finding::Skipped { .. }, _) => "skipped",
-        (Finding::Calls { .. } | Finding::Agent { .. }, true) => "succeeded",
-        (Finding::Calls { .. } | Finding::Agent { .. }, false) => "failed",
-    };
-    let mut line = json!({"subtask": observation.subtask, "title": observation.title, "status": status});
+    line_within(observation, MAX_STRING)
+}
+
+/// As [`observation_line`], with about `max` characters for each string.
+fn line_within(observation: &Observation, max: usize) -> Value {
+    let mut line = json!({"subtask": observation.subtask, "title": observation.title, "status": status(observation)});
     match &observation.finding {
         Finding::Skipped { because } => line["because"] = json!(because),
         Finding::Calls { calls } => {
@@ -324,8 +364,8 @@ pub fn observation_line(observation: &Observation) -> Value {
                     let handle = observed.effect.to_string();
                     json!({
                         "tool": observed.call.tool,
-                        "parameters": shorten_value(&observed.call.parameters, MAX_STRING, Some(&handle)),
-                        "result": shorten_value(&observed.result.for_model(), MAX_STRING, Some(&handle)),
+                        "parameters": short(&observed.call.parameters, max, &handle),
+                        "result": short(&observed.result.for_model(), max, &handle),
                         "duration_ms": observed.result.duration,
                         "handle": handle,
                     })
@@ -338,15 +378,16 @@ pub fn observation_line(observation: &Observation) -> Value {
             line["duration_ms"] = json!(observation.duration);
             line["agent"] = json!(name);
             match result {
-                Ok(findings) => line["findings"] = json!(shorten(findings, 4 * MAX_STRING, None)),
-                Err(failure) => line["error"] = json!(shorten(&failure.to_string(), MAX_STRING, None)),
+                Ok(findings) => line["findings"] = json!(shorten(findings, 4 * max, None)),
+                Err(failure) => line["error"] = json!(shorten(&failure.to_string(), max, None)),
             }
             line["calls"] = work
                 .calls
                 .iter()
                 .map(|call| {
+                    let parameters = short(&call.parameters, max, &call.effect.to_string());
                     let mut digest =
-                        json!({"tool": call.tool, "parameters": call.parameters, "success": call.success});
+                        json!({"tool": call.tool, "parameters": parameters, "success": call.success});
                     if let Some(error) = &call.error {
                         digest["error"] = json!(error);
                     }

@@ -10,7 +10,7 @@ use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
 use crate::observation::{Finding, Observation, ObservedCall};
-use crate::plan::{Plan, PlanGraph, Success, Work};
+use crate::plan::{Plan, PlanFault, PlanGraph, Success, Work};
 use crate::prompt::{self, Answer, PastReflection, PastRound, RoundContext};
 use crate::reflection::{Reflection, Verdict};
 use crate::spec::{RunContext, RunSpec};
@@ -101,7 +101,7 @@ enum Pending {
 }
 
 /// A goal being pursued.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     context: Option<Arc<RunContext>>,
     phase: Phase,
@@ -329,6 +329,7 @@ impl Run {
                 self.read_answer(now, effect, answer, &mut commands)?
             }
             RunInput::UserAbsent { effect } => match self.outstanding.get(effect)? {
+                Pending::Question { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
                 Pending::Question { .. } => {
                     self.end = Some(EndReason::UserRequired);
                     commands.push(RunCommand::Finish {
@@ -388,6 +389,9 @@ impl Run {
         let Some(context) = self.context.clone() else {
             return Ok(());
         };
+        if let Some(reason) = self.budget_exhausted() {
+            return self.finish(reason, commands);
+        }
         let spec = context.spec();
         let max_iterations = spec.limits.max_iterations;
         if self.iteration >= max_iterations {
@@ -409,7 +413,7 @@ impl Run {
     }
 
     fn accept_plan(&mut self, now: Timestamp, plan: Plan, commands: &mut Commands) -> Result<(), Refusal> {
-        match PlanGraph::new(Arc::new(plan)) {
+        match runnable(plan) {
             Ok(graph) => {
                 self.rounds.push(Round::new(self.iteration, graph));
                 self.enter(Phase::Acting, commands)?;
@@ -441,6 +445,9 @@ impl Run {
 
     /// Starts what is ready, and goes on to reflection when nothing is left.
     fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        if let Some(reason) = self.budget_exhausted() {
+            return self.finish(reason, commands);
+        }
         let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
         while let Some(index) = self.take_ready(max_parallel) {
             self.start_subtask(now, index, commands);
@@ -626,9 +633,6 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.usage += report.work.usage;
-        if let Some(reason) = self.budget_exhausted() {
-            return self.finish(reason, commands);
-        }
         match (pending, report.result) {
             (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
             (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
@@ -679,6 +683,7 @@ impl Run {
         self.finish(EndReason::Failed { error }, commands)
     }
 
+    /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
     fn budget_exhausted(&self) -> Option<EndReason> {
         let max_tokens = self.spec()?.limits.max_tokens?;
         let used = self.usage.tokens();
@@ -726,6 +731,9 @@ impl Run {
                 commands,
             ),
             Verdict::AskUser => {
+                if let Some(reason) = self.budget_exhausted() {
+                    return self.finish(reason, commands);
+                }
                 let question = Question {
                     question: reflection.question.unwrap_or(reflection.summary),
                     choices: reflection.choices,
@@ -795,13 +803,21 @@ impl Run {
             })
             .collect();
         *commands = self.outstanding();
+        let is_interrupted = |step: u32| interrupted.iter().any(|(effect, _)| effect.step == step);
         commands.retain(|command| match command {
-            RunCommand::RunTool { effect, .. } => interrupted.iter().all(|(other, _)| other != effect),
+            RunCommand::RunTool { effect, .. } => !is_interrupted(effect.step),
+            RunCommand::SetTimer {
+                timer: RunTimer::Call(step),
+                ..
+            } => !is_interrupted(*step),
             RunCommand::Announce { .. }
             | RunCommand::StartAgent { .. }
             | RunCommand::AskUser { .. }
             | RunCommand::StopTool { .. }
-            | RunCommand::SetTimer { .. }
+            | RunCommand::SetTimer {
+                timer: RunTimer::Deadline,
+                ..
+            }
             | RunCommand::Finish { .. } => true,
         });
         for (effect, call) in interrupted {
@@ -897,6 +913,24 @@ impl Run {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
+    }
+}
+
+/// The plan's graph, if it is one and every sub-task has something to do.
+fn runnable(plan: Plan) -> Result<PlanGraph, Vec<PlanFault>> {
+    let idle = plan.subtasks.iter().filter(|subtask| match &subtask.work {
+        Work::Calls { calls } => calls.is_empty(),
+        Work::Agent { .. } => false,
+    });
+    let faults: Vec<PlanFault> = idle
+        .map(|subtask| PlanFault::NoCalls {
+            subtask: subtask.id.clone(),
+        })
+        .collect();
+    if faults.is_empty() {
+        PlanGraph::new(Arc::new(plan))
+    } else {
+        Err(faults)
     }
 }
 

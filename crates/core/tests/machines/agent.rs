@@ -1,0 +1,746 @@
+//! One agent's loop, requirement by requirement: inputs in, the whole list of commands out.
+
+use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::machine::{Machine, Refusal};
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
+use dirigent_core::observation::{AgentWork, CallDigest};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{StateChange, ToolResult};
+use serde_json::{Value, json};
+
+use crate::fixture::{
+    agent_outline, at, call, effect, implementer, native, replied, says_call, spec, started, text, tool_ended,
+};
+
+/// Gives the inputs one after another, a second apart, and compares the commands of the last.
+fn check(agent: &mut Agent, inputs: Vec<AgentInput>, expected: &[&str]) {
+    let mut commands = Vec::new();
+    for (second, input) in (1..).zip(inputs) {
+        commands = agent.handle(at(second * 1_000), input).unwrap();
+    }
+    assert_eq!(agent_outline(&commands), expected);
+}
+
+fn look(path: &str) -> ModelReply {
+    says_call("look", json!({ "path": path }), false)
+}
+
+fn last(agent: &Agent) -> &Message {
+    agent.conversation().last().unwrap()
+}
+
+fn tool_message(id: &str, name: &str, content: &str) -> Message {
+    Message::Tool {
+        call_id: id.to_owned(),
+        name: name.to_owned(),
+        content: content.to_owned(),
+    }
+}
+
+fn deadline() -> AgentInput {
+    AgentInput::TimerFired {
+        timer: AgentTimer::Deadline,
+    }
+}
+
+#[test]
+fn loop_1_a_result_is_appended_and_sent_back() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![replied("a7.1", look("x"))],
+        &[r#"run a7.2 call-1-1: look {"path":"x"}"#],
+    );
+    check(
+        &mut agent,
+        vec![
+            AgentInput::ToolStarted {
+                effect: effect("a7.2"),
+            },
+            tool_ended("a7.2", ToolResult::success(json!("seen"))),
+        ],
+        &["ask a7.3"],
+    );
+    assert_eq!(
+        **agent.conversation(),
+        [
+            Message::System {
+                content: "You are the implement.".to_owned()
+            },
+            Message::User {
+                content: "Do it.".to_owned()
+            },
+            Message::Assistant {
+                content: r#"{"tool":"look","parameters":{"path":"x"},"terminate":false}"#.to_owned(),
+                calls: vec![call("call-1-1", "look", json!({"path": "x"}))]
+            },
+            tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#),
+        ]
+    );
+}
+
+#[test]
+fn loop_1_several_calls_of_a_reply_run_in_order_and_their_results_go_back_together() {
+    let mut agent = implementer();
+    let calls = vec![
+        call("p", "look", json!({"path": "1"})),
+        call("q", "look", json!({"path": "2"})),
+        call("r", "look", json!({"path": "3"})),
+    ];
+    check(
+        &mut agent,
+        vec![replied("a7.1", native(calls))],
+        &[r#"run a7.2 p: look {"path":"1"}"#],
+    );
+    check(
+        &mut agent,
+        vec![tool_ended("a7.2", ToolResult::success(json!(1)))],
+        &[r#"run a7.3 q: look {"path":"2"}"#],
+    );
+    // A failure in between is a result like any other (LOOP-6).
+    check(
+        &mut agent,
+        vec![tool_ended("a7.3", ToolResult::failure("no such file"))],
+        &[r#"run a7.4 r: look {"path":"3"}"#],
+    );
+    check(
+        &mut agent,
+        vec![tool_ended("a7.4", ToolResult::success(json!(3)))],
+        &["ask a7.5"],
+    );
+    assert_eq!(
+        agent.conversation()[3..],
+        [
+            tool_message("p", "look", r#"{"success":true,"output":1}"#),
+            tool_message("q", "look", r#"{"success":false,"error":"no such file"}"#),
+            tool_message("r", "look", r#"{"success":true,"output":3}"#),
+        ]
+    );
+}
+
+#[test]
+fn loop_1_every_call_has_an_id_of_its_own() {
+    let mut agent = implementer();
+    let calls = vec![
+        call("call-1-2", "look", json!({"path": "1"})),
+        call("", "look", json!({"path": "2"})),
+        call("call-1-2", "look", json!({"path": "3"})),
+    ];
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", native(calls)),
+            tool_ended("a7.2", ToolResult::success(Value::Null)),
+            tool_ended("a7.3", ToolResult::success(Value::Null)),
+            tool_ended("a7.4", ToolResult::success(Value::Null)),
+            replied(
+                "a7.5",
+                native(vec![call("call-1-2", "look", json!({"path": "4"}))]),
+            ),
+        ],
+        &[r#"run a7.6 call-2-1: look {"path":"4"}"#],
+    );
+    let ids: Vec<&str> = agent
+        .conversation()
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool { call_id, .. } => Some(call_id.as_str()),
+            Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => None,
+        })
+        .collect();
+    assert_eq!(ids, ["call-1-2", "call-1-3", "call-1-4"]);
+}
+
+#[test]
+fn loop_2_the_turn_limit_ends_the_loop() {
+    let mut spec = spec();
+    spec.agents[0].limits.max_turns = 2;
+    let mut agent = started(spec, AgentRole::Sub("explore".to_owned()));
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", look("x")),
+            tool_ended("a7.2", ToolResult::success(Value::Null)),
+            replied("a7.3", look("y")),
+            tool_ended("a7.4", ToolResult::success(Value::Null)),
+        ],
+        &[
+            "finish, as the agent reached its limit of 2 model turns before it finished; allow more with `max_turns`",
+        ],
+    );
+}
+
+#[test]
+fn loop_3_a_malformed_reply_goes_back_with_the_error_and_the_form() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![replied("a7.1", text(r#"{"tool": "look"}"#))],
+        &["ask a7.2"],
+    );
+    let [.., said, correction] = &agent.conversation()[..] else {
+        panic!("two messages more");
+    };
+    assert_eq!(said.content(), r#"{"tool": "look"}"#);
+    let Message::User { content } = correction else {
+        panic!("a user message, not {correction:?}");
+    };
+    assert!(
+        content.contains("`parameters` is missing: it must be an object; `terminate` is missing"),
+        "{content}"
+    );
+    assert!(
+        content.contains(r#"{"tool": "name of the tool", "parameters": {}, "terminate": false}"#),
+        "{content}"
+    );
+    assert!(content.contains("The tools are: look, change."), "{content}");
+}
+
+#[test]
+fn loop_3_the_third_malformed_reply_in_a_row_ends_the_loop_with_it() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", text(r#"{"tool": 1"#)),
+            replied("a7.2", text("  ")),
+            replied("a7.3", text(r#"{"tool": "look""#)),
+        ],
+        &[
+            "finish, as the model's reply was malformed 3 times in a row: your tool call is not valid JSON: it is not closed: \
+             a quote, bracket or brace is missing at its end. To call a tool, reply with one JSON object of this form and nothing after \
+             it: {\"tool\": \"the tool's name\", \"parameters\": {\"name\": \"value\"}, \"terminate\": false}. Set `terminate` \
+             to true only where the result of this call is your final answer. Its last reply: {\"tool\": \"look\"",
+        ],
+    );
+    let Some(Err(AgentFailure::Malformed {
+        attempts, last_reply, ..
+    })) = agent.report().map(|report| &report.result)
+    else {
+        panic!("{:?}", agent.report());
+    };
+    assert_eq!((*attempts, last_reply.as_str()), (3, r#"{"tool": "look""#));
+}
+
+#[test]
+fn loop_3_a_good_reply_starts_the_count_anew() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", text("")),
+            replied("a7.2", text("")),
+            replied("a7.3", look("x")),
+            tool_ended("a7.4", ToolResult::success(Value::Null)),
+            replied("a7.5", text("")),
+            replied("a7.6", text("")),
+        ],
+        &["ask a7.7"],
+    );
+}
+
+#[test]
+fn loop_3_what_a_malformed_reply_cost_counts() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![replied("a7.1", text("")), replied("a7.2", text("done"))],
+        &["finish with done"],
+    );
+    assert_eq!(agent.work().usage.tokens(), 30);
+}
+
+#[test]
+fn loop_4_a_reply_without_a_call_is_the_answer() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![replied("a7.1", text(r#"Nothing to do: {"a": 1}"#))],
+        &[r#"finish with Nothing to do: {"a": 1}"#],
+    );
+}
+
+#[test]
+fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
+    for inputs in [vec![], vec![replied("a7.1", look("x"))]] {
+        let mut agent = implementer();
+        for input in inputs {
+            agent.handle(at(10), input).unwrap();
+        }
+        let before = agent.clone();
+        assert!(matches!(
+            agent.handle(at(299_999), deadline()),
+            Err(Refusal::Misplaced {
+                input: "TimerFired",
+                ..
+            })
+        ));
+        assert_eq!(agent, before);
+        assert_eq!(
+            agent_outline(&agent.handle(at(300_000), deadline()).unwrap()),
+            [
+                "finish, as the agent reached its time limit of 5 min 0 s before it finished; allow more with `timeout`"
+            ]
+        );
+    }
+}
+
+#[test]
+fn loop_5_the_time_that_the_process_was_away_does_not_count() {
+    let mut agent = implementer();
+    agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
+    assert_eq!(
+        agent_outline(&agent.handle(at(601_000), AgentInput::Resumed).unwrap()),
+        [r#"run a7.2+1 call-1-1: look {"path":"x"}"#, "deadline 901000"]
+    );
+    assert!(agent.handle(at(899_999), deadline()).is_err());
+    assert!(agent.handle(at(900_000), deadline()).is_ok());
+}
+
+#[test]
+fn loop_6_success_does_not_end_the_loop() {
+    let mut agent = implementer();
+    let reply = ModelReply {
+        finish: FinishReason::Stop,
+        ..native(vec![call("p", "change", json!({"path": "x"}))])
+    };
+    let changed = ToolResult::success(json!("done")).with_changes(vec![StateChange::FileEdited {
+        path: "x".to_owned(),
+        diff: None,
+    }]);
+    check(
+        &mut agent,
+        vec![replied("a7.1", reply), tool_ended("a7.2", changed)],
+        &["ask a7.3"],
+    );
+    assert_eq!(
+        last(&agent).content(),
+        r#"{"success":true,"output":"done","changes":["edited x"]}"#
+    );
+}
+
+#[test]
+fn loop_6_a_failure_does_not_force_the_model_to_go_on() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", look("x")),
+            tool_ended("a7.2", ToolResult::failure("no such file")),
+            replied("a7.3", text("It cannot be done.")),
+        ],
+        &["finish with It cannot be done."],
+    );
+}
+
+#[test]
+fn loop_7_a_failed_call_goes_back_to_the_model() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", look("x")),
+            tool_ended("a7.2", ToolResult::failure("no such file")),
+        ],
+        &["ask a7.3"],
+    );
+    assert_eq!(
+        *last(&agent),
+        tool_message(
+            "call-1-1",
+            "look",
+            r#"{"success":false,"error":"no such file"}"#
+        )
+    );
+}
+
+#[test]
+fn call_1_a_terminating_call_that_succeeds_ends_the_loop_with_its_result() {
+    for (output, answer) in [
+        (json!("all of it"), "finish with all of it"),
+        (json!({"n": 1}), r#"finish with {"n":1}"#),
+    ] {
+        let mut agent = implementer();
+        check(
+            &mut agent,
+            vec![
+                replied("a7.1", says_call("look", json!({"path": "x"}), true)),
+                tool_ended("a7.2", ToolResult::success(output)),
+            ],
+            &[answer],
+        );
+    }
+}
+
+#[test]
+fn call_1_a_terminating_call_that_fails_goes_back() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", says_call("look", json!({"path": "x"}), true)),
+            tool_ended("a7.2", ToolResult::failure("no such file")),
+        ],
+        &["ask a7.3"],
+    );
+}
+
+#[test]
+fn call_6_what_cannot_run_goes_back_without_running() {
+    for (role, reply, error) in [
+        (
+            "implement",
+            says_call("lok", json!({"path": "x"}), false),
+            "there is no tool `lok` (did you mean `look`?): the tools are `look` and `change`",
+        ),
+        (
+            "implement",
+            says_call("look", json!({"pth": "x"}), true),
+            "the parameters of `look` are wrong: `parameters.pth` is unknown: did you mean `path`?; `parameters.path` is missing",
+        ),
+        (
+            "explore",
+            says_call("change", json!({"path": "x"}), false),
+            "the tool `change` exists, but you may not call it: your tools are `look`",
+        ),
+    ] {
+        let mut agent = started(spec(), AgentRole::Sub(role.to_owned()));
+        check(&mut agent, vec![replied("a7.1", reply)], &["ask a7.2"]);
+        let result: Value = serde_json::from_str(last(&agent).content()).unwrap();
+        assert_eq!(result, json!({"success": false, "error": error}));
+    }
+}
+
+#[test]
+fn call_6_a_call_that_cannot_run_does_not_keep_the_next_from_running() {
+    let mut agent = implementer();
+    let calls = vec![
+        call("p", "nothing-like-it", json!({})),
+        call("q", "look", json!({"path": "x"})),
+        call("r", "look", json!({})),
+    ];
+    check(
+        &mut agent,
+        vec![replied("a7.1", native(calls))],
+        &[r#"run a7.2 q: look {"path":"x"}"#],
+    );
+    check(
+        &mut agent,
+        vec![tool_ended("a7.2", ToolResult::success(Value::Null))],
+        &["ask a7.3"],
+    );
+    assert_eq!(agent.conversation().len(), 6);
+}
+
+#[test]
+fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
+    for finish in [FinishReason::Length, FinishReason::Interrupted] {
+        let mut agent = implementer();
+        let reply = ModelReply {
+            finish,
+            ..native(vec![call("p", "change", json!({"path": "x"}))])
+        };
+        check(&mut agent, vec![replied("a7.1", reply)], &["ask a7.2"]);
+        assert_eq!(
+            agent.conversation()[2],
+            Message::Assistant {
+                content: String::new(),
+                calls: Vec::new()
+            }
+        );
+    }
+}
+
+#[test]
+fn rule_6_a_planner_that_answers_in_text_has_answered() {
+    let mut agent = started(spec(), AgentRole::Planner);
+    check(
+        &mut agent,
+        vec![replied("a7.1", text("It is 42."))],
+        &["finish with It is 42."],
+    );
+}
+
+#[test]
+fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
+    let mut agent = started(spec(), AgentRole::Planner);
+    let faulty = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "depends_on": ["q"], "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explor", "task": "t"},
+        {"id": "r", "title": "R", "depends_on": ["zzz"], "calls": [{"tool": "look", "parameters": {}}]},
+        {"id": "r", "title": "R", "calls": []}
+    ]});
+    check(
+        &mut agent,
+        vec![replied("a7.1", says_call("submit_plan", faulty, true))],
+        &["ask a7.2"],
+    );
+    let result: Value = serde_json::from_str(last(&agent).content()).unwrap();
+    insta::assert_snapshot!(result["error"].as_str().unwrap());
+    let good = json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
+    check(
+        &mut agent,
+        vec![replied("a7.2", says_call("submit_plan", good, true))],
+        &["finish with plan Look."],
+    );
+}
+
+#[test]
+fn paor_5_a_plan_with_more_agents_than_are_left_goes_back() {
+    let mut spec = spec();
+    spec.limits.max_agents = 1;
+    let mut agent = started(spec, AgentRole::Planner);
+    let greedy = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
+    ]});
+    check(
+        &mut agent,
+        vec![replied("a7.1", says_call("submit_plan", greedy, true))],
+        &["ask a7.2"],
+    );
+}
+
+#[test]
+fn a_reflector_ends_only_with_a_judgement() {
+    let mut agent = started(spec(), AgentRole::Reflector);
+    check(
+        &mut agent,
+        vec![replied("a7.1", text("It looks fine."))],
+        &["ask a7.2"],
+    );
+    let no_question = json!({"verdict": "ask_user", "summary": "s"});
+    check(
+        &mut agent,
+        vec![replied("a7.2", says_call("submit_reflection", no_question, true))],
+        &["ask a7.3"],
+    );
+    let achieved = json!({"verdict": "achieved", "summary": "All done."});
+    check(
+        &mut agent,
+        vec![replied("a7.3", says_call("submit_reflection", achieved, true))],
+        &["finish with Achieved: All done."],
+    );
+}
+
+#[test]
+fn paor_8_guidance_joins_the_conversation_before_the_next_request() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", look("x")),
+            AgentInput::Guided {
+                guidance: "only in src".to_owned(),
+            },
+            tool_ended("a7.2", ToolResult::success(Value::Null)),
+        ],
+        &["ask a7.3"],
+    );
+    assert_eq!(
+        *last(&agent),
+        Message::User {
+            content: "The user says: only in src".to_owned()
+        }
+    );
+}
+
+#[test]
+fn paor_6_the_report_holds_what_was_done() {
+    let mut agent = implementer();
+    let edited = StateChange::FileEdited {
+        path: "x".to_owned(),
+        diff: None,
+    };
+    let mut result = ToolResult::success(json!("done")).with_changes(vec![edited.clone()]);
+    result.duration = Millis(7);
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", says_call("change", json!({"path": "x"}), false)),
+            tool_ended("a7.2", result),
+            replied("a7.3", look(&"y".repeat(300))),
+            tool_ended("a7.4", ToolResult::failure("no such file")),
+            replied("a7.5", text("Changed x.")),
+        ],
+        &["finish with Changed x."],
+    );
+    let report = agent.report().unwrap();
+    assert_eq!(report.result, Ok(AgentAnswer::Text("Changed x.".to_owned())));
+    assert_eq!(report.duration, Millis(5_000));
+    let long = format!(
+        "{}… [101 characters left out: not shown] …{}",
+        "y".repeat(133),
+        "y".repeat(66)
+    );
+    let expected = AgentWork {
+        calls: vec![
+            CallDigest {
+                effect: effect("a7.2"),
+                tool: "change".to_owned(),
+                parameters: json!({"path": "x"}),
+                success: true,
+                duration: Millis(7),
+                error: None,
+            },
+            CallDigest {
+                effect: effect("a7.4"),
+                tool: "look".to_owned(),
+                parameters: json!({ "path": long }),
+                success: false,
+                duration: Millis(0),
+                error: Some("no such file".to_owned()),
+            },
+        ],
+        changes: vec![edited],
+        usage: Usage {
+            model_calls: 3,
+            tool_calls: 2,
+            input_tokens: 30,
+            output_tokens: 15,
+        },
+    };
+    assert_eq!(report.work, expected);
+    assert_eq!(*agent.work(), expected);
+}
+
+#[test]
+fn a_model_that_does_not_answer_and_a_cancellation_end_the_loop() {
+    let failure = ModelFailure {
+        kind: ModelFailureKind::Configuration,
+        message: "no key".to_owned(),
+    };
+    check(
+        &mut implementer(),
+        vec![AgentInput::ModelFailed {
+            effect: effect("a7.1"),
+            failure,
+        }],
+        &["finish, as the model did not answer: no key"],
+    );
+    check(
+        &mut implementer(),
+        vec![AgentInput::Cancelled],
+        &["finish, as cancelled"],
+    );
+}
+
+#[test]
+fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted() {
+    let mut agent = implementer();
+    let calls = vec![
+        call("p", "change", json!({"path": "1"})),
+        call("q", "look", json!({"path": "2"})),
+    ];
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", native(calls)),
+            AgentInput::ToolStarted {
+                effect: effect("a7.2"),
+            },
+            AgentInput::Resumed,
+        ],
+        &["deadline 302000", r#"run a7.3 q: look {"path":"2"}"#],
+    );
+    assert_eq!(
+        *last(&agent),
+        tool_message(
+            "p",
+            "change",
+            "{\"success\":false,\"error\":\"`change` was interrupted: the process ended while it ran, so it may or may not \
+             have happened. Look at the present state before you decide whether to call it again\"}"
+        )
+    );
+    let stale = agent.handle(at(9_000), tool_ended("a7.2", ToolResult::success(Value::Null)));
+    assert_eq!(
+        stale,
+        Err(Refusal::Stale {
+            effect: effect("a7.2")
+        })
+    );
+}
+
+#[test]
+fn host_2_what_is_safe_to_repeat_or_has_not_started_is_commanded_again() {
+    for (tool, start) in [("look", true), ("look", false), ("change", false)] {
+        let mut agent = implementer();
+        agent
+            .handle(
+                at(0),
+                replied("a7.1", native(vec![call("p", tool, json!({"path": "1"}))])),
+            )
+            .unwrap();
+        if start {
+            let effect = effect("a7.2");
+            agent.handle(at(0), AgentInput::ToolStarted { effect }).unwrap();
+        }
+        assert_eq!(
+            agent_outline(&agent.handle(at(0), AgentInput::Resumed).unwrap()),
+            [
+                format!(r#"run a7.2+1 p: {tool} {{"path":"1"}}"#),
+                "deadline 301000".to_owned()
+            ]
+        );
+    }
+}
+
+#[test]
+fn host_2_a_model_request_is_made_again_and_the_late_reply_to_the_first_is_stale() {
+    let mut agent = implementer();
+    check(
+        &mut agent,
+        vec![AgentInput::Resumed],
+        &["ask a7.1+1", "deadline 302000"],
+    );
+    let before = agent.clone();
+    assert_eq!(
+        agent.handle(at(1_500), replied("a7.1", text("late"))),
+        Err(Refusal::Stale {
+            effect: effect("a7.1")
+        })
+    );
+    assert_eq!(agent, before);
+    check(
+        &mut agent,
+        vec![replied("a7.1+1", text("in time"))],
+        &["finish with in time"],
+    );
+    assert_eq!(agent.turns(), 1);
+}
+
+#[test]
+fn an_agent_starts_once_and_takes_nothing_after_its_end() {
+    let mut agent = implementer();
+    let again = AgentInput::Started {
+        brief: agent.brief().unwrap().clone(),
+    };
+    assert_eq!(
+        agent.handle(at(0), again.clone()).unwrap_err().to_string(),
+        "Started cannot apply while the agent `implement` waits for its model"
+    );
+    agent.handle(at(5), replied("a7.1", text("done"))).unwrap();
+    let ended = agent.clone();
+    for input in [
+        again,
+        replied("a7.1", text("more")),
+        tool_ended("a7.1", ToolResult::success(Value::Null)),
+        AgentInput::Guided {
+            guidance: "g".to_owned(),
+        },
+        deadline(),
+        AgentInput::Resumed,
+        AgentInput::Cancelled,
+    ] {
+        let refused = agent.handle(at(999_999), input.clone());
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            format!(
+                "{} cannot apply while the agent `implement` has ended",
+                input.name()
+            )
+        );
+        assert_eq!(agent, ended);
+    }
+    assert_eq!(agent_outline(&agent.outstanding()), ["finish with done"]);
+}

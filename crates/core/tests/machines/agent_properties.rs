@@ -1,0 +1,333 @@
+//! The agent machine under arbitrary inputs in arbitrary order: valid completions, stale and foreign ones, timers at any
+//! time, restarts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dirigent_core::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::id::{AgentId, EffectId, Scope};
+use dirigent_core::journal::Input;
+use dirigent_core::machine::Machine;
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::spec::RunContext;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::ToolResult;
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
+use proptest::sample::Index;
+use serde_json::{Value, json};
+
+use crate::fixture::{call, native, says_call, spec, text};
+
+/// An input before it is known what the machine waits for.
+#[derive(Clone, Debug)]
+enum Step {
+    Start,
+    Reply(ModelReply),
+    ModelFails,
+    ToolStarts,
+    ToolEnds(bool),
+    Guide,
+    Fire,
+    Resume,
+    Cancel,
+    /// A completion of something else than what is under way.
+    Foreign {
+        effect: EffectId,
+        reply: bool,
+    },
+}
+
+fn a_call() -> impl Strategy<Value = (&'static str, &'static str, Value, bool)> {
+    let ids = prop_oneof![Just(""), Just("p"), Just("call-1-1"), Just("call-2-2")];
+    let tools = prop_oneof![
+        3 => Just(("look", json!({"path": "x"}))),
+        2 => Just(("change", json!({"path": "y"}))),
+        1 => Just(("look", json!({}))),
+        1 => Just(("nothing", json!({}))),
+        1 => Just(("submit_plan", json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]}))),
+        1 => Just(("submit_plan", json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "depends_on": ["p"], "calls": []}]}))),
+        1 => Just(("submit_reflection", json!({"verdict": "achieved", "summary": "s"}))),
+        1 => Just(("submit_reflection", json!({"verdict": "ask_user", "summary": "s"}))),
+    ];
+    (ids, tools, any::<bool>())
+        .prop_map(|(id, (tool, parameters), terminate)| (id, tool, parameters, terminate))
+}
+
+fn a_reply() -> impl Strategy<Value = ModelReply> {
+    let natives = || {
+        proptest::collection::vec(a_call(), 1..4).prop_map(|calls| {
+            let calls = calls.into_iter().map(|(id, tool, parameters, terminate)| {
+                let mut call = call(id, tool, parameters);
+                call.terminate = terminate;
+                call
+            });
+            native(calls.collect())
+        })
+    };
+    prop_oneof![
+        4 => a_call().prop_map(|(_, tool, parameters, terminate)| says_call(tool, parameters, terminate)),
+        4 => natives(),
+        1 => (natives(), prop_oneof![Just(FinishReason::Length), Just(FinishReason::Interrupted)])
+            .prop_map(|(reply, finish)| ModelReply { finish, ..reply }),
+        1 => prop_oneof![
+            Just("Done."), Just(""), Just(" \n"), Just(r#"{"tool": "look""#), Just(r#"{"tool": 1}"#),
+            Just(r#"{"tool":"look","parameters":{"path":"1"},"terminate":false} {"tool":"look","parameters":{"path":"2"},"terminate":false}"#),
+        ].prop_map(text),
+    ]
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    let effect = (0..3_u32, 1..6_u32, 0..2_u32).prop_map(|(scope, step, attempt)| EffectId {
+        scope: match scope {
+            0 => Scope::Run,
+            scope => Scope::Agent(AgentId(scope)),
+        },
+        step,
+        attempt,
+    });
+    prop_oneof![
+        1 => Just(Step::Start),
+        12 => a_reply().prop_map(Step::Reply),
+        1 => Just(Step::ModelFails),
+        4 => Just(Step::ToolStarts),
+        12 => any::<bool>().prop_map(Step::ToolEnds),
+        2 => Just(Step::Guide),
+        1 => Just(Step::Fire),
+        3 => Just(Step::Resume),
+        1 => Just(Step::Cancel),
+        3 => (effect, any::<bool>()).prop_map(|(effect, reply)| Step::Foreign { effect, reply }),
+    ]
+}
+
+/// The steps with the milliseconds since the one before; negative where the clock stepped back.
+fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
+    let pause = prop_oneof![6 => 0..1_000_i64, 1 => -500..0_i64, 1 => 0..400_000_i64];
+    proptest::collection::vec((pause, a_step()), 0..40)
+}
+
+/// What the machine waits for; foreign where it waits for nothing of that kind, so that the input must be refused.
+fn under_way(agent: &Agent, tool: bool) -> EffectId {
+    agent
+        .outstanding()
+        .iter()
+        .find_map(|command| match command {
+            AgentCommand::AskModel { effect } if !tool => Some(*effect),
+            AgentCommand::RunTool { effect, .. } if tool => Some(*effect),
+            AgentCommand::AskModel { .. }
+            | AgentCommand::RunTool { .. }
+            | AgentCommand::SetTimer { .. }
+            | AgentCommand::Finish { .. } => None,
+        })
+        .unwrap_or(EffectId {
+            scope: Scope::Run,
+            step: 1,
+            attempt: 0,
+        })
+}
+
+fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
+    let result = |success: bool| {
+        if success {
+            ToolResult::success(json!("seen"))
+        } else {
+            ToolResult::failure("no such file")
+        }
+    };
+    match step {
+        Step::Start => AgentInput::Started {
+            brief: brief(role),
+        },
+        Step::Reply(reply) => AgentInput::ModelReplied {
+            effect: under_way(agent, false),
+            reply,
+        },
+        Step::ModelFails => AgentInput::ModelFailed {
+            effect: under_way(agent, false),
+            failure: ModelFailure {
+                kind: ModelFailureKind::Rejected,
+                message: "no".to_owned(),
+            },
+        },
+        Step::ToolStarts => AgentInput::ToolStarted {
+            effect: under_way(agent, true),
+        },
+        Step::ToolEnds(success) => AgentInput::ToolFinished {
+            effect: under_way(agent, true),
+            result: result(success),
+        },
+        Step::Guide => AgentInput::Guided {
+            guidance: "g".to_owned(),
+        },
+        Step::Fire => AgentInput::TimerFired {
+            timer: AgentTimer::Deadline,
+        },
+        Step::Resume => AgentInput::Resumed,
+        Step::Cancel => AgentInput::Cancelled,
+        Step::Foreign { effect, reply: true } => AgentInput::ModelReplied {
+            effect,
+            reply: text("foreign"),
+        },
+        Step::Foreign { effect, reply: false } => AgentInput::ToolFinished {
+            effect,
+            result: result(true),
+        },
+    }
+}
+
+fn brief(role: &AgentRole) -> AgentBrief {
+    AgentBrief {
+        agent: AgentId(1),
+        role: role.clone(),
+        task: "t".to_owned(),
+        agents_left: None,
+    }
+}
+
+/// Follows which commands have no completion yet, from the outside.
+#[derive(Default)]
+struct Expected(Vec<AgentCommand>);
+
+impl Expected {
+    fn take(&mut self, input: &AgentInput, commands: &[AgentCommand]) {
+        let completed = match input {
+            AgentInput::ModelReplied { effect, .. }
+            | AgentInput::ModelFailed { effect, .. }
+            | AgentInput::ToolFinished { effect, .. } => Some(*effect),
+            AgentInput::Resumed => {
+                self.0.clear();
+                None
+            }
+            AgentInput::Started { .. }
+            | AgentInput::ToolStarted { .. }
+            | AgentInput::Guided { .. }
+            | AgentInput::TimerFired { .. }
+            | AgentInput::Cancelled => None,
+        };
+        self.0.retain(|command| match command {
+            AgentCommand::AskModel { effect } | AgentCommand::RunTool { effect, .. } => {
+                Some(*effect) != completed
+            }
+            AgentCommand::SetTimer { .. } | AgentCommand::Finish { .. } => true,
+        });
+        for command in without_timers(commands) {
+            if matches!(command, AgentCommand::Finish { .. }) {
+                self.0.clear();
+            }
+            self.0.push(command);
+        }
+    }
+}
+
+fn without_timers(commands: &[AgentCommand]) -> Vec<AgentCommand> {
+    commands
+        .iter()
+        .filter(|command| !matches!(command, AgentCommand::SetTimer { .. }))
+        .cloned()
+        .collect()
+}
+
+/// Every call has exactly one result or is under way, every result has its call, and roles come in order.
+pub fn assert_conversation(agent: &Agent) {
+    let messages = agent.conversation();
+    let mut ids = BTreeSet::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (place, message) in messages.iter().enumerate() {
+        match message {
+            Message::System { .. } => assert_eq!(place, 0),
+            Message::User { .. } => assert!(place > 0 && open.is_empty(), "{messages:#?}"),
+            Message::Assistant { calls, .. } => {
+                let before = &messages[place - 1];
+                assert!(
+                    matches!(before, Message::User { .. } | Message::Tool { .. }) && open.is_empty(),
+                    "{messages:#?}"
+                );
+                for call in calls {
+                    assert!(ids.insert(call.id.as_str()), "two calls {}: {messages:#?}", call.id);
+                }
+                open = calls.iter().map(|call| call.id.as_str()).collect();
+            }
+            Message::Tool { call_id, .. } => {
+                assert!(!open.is_empty() && open.remove(0) == call_id, "{messages:#?}");
+            }
+        }
+    }
+    if agent.report().is_none() {
+        assert_eq!(
+            agent.current_call().map(|call| call.id.as_str()),
+            open.first().copied()
+        );
+    }
+}
+
+fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
+    let context = Arc::new(RunContext::new(Arc::new(spec())));
+    let new = || Agent::new(AgentId(1), context.clone());
+    let (mut agent, mut expected, mut now) = (new(), Expected::default(), 10_000_i64);
+    let mut journal: Vec<(Timestamp, String, Vec<AgentCommand>, Agent)> = Vec::new();
+    let mut ends = 0;
+    for (pause, step) in std::iter::once((0, Step::Start)).chain(steps) {
+        now += pause;
+        let at = Timestamp(now.unsigned_abs());
+        let input = input(&agent, &role, step);
+        let before = agent.clone();
+        match agent.handle(at, input.clone()) {
+            Err(_) => assert_eq!(agent, before),
+            Ok(commands) => {
+                ends += commands
+                    .iter()
+                    .filter(|command| matches!(command, AgentCommand::Finish { .. }))
+                    .count();
+                expected.take(&input, &commands);
+                let entry = serde_json::to_string(&Input::Agent(input)).unwrap();
+                journal.push((at, entry, commands, agent.clone()));
+            }
+        }
+        assert_conversation(&agent);
+        assert_eq!(without_timers(&agent.outstanding()), expected.0);
+        assert_eq!(ends, usize::from(agent.report().is_some()));
+    }
+    let mut replayed = new();
+    for (at, entry, commands, state) in journal {
+        let Ok(Input::Agent(input)) = serde_json::from_str(&entry) else {
+            panic!("{entry}");
+        };
+        assert_eq!(replayed.handle(at, input).unwrap(), commands);
+        assert_eq!(replayed, state);
+        assert_eq!(replayed.outstanding(), state.outstanding());
+    }
+    assert_ends(agent, Timestamp(now.unsigned_abs()));
+}
+
+/// Completing whatever is under way, with calls for ever, brings the loop to its end.
+fn assert_ends(mut agent: Agent, now: Timestamp) {
+    let limit = 100;
+    for _ in 0..limit {
+        if agent.report().is_some() {
+            return;
+        }
+        let under_way = without_timers(&agent.outstanding());
+        let input = match &under_way[..] {
+            [AgentCommand::AskModel { effect }] => AgentInput::ModelReplied {
+                effect: *effect,
+                reply: says_call("look", json!({"path": "x"}), false),
+            },
+            [AgentCommand::RunTool { effect, .. }] => AgentInput::ToolFinished {
+                effect: *effect,
+                result: ToolResult::success(Value::Null),
+            },
+            other => panic!("one thing at a time, not {other:?}"),
+        };
+        agent.handle(now, input).unwrap();
+    }
+    panic!("no end after {limit} steps");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_agent_holds_its_invariants_under_any_inputs(role in any::<Index>(), steps in steps()) {
+        let roles = [AgentRole::Planner, AgentRole::Reflector, AgentRole::Sub("implement".to_owned())];
+        check(role.get(&roles).clone(), steps);
+    }
+}

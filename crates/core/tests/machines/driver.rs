@@ -1,0 +1,106 @@
+//! Short ways to bring a run to where a test begins, and to give it what it waits for.
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{AgentAnswer, AgentBrief, AgentReport};
+use dirigent_core::id::EffectId;
+use dirigent_core::machine::Machine;
+use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::tool::ToolResult;
+use serde_json::{Value, json};
+
+use crate::fixture::{at, effect, ended_with, plan, reflection, run_outline};
+
+/// A started run and the commands of its start.
+pub fn running(spec: RunSpec) -> (Run, Vec<String>) {
+    let mut run = Run::new();
+    let commands = give(&mut run, 0, RunInput::Started { spec: Arc::new(spec) });
+    (run, commands)
+}
+
+/// A run whose plan has come, and the commands that carry it out.
+pub fn acting(spec: RunSpec, parameters: &Value) -> (Run, Vec<String>) {
+    let (mut run, _) = running(spec);
+    let mut commands = give(&mut run, 0, planned("run.1", parameters));
+    assert_eq!(commands.remove(0), "Planning -> Acting (1)");
+    (run, commands)
+}
+
+/// A run whose only call, `run.2`, has succeeded, and whose reflector is `run.3`.
+pub fn reflecting(spec: RunSpec) -> Run {
+    let look = json!([{"tool": "look", "parameters": {"path": "x"}}]);
+    let subtasks = json!([{"id": "p", "title": "Look at x", "calls": look}]);
+    let (mut run, _) = acting(spec, &json!({"summary": "Look at x.", "subtasks": subtasks}));
+    give(
+        &mut run,
+        0,
+        ended("run.2", ToolResult::success(json!("fn a() {}"))),
+    );
+    run
+}
+
+/// Gives an input that must be taken, so many milliseconds after the start.
+pub fn give(run: &mut Run, after: u64, input: RunInput) -> Vec<String> {
+    run_outline(&run.handle(at(after), input).unwrap())
+}
+
+/// Gives an input that must be refused and leave the run as it was.
+pub fn refused(run: &mut Run, after: u64, input: RunInput) -> String {
+    let before = run.clone();
+    let refusal = run.handle(at(after), input).unwrap_err();
+    assert_eq!(*run, before);
+    refusal.to_string()
+}
+
+pub fn agent_ended(of: &str, report: AgentReport) -> RunInput {
+    RunInput::AgentFinished {
+        effect: effect(of),
+        report,
+    }
+}
+
+pub fn planned(of: &str, parameters: &Value) -> RunInput {
+    agent_ended(of, ended_with(AgentAnswer::Plan(plan(parameters))))
+}
+
+pub fn reflected(of: &str, verdict: &str, summary: &str) -> RunInput {
+    let mut parameters = json!({"verdict": verdict, "summary": summary});
+    if verdict == "ask_user" {
+        parameters["question"] = json!("Which one?");
+        parameters["choices"] = json!(["a", "b"]);
+    }
+    agent_ended(
+        of,
+        ended_with(AgentAnswer::Reflection(reflection(&parameters))),
+    )
+}
+
+pub fn answered(of: &str, findings: &str) -> RunInput {
+    agent_ended(of, ended_with(AgentAnswer::Text(findings.to_owned())))
+}
+
+pub fn ended(of: &str, result: ToolResult) -> RunInput {
+    RunInput::ToolFinished {
+        effect: effect(of),
+        result,
+    }
+}
+
+/// The brief of the agent that the run waits for under that id.
+pub fn brief_of(run: &Run, of: &str) -> Arc<AgentBrief> {
+    let of: EffectId = effect(of);
+    run.outstanding()
+        .into_iter()
+        .find_map(|command| match command {
+            RunCommand::StartAgent { effect, brief } if effect == of => Some(brief),
+            RunCommand::StartAgent { .. }
+            | RunCommand::Announce { .. }
+            | RunCommand::RunTool { .. }
+            | RunCommand::StopTool { .. }
+            | RunCommand::AskUser { .. }
+            | RunCommand::SetTimer { .. }
+            | RunCommand::Finish { .. } => None,
+        })
+        .unwrap()
+}

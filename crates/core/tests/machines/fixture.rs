@@ -1,0 +1,229 @@
+//! A small run spec, replies and ids, and commands put into one line each.
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentReport, AgentRole};
+use dirigent_core::call::ToolCall;
+use dirigent_core::id::{AgentId, EffectId};
+use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::machine::Machine;
+use dirigent_core::message::{FinishReason, ModelReply, Usage};
+use dirigent_core::observation::AgentWork;
+use dirigent_core::plan::Plan;
+use dirigent_core::reflection::Reflection;
+use dirigent_core::run::RunCommand;
+use dirigent_core::spec::{AgentSpec, AnswerForm, RunContext, RunSpec};
+use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use serde_json::{Value, json};
+
+/// So many milliseconds after the start of every test, which is at 1,000.
+pub fn at(after: u64) -> Timestamp {
+    Timestamp(1_000 + after)
+}
+
+pub fn effect(text: &str) -> EffectId {
+    text.parse().unwrap()
+}
+
+pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}},
+            "required": ["path"],
+            "additionalProperties": false
+        }),
+        repeat,
+        example: json!({"path": "src/lib.rs"}),
+    }
+}
+
+fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
+    AgentSpec {
+        name: name.to_owned(),
+        description: format!("The {name} agent."),
+        system_prompt: format!("You are the {name}."),
+        tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+        access: Access::ReadWrite,
+        model: None,
+        limits: AgentLimits::default(),
+        answer,
+    }
+}
+
+/// `look` may be repeated, `change` may not; `explore` may only look, `implement` may do both.
+pub fn spec() -> RunSpec {
+    RunSpec {
+        goal: "Rename `a` to `b`".to_owned(),
+        workspace: "/work".to_owned(),
+        limits: RunLimits::default(),
+        planner: agent_spec("planner", &["look"], AnswerForm::Plan),
+        reflector: agent_spec("reflector", &[], AnswerForm::Reflection),
+        agents: vec![
+            agent_spec("explore", &["look"], AnswerForm::Text),
+            agent_spec("implement", &["look", "change"], AnswerForm::Text),
+        ],
+        tools: vec![
+            tool("look", "Looks at a file. Changes nothing.", Repeat::Safe),
+            tool("change", "Changes a file.", Repeat::Unsafe),
+        ],
+    }
+}
+
+/// Agent 7 with that role, started at [`at`]`(0)` with the task "Do it."
+pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
+    let mut agent = Agent::new(AgentId(7), Arc::new(RunContext::new(Arc::new(spec))));
+    let brief = AgentBrief {
+        agent: AgentId(7),
+        role,
+        task: "Do it.".to_owned(),
+        agents_left: None,
+    };
+    let commands = agent.handle(at(0), AgentInput::Started { brief }).unwrap();
+    assert_eq!(agent_outline(&commands), ["deadline 301000", "ask a7.1"]);
+    agent
+}
+
+pub fn implementer() -> Agent {
+    started(spec(), AgentRole::Sub("implement".to_owned()))
+}
+
+pub fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
+    Usage {
+        model_calls: 1,
+        tool_calls: 0,
+        input_tokens,
+        output_tokens,
+    }
+}
+
+pub fn text(content: &str) -> ModelReply {
+    ModelReply {
+        content: content.to_owned(),
+        calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage: usage(10, 5),
+    }
+}
+
+/// A reply with one call in the JSON form.
+pub fn says_call(tool: &str, parameters: Value, terminate: bool) -> ModelReply {
+    text(&json!({"tool": tool, "parameters": parameters, "terminate": terminate}).to_string())
+}
+
+/// A reply with calls that the provider delivered apart from the text.
+pub fn native(calls: Vec<ToolCall>) -> ModelReply {
+    ModelReply {
+        calls,
+        finish: FinishReason::ToolCalls,
+        ..text("")
+    }
+}
+
+pub fn call(id: &str, tool: &str, parameters: Value) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        tool: tool.to_owned(),
+        parameters,
+        terminate: false,
+    }
+}
+
+pub fn replied(of: &str, reply: ModelReply) -> AgentInput {
+    AgentInput::ModelReplied {
+        effect: effect(of),
+        reply,
+    }
+}
+
+pub fn tool_ended(of: &str, result: ToolResult) -> AgentInput {
+    AgentInput::ToolFinished {
+        effect: effect(of),
+        result,
+    }
+}
+
+pub fn plan(parameters: &Value) -> Plan {
+    Plan::from_parameters(parameters).unwrap()
+}
+
+pub fn reflection(parameters: &Value) -> Reflection {
+    Reflection::from_parameters(parameters).unwrap()
+}
+
+/// The end of an agent that used 15 tokens.
+pub fn ended_with(answer: AgentAnswer) -> AgentReport {
+    AgentReport {
+        result: Ok(answer),
+        work: AgentWork {
+            usage: usage(10, 5),
+            ..AgentWork::default()
+        },
+        duration: Millis(40),
+    }
+}
+
+fn call_line(call: &ToolCall) -> String {
+    let id = if call.id.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", call.id)
+    };
+    let end = if call.terminate { " and end" } else { "" };
+    format!("{id}{} {}{end}", call.tool, call.parameters)
+}
+
+/// Every command in a line.
+pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
+    commands
+        .iter()
+        .map(|command| match command {
+            AgentCommand::AskModel { effect } => format!("ask {effect}"),
+            AgentCommand::RunTool { effect, call } => format!("run {effect} {}", call_line(call)),
+            AgentCommand::SetTimer { at, .. } => format!("deadline {}", at.0),
+            AgentCommand::Finish { report } => match &report.result {
+                Ok(AgentAnswer::Text(text)) => format!("finish with {text}"),
+                Ok(AgentAnswer::Plan(plan)) => format!("finish with plan {}", plan.summary),
+                Ok(AgentAnswer::Reflection(reflection)) => {
+                    format!("finish with {:?}: {}", reflection.verdict, reflection.summary)
+                }
+                Err(failure) => format!("finish, as {failure}"),
+            },
+        })
+        .collect()
+}
+
+/// Every command in a line; a brief's task apart.
+pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
+    commands
+        .iter()
+        .map(|command| match command {
+            RunCommand::Announce { transition } => format!(
+                "{} -> {} ({})",
+                transition.from, transition.to, transition.iteration
+            ),
+            RunCommand::StartAgent { effect, brief } => {
+                let role = match &brief.role {
+                    AgentRole::Planner => "planner",
+                    AgentRole::Reflector => "reflector",
+                    AgentRole::Sub(name) => name,
+                };
+                format!("start {effect} {} {role}", brief.agent)
+            }
+            RunCommand::RunTool {
+                effect,
+                subtask,
+                call,
+            } => format!("run {effect} for {subtask}: {}", call_line(call)),
+            RunCommand::StopTool { effect } => format!("stop {effect}"),
+            RunCommand::AskUser { effect, question } => {
+                format!("ask user {effect} {} {:?}", question.question, question.choices)
+            }
+            RunCommand::SetTimer { timer, at } => format!("timer {timer:?} {}", at.0),
+            RunCommand::Finish { reason } => format!("finish, {reason}"),
+        })
+        .collect()
+}

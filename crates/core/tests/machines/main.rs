@@ -1,0 +1,16 @@
+//! The two machines at their public edge: examples by requirement, properties under arbitrary inputs, and snapshots of
+//! every text that a model or a user reads.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod agent;
+mod agent_properties;
+mod driver;
+mod fixture;
+mod prompts;
+// mod reports;
+mod run;
+mod run_ends;
+mod run_properties;
+mod run_resume;
+// mod views;
+// mod whole_run;

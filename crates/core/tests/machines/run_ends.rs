@@ -1,0 +1,340 @@
+//! How a run ends, for exactly one reason each (PAOR-12), and how it waits for the user (PAOR-9).
+
+use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::observation::AgentWork;
+use dirigent_core::run::{EndReason, Run, RunInput, RunTimer};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::time::Millis;
+use dirigent_core::tool::ToolResult;
+use serde_json::{Value, json};
+
+use crate::driver::{
+    acting, agent_ended, answered, brief_of, ended, give, reflected, reflecting, refused, running,
+};
+use crate::fixture::{effect, ended_with, run_outline, spec};
+
+fn deadline() -> RunInput {
+    RunInput::TimerFired {
+        timer: RunTimer::Deadline,
+    }
+}
+
+fn user_answered(of: &str) -> RunInput {
+    RunInput::UserAnswered {
+        effect: effect(of),
+        answer: "a, please".to_owned(),
+    }
+}
+
+fn absent(of: &str) -> RunInput {
+    RunInput::UserAbsent { effect: effect(of) }
+}
+
+fn limited(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
+    let mut spec = spec();
+    change(&mut spec);
+    spec
+}
+
+/// The run has ended: it says why, and takes nothing any more.
+fn check_ended(run: &mut Run, reason: EndReason) {
+    assert_eq!(run.end(), Some(&reason));
+    assert_eq!(
+        run_outline(&run.outstanding()),
+        [format!("finish, {reason}")]
+    );
+    for input in [
+        RunInput::Started {
+            spec: spec().into(),
+        },
+        answered("run.1", "late"),
+        RunInput::ToolStarted {
+            effect: effect("run.2"),
+        },
+        ended("run.2", ToolResult::success(Value::Null)),
+        RunInput::Guided {
+            guidance: "g".to_owned(),
+        },
+        user_answered("run.4"),
+        absent("run.4"),
+        deadline(),
+        RunInput::TimerFired {
+            timer: RunTimer::Call(2),
+        },
+        RunInput::Resumed,
+        RunInput::Cancelled,
+    ] {
+        let expected = format!("{} cannot apply while the run is in {}", input.name(), run.phase());
+        assert_eq!(refused(run, 9_999_999, input), expected);
+    }
+}
+
+#[test]
+fn paor_12_goal_achieved() {
+    let mut run = reflecting(spec());
+    assert_eq!(
+        give(&mut run, 0, reflected("run.3", "achieved", "Done.")),
+        ["Reflecting -> Complete (1)", "finish, goal achieved"]
+    );
+    check_ended(&mut run, EndReason::GoalAchieved);
+}
+
+#[test]
+fn paor_3_paor_12_iteration_limit() {
+    let mut run = reflecting(limited(|spec| spec.limits.max_iterations = 1));
+    assert_eq!(
+        give(&mut run, 0, reflected("run.3", "continue", "Half of it is done.")),
+        [
+            "Reflecting -> Failed (1)",
+            "finish, iteration limit: 1 planning rounds did not reach the goal"
+        ]
+    );
+    check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
+}
+
+#[test]
+fn paor_12_time_limit() {
+    let timed = limited(|spec| spec.limits.timeout = Some(Millis(50)));
+    let (mut run, commands) = running(timed);
+    assert_eq!(
+        commands,
+        [
+            "timer Deadline 1050",
+            "Idle -> Planning (1)",
+            "start run.1 a1 planner"
+        ]
+    );
+    assert_eq!(
+        refused(&mut run, 49, deadline()),
+        "TimerFired cannot apply while the run is in Planning"
+    );
+    assert_eq!(
+        give(&mut run, 50, deadline()),
+        ["Planning -> Failed (1)", "finish, time limit"]
+    );
+    check_ended(&mut run, EndReason::TimeLimit);
+}
+
+#[test]
+fn paor_12_a_run_without_a_time_limit_has_no_deadline() {
+    let (mut run, _) = running(spec());
+    refused(&mut run, u64::MAX / 2, deadline());
+}
+
+/// The planner's 15 tokens are below, a second agent's reach it.
+fn thirty_tokens() -> RunSpec {
+    limited(|spec| spec.limits.max_tokens = Some(30))
+}
+
+fn exhausted() -> EndReason {
+    EndReason::BudgetExhausted {
+        used: 30,
+        max_tokens: 30,
+    }
+}
+
+#[test]
+fn paor_12_budget() {
+    let mut run = reflecting(thirty_tokens());
+    assert_eq!(
+        give(&mut run, 0, reflected("run.3", "continue", "Half of it is done.")),
+        ["Reflecting -> Failed (1)", "finish, budget: 30 tokens used of 30"]
+    );
+    check_ended(&mut run, exhausted());
+    assert_eq!(run.summary(), "Half of it is done.");
+}
+
+#[test]
+fn paor_12_a_question_that_no_budget_is_left_for_is_not_asked() {
+    let mut run = reflecting(thirty_tokens());
+    assert_eq!(
+        give(&mut run, 0, reflected("run.3", "ask_user", "Unclear.")),
+        ["Reflecting -> Failed (1)", "finish, budget: 30 tokens used of 30"]
+    );
+}
+
+#[test]
+fn paor_12_what_the_last_tokens_achieved_is_achieved() {
+    let mut run = reflecting(thirty_tokens());
+    give(&mut run, 0, reflected("run.3", "achieved", "Done."));
+    check_ended(&mut run, EndReason::GoalAchieved);
+}
+
+#[test]
+fn paor_6_the_agent_that_used_up_the_budget_is_observed() {
+    let two = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explore", "task": "t"}
+    ]});
+    let (mut run, _) = acting(thirty_tokens(), &two);
+    assert_eq!(
+        give(&mut run, 0, answered("run.2", "found")),
+        [
+            "Acting -> Observing (1)",
+            "Observing -> Failed (1)",
+            "finish, budget: 30 tokens used of 30"
+        ]
+    );
+    assert!(run.rounds()[0].observations[0].succeeded());
+    assert_eq!(run.report().left, ["Q (not started)"]);
+    check_ended(&mut run, exhausted());
+}
+
+#[test]
+fn paor_12_cancelled() {
+    let mut run = reflecting(spec());
+    assert_eq!(
+        give(&mut run, 0, RunInput::Cancelled),
+        ["Reflecting -> Failed (1)", "finish, cancelled"]
+    );
+    check_ended(&mut run, EndReason::Cancelled);
+}
+
+#[test]
+fn paor_12_unrecoverable_error() {
+    let mut run = reflecting(spec());
+    give(&mut run, 0, reflected("run.3", "failed", "There is no `a`."));
+    check_ended(
+        &mut run,
+        EndReason::Failed {
+            error: "There is no `a`.".to_owned(),
+        },
+    );
+}
+
+#[test]
+fn paor_12_a_planner_or_reflector_without_an_answer_is_an_unrecoverable_error() {
+    let failed = AgentReport {
+        result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
+        work: AgentWork::default(),
+        duration: Millis(1),
+    };
+    let (mut run, _) = running(spec());
+    assert_eq!(
+        give(&mut run, 0, agent_ended("run.1", failed.clone())),
+        [
+            "Planning -> Failed (1)",
+            "finish, the planner ended without a plan: the agent reached its limit of 10 model turns before it finished; \
+             allow more with `max_turns`"
+        ]
+    );
+    let mut run = reflecting(spec());
+    assert_eq!(
+        give(
+            &mut run,
+            0,
+            agent_ended("run.3", ended_with(AgentAnswer::Text("Fine.".to_owned())))
+        ),
+        [
+            "Reflecting -> Failed (1)",
+            "finish, the reflector ended with something else than a judgement"
+        ]
+    );
+    assert!(matches!(run.end(), Some(EndReason::Failed { .. })));
+}
+
+/// A run that has asked its question as `run.4`.
+fn asking(spec: RunSpec) -> Run {
+    let mut run = reflecting(spec);
+    assert_eq!(
+        give(&mut run, 100, reflected("run.3", "ask_user", "Two fit.")),
+        [r#"ask user run.4 Which one? ["a", "b"]"#]
+    );
+    run
+}
+
+#[test]
+fn paor_9_the_answer_goes_into_the_next_plan() {
+    let mut run = asking(spec());
+    assert_eq!(
+        run.question().map(|(effect, question)| (effect.to_string(), question.question.clone())),
+        Some(("run.4".to_owned(), "Which one?".to_owned()))
+    );
+    assert_eq!(
+        give(&mut run, 200, user_answered("run.4")),
+        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
+    );
+    let task = &brief_of(&run, "run.5").task;
+    assert!(
+        task.contains("<ANSWERS>\n{\"question\":\"Which one?\",\"answer\":\"a, please\"}\n</ANSWERS>"),
+        "{task}"
+    );
+    assert_eq!(
+        refused(&mut run, 300, user_answered("run.4")),
+        "run.4 is not under way: it has ended, or was never started"
+    );
+}
+
+#[test]
+fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answer() {
+    let mut run = asking(spec());
+    assert_eq!(
+        give(&mut run, 200, absent("run.4")),
+        ["finish, user intervention required"]
+    );
+    assert_eq!(run.end(), Some(&EndReason::UserRequired));
+    assert_eq!(
+        refused(&mut run, 201, absent("run.4")),
+        "UserAbsent cannot apply while the run is in Reflecting"
+    );
+    assert_eq!(
+        run_outline(&run.outstanding()),
+        [
+            r#"ask user run.4 Which one? ["a", "b"]"#,
+            "finish, user intervention required"
+        ]
+    );
+    assert_eq!(
+        give(&mut run, 300, RunInput::Resumed),
+        [r#"ask user run.4+1 Which one? ["a", "b"]"#]
+    );
+    assert_eq!(run.end(), None);
+    assert_eq!(
+        give(&mut run, 400, user_answered("run.4+1")),
+        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
+    );
+}
+
+#[test]
+fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
+    let mut run = asking(limited(|spec| spec.limits.timeout = Some(Millis(1_000))));
+    assert_eq!(
+        refused(&mut run, 5_000, deadline()),
+        "TimerFired cannot apply while the run is in Reflecting"
+    );
+    // The process is away for a while as well: that time is part of the waiting and counts once.
+    give(&mut run, 6_000, RunInput::Resumed);
+    assert_eq!(
+        give(&mut run, 10_100, user_answered("run.4+1")),
+        [
+            "timer Deadline 12000",
+            "Reflecting -> Planning (2)",
+            "start run.5 a3 planner"
+        ]
+    );
+    refused(&mut run, 10_999, deadline());
+    give(&mut run, 11_000, deadline());
+}
+
+#[test]
+fn paor_9_a_run_that_waits_for_the_user_can_be_cancelled() {
+    let mut run = asking(spec());
+    give(&mut run, 200, absent("run.4"));
+    assert_eq!(
+        give(&mut run, 300, RunInput::Cancelled),
+        ["Reflecting -> Failed (1)", "finish, cancelled"]
+    );
+    check_ended(&mut run, EndReason::Cancelled);
+}
+
+#[test]
+fn paor_3_an_answer_at_the_iteration_limit_ends_the_run() {
+    let mut run = asking(limited(|spec| spec.limits.max_iterations = 1));
+    assert_eq!(
+        give(&mut run, 200, user_answered("run.4")),
+        [
+            "Reflecting -> Failed (1)",
+            "finish, iteration limit: 1 planning rounds did not reach the goal"
+        ]
+    );
+}

@@ -1,0 +1,422 @@
+//! The run machine under arbitrary inputs in arbitrary order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::id::{AgentId, EffectId, Scope};
+use dirigent_core::journal::Input;
+use dirigent_core::machine::Machine;
+use dirigent_core::message::Usage;
+use dirigent_core::observation::AgentWork;
+use dirigent_core::plan::{Plan, SubTaskState};
+use dirigent_core::run::{Phase, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::tool::{StateChange, ToolResult};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
+use serde_json::{Value, json};
+
+use crate::fixture::{ended_with, plan, reflection, spec};
+
+/// How to end one of the things under way.
+#[derive(Clone, Debug)]
+struct Ending {
+    /// Which of them.
+    pick: usize,
+    kind: u8,
+    plan: Plan,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    End(Ending),
+    ToolStarts(usize),
+    Guide,
+    FireDeadline,
+    FireCall(u32),
+    Resume,
+    Cancel,
+    Foreign(EffectId, u8),
+    StartAgain,
+}
+
+/// A plan whose sub-tasks depend on earlier ones; now and then one that no graph can hold or that cannot run.
+pub fn a_plan() -> impl Strategy<Value = Plan> {
+    let node = (any::<u8>(), 0..12_u8);
+    (proptest::collection::vec(node, 0..7), 0..40_u8).prop_map(|(nodes, fault)| {
+        let mut subtasks: Vec<Value> = nodes
+            .iter()
+            .enumerate()
+            .map(|(index, (dependencies, work))| {
+                let depends_on: Vec<String> = (0..index)
+                    .filter(|earlier| dependencies & (1 << earlier) != 0)
+                    .map(|earlier| format!("s{earlier}"))
+                    .collect();
+                let mut subtask = json!({"id": format!("s{index}"), "title": "S", "depends_on": depends_on});
+                let tool = if *work % 2 == 0 { "look" } else { "change" };
+                match work % 4 {
+                    0 => {
+                        subtask["agent"] = json!("explore");
+                        subtask["task"] = json!("t");
+                    }
+                    count => subtask["calls"] = vec![json!({"tool": tool, "parameters": {"path": "x"}}); count.into()].into(),
+                }
+                subtask
+            })
+            .collect();
+        // The planner may list them in any order.
+        if fault % 2 == 1 {
+            subtasks.reverse();
+        }
+        match (fault, subtasks.first_mut()) {
+            (0, Some(first)) => first["depends_on"] = json!([first["id"]]),
+            (1, Some(first)) => first["depends_on"] = json!(["nowhere"]),
+            (2, Some(first)) => {
+                *first = json!({"id": "s0", "title": "S", "calls": []});
+            }
+            _ => {}
+        }
+        plan(&json!({"summary": "s", "subtasks": subtasks}))
+    })
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    let ending = (any::<usize>(), any::<u8>(), a_plan()).prop_map(|(pick, kind, plan)| Ending { pick, kind, plan });
+    let effect = (0..2_u32, 1..12_u32, 0..2_u32).prop_map(|(scope, step, attempt)| EffectId {
+        scope: match scope {
+            0 => Scope::Run,
+            scope => Scope::Agent(AgentId(scope)),
+        },
+        step,
+        attempt,
+    });
+    prop_oneof![
+        24 => ending.prop_map(Step::End),
+        4 => any::<usize>().prop_map(Step::ToolStarts),
+        2 => Just(Step::Guide),
+        1 => Just(Step::FireDeadline),
+        2 => (1..12_u32).prop_map(Step::FireCall),
+        3 => Just(Step::Resume),
+        1 => proptest::bool::weighted(0.2).prop_map(|cancel| if cancel { Step::Cancel } else { Step::Guide }),
+        3 => (effect, any::<u8>()).prop_map(|(effect, kind)| Step::Foreign(effect, kind)),
+        1 => Just(Step::StartAgain),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
+    let pause = prop_oneof![8 => 0..1_000_i64, 1 => -500..0_i64, 1 => 0..2_000_000_i64];
+    proptest::collection::vec((pause, a_step()), 0..60)
+}
+
+fn a_spec() -> impl Strategy<Value = RunSpec> {
+    (0..4_u32, 1..5_u32, any::<bool>(), any::<bool>()).prop_map(|(parallel, iterations, timed, tokens)| {
+        let mut spec = spec();
+        spec.limits.max_parallel = parallel;
+        spec.limits.max_iterations = iterations;
+        spec.limits.timeout = timed.then_some(Millis(3_000_000));
+        spec.limits.max_tokens = tokens.then_some(200);
+        spec
+    })
+}
+
+fn is_work(command: &RunCommand) -> bool {
+    match command {
+        RunCommand::StartAgent { .. } | RunCommand::RunTool { .. } | RunCommand::AskUser { .. } => true,
+        RunCommand::Announce { .. }
+        | RunCommand::StopTool { .. }
+        | RunCommand::SetTimer { .. }
+        | RunCommand::Finish { .. } => false,
+    }
+}
+
+fn effect_of(command: &RunCommand) -> Option<EffectId> {
+    match command {
+        RunCommand::StartAgent { effect, .. }
+        | RunCommand::RunTool { effect, .. }
+        | RunCommand::AskUser { effect, .. } => Some(*effect),
+        RunCommand::Announce { .. }
+        | RunCommand::StopTool { .. }
+        | RunCommand::SetTimer { .. }
+        | RunCommand::Finish { .. } => None,
+    }
+}
+
+fn failed() -> AgentReport {
+    AgentReport {
+        result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
+        work: AgentWork {
+            usage: Usage {
+                input_tokens: 3,
+                ..Usage::default()
+            },
+            ..AgentWork::default()
+        },
+        duration: Millis(1),
+    }
+}
+
+fn judged(kind: u8) -> AgentReport {
+    let verdict = match kind % 8 {
+        0 => "achieved",
+        1 => "failed",
+        2 | 3 => "ask_user",
+        _ => "continue",
+    };
+    ended_with(AgentAnswer::Reflection(reflection(
+        &json!({"verdict": verdict, "summary": "s", "question": "q"}),
+    )))
+}
+
+fn tool_result(kind: u8) -> ToolResult {
+    if kind.is_multiple_of(3) {
+        ToolResult::failure("no")
+    } else {
+        ToolResult::success(json!("seen")).with_changes(vec![StateChange::FileEdited {
+            path: "x".to_owned(),
+            diff: None,
+        }])
+    }
+}
+
+fn completion(command: &RunCommand, kind: u8, plan: Plan) -> RunInput {
+    match command {
+        RunCommand::StartAgent { effect, brief } => RunInput::AgentFinished {
+            effect: *effect,
+            report: match (&brief.role, kind % 32) {
+                (_, 31) => failed(),
+                (AgentRole::Planner, 30) => judged(kind),
+                (AgentRole::Planner, 29) => ended_with(AgentAnswer::Text("It is 42.".to_owned())),
+                (AgentRole::Planner, _) => ended_with(AgentAnswer::Plan(plan)),
+                (AgentRole::Reflector, 30) => ended_with(AgentAnswer::Text("Fine.".to_owned())),
+                (AgentRole::Reflector, _) => judged(kind),
+                (AgentRole::Sub(_), 20..) => failed(),
+                (AgentRole::Sub(_), _) => ended_with(AgentAnswer::Text("found".to_owned())),
+            },
+        },
+        RunCommand::RunTool { effect, .. } => RunInput::ToolFinished {
+            effect: *effect,
+            result: tool_result(kind),
+        },
+        RunCommand::AskUser { effect, .. } if kind.is_multiple_of(3) => RunInput::UserAbsent { effect: *effect },
+        RunCommand::AskUser { effect, .. } => RunInput::UserAnswered {
+            effect: *effect,
+            answer: "a".to_owned(),
+        },
+        RunCommand::Announce { .. }
+        | RunCommand::StopTool { .. }
+        | RunCommand::SetTimer { .. }
+        | RunCommand::Finish { .. } => panic!("{command:?} has no completion"),
+    }
+}
+
+fn pick(run: &Run, pick: usize) -> Option<RunCommand> {
+    let work: Vec<RunCommand> = run.outstanding().into_iter().filter(is_work).collect();
+    (!work.is_empty()).then(|| work[pick % work.len()].clone())
+}
+
+fn input(run: &Run, spec: &Arc<RunSpec>, step: Step) -> RunInput {
+    let timer = |timer| RunInput::TimerFired { timer };
+    match step {
+        Step::End(ending) => match pick(run, ending.pick) {
+            Some(command) => completion(&command, ending.kind, ending.plan),
+            None => RunInput::Guided {
+                guidance: "g".to_owned(),
+            },
+        },
+        Step::ToolStarts(place) => match pick(run, place).as_ref().and_then(effect_of) {
+            Some(effect) => RunInput::ToolStarted { effect },
+            None => RunInput::Resumed,
+        },
+        Step::Guide => RunInput::Guided {
+            guidance: "g".to_owned(),
+        },
+        Step::FireDeadline => timer(RunTimer::Deadline),
+        Step::FireCall(step) => timer(RunTimer::Call(step)),
+        Step::Resume => RunInput::Resumed,
+        Step::Cancel => RunInput::Cancelled,
+        Step::Foreign(effect, kind) => match kind % 4 {
+            0 => RunInput::AgentFinished {
+                effect,
+                report: judged(kind),
+            },
+            1 => RunInput::ToolFinished {
+                effect,
+                result: tool_result(kind),
+            },
+            2 => RunInput::UserAbsent { effect },
+            _ => RunInput::UserAnswered {
+                effect,
+                answer: "a".to_owned(),
+            },
+        },
+        Step::StartAgain => RunInput::Started { spec: spec.clone() },
+    }
+}
+
+/// Follows which commands have no completion yet, from the outside.
+#[derive(Default)]
+struct Expected(Vec<RunCommand>);
+
+impl Expected {
+    fn take(&mut self, input: &RunInput, commands: &[RunCommand]) {
+        let mut completed = match input {
+            RunInput::AgentFinished { effect, .. }
+            | RunInput::ToolFinished { effect, .. }
+            | RunInput::UserAnswered { effect, .. } => vec![*effect],
+            RunInput::Started { .. }
+            | RunInput::ToolStarted { .. }
+            | RunInput::Guided { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Resumed
+            | RunInput::Cancelled => Vec::new(),
+        };
+        completed.extend(commands.iter().filter_map(|command| match command {
+            RunCommand::StopTool { effect } => Some(*effect),
+            _ => None,
+        }));
+        if matches!(input, RunInput::Resumed) {
+            self.0.clear();
+        }
+        if matches!(input, RunInput::UserAnswered { .. }) {
+            self.0.retain(is_work);
+        }
+        self.0
+            .retain(|command| effect_of(command).is_none_or(|effect| !completed.contains(&effect)));
+        for command in commands {
+            match command {
+                RunCommand::Finish { .. } if !matches!(input, RunInput::UserAbsent { .. }) => {
+                    self.0 = vec![command.clone()];
+                }
+                RunCommand::Finish { .. } => self.0.push(command.clone()),
+                command if is_work(command) => self.0.push(command.clone()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What has no completion yet, in no order: a resumed run names what is new after what it names again.
+fn sorted(commands: &[RunCommand]) -> Vec<String> {
+    let mut lines: Vec<String> = commands
+        .iter()
+        .filter(|command| is_work(command) || matches!(command, RunCommand::Finish { .. }))
+        .map(|command| format!("{command:?}"))
+        .collect();
+    lines.sort();
+    lines
+}
+
+pub fn assert_rounds(run: &Run) {
+    let max_parallel = run.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
+    for round in run.rounds() {
+        let graph = &round.graph;
+        assert!(graph.running() <= max_parallel);
+        let mut ended = BTreeSet::new();
+        for observation in &round.observations {
+            assert!(ended.insert(&observation.subtask), "{} ended twice", observation.subtask);
+        }
+        assert_eq!(ended.len(), graph.counts().ended());
+        for index in 0..graph.plan().subtasks.len() {
+            let mut dependencies = graph.dependencies(index).map(|dependency| graph.state(dependency));
+            match graph.state(index) {
+                SubTaskState::Ready
+                | SubTaskState::Running
+                | SubTaskState::Succeeded
+                | SubTaskState::Failed => {
+                    assert!(dependencies.all(|state| state == SubTaskState::Succeeded));
+                }
+                SubTaskState::Waiting => {
+                    assert!(dependencies.any(|state| state != SubTaskState::Succeeded));
+                }
+                SubTaskState::Skipped => assert!(
+                    dependencies.any(|state| matches!(state, SubTaskState::Failed | SubTaskState::Skipped))
+                ),
+            }
+        }
+        let running: Vec<usize> = (0..graph.plan().subtasks.len())
+            .filter(|index| graph.state(*index) == SubTaskState::Running)
+            .collect();
+        assert_eq!(round.active().map(|(index, _)| index).collect::<Vec<_>>(), running);
+    }
+}
+
+/// Each transition starts where the one before ended.
+fn assert_transitions(phase: &mut Phase, commands: &[RunCommand]) {
+    for command in commands {
+        if let RunCommand::Announce { transition } = command {
+            assert_eq!(transition.from, *phase);
+            assert_eq!(transition.from.enter(transition.to), Ok(transition.to));
+            *phase = transition.to;
+        }
+    }
+}
+
+fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
+    let spec = Arc::new(spec);
+    let (mut run, mut expected, mut now) = (Run::new(), Expected::default(), 10_000_i64);
+    let mut phase = Phase::Idle;
+    let mut journal: Vec<(Timestamp, String, Vec<RunCommand>, Run)> = Vec::new();
+    for (pause, step) in std::iter::once((0, Step::StartAgain)).chain(steps) {
+        now += pause;
+        let at = Timestamp(now.unsigned_abs());
+        let input = input(&run, &spec, step);
+        let before = run.clone();
+        match run.handle(at, input.clone()) {
+            Err(_) => assert_eq!(run, before),
+            Ok(commands) => {
+                expected.take(&input, &commands);
+                assert_transitions(&mut phase, &commands);
+                let finished = commands
+                    .iter()
+                    .filter(|command| matches!(command, RunCommand::Finish { .. }))
+                    .count();
+                let absent = matches!(input, RunInput::UserAbsent { .. });
+                assert_eq!(finished, usize::from(absent || run.phase().is_terminal()));
+                let entry = serde_json::to_string(&Input::Run(input)).unwrap();
+                journal.push((at, entry, commands, run.clone()));
+            }
+        }
+        assert_eq!(run.phase(), phase);
+        assert_rounds(&run);
+        assert_eq!(sorted(&run.outstanding()), sorted(&expected.0));
+        assert_eq!(run.phase().is_terminal(), !run.outstanding().iter().any(is_work));
+    }
+    let mut replayed = Run::new();
+    for (at, entry, commands, state) in journal {
+        let Ok(Input::Run(input)) = serde_json::from_str(&entry) else {
+            panic!("{entry}");
+        };
+        assert_eq!(replayed.handle(at, input).unwrap(), commands);
+        assert_eq!(replayed, state);
+        assert_eq!(replayed.outstanding(), state.outstanding());
+    }
+    assert_ends(run, Timestamp(now.unsigned_abs()));
+}
+
+/// Completing whatever is under way brings the run to an end: every round has bounded work, and rounds are bounded.
+fn assert_ends(mut run: Run, now: Timestamp) {
+    let two = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}
+    ]});
+    let limit = 200;
+    for step in 0..limit {
+        if run.phase().is_terminal() {
+            return;
+        }
+        let command = pick(&run, step).unwrap();
+        run.handle(now, completion(&command, 4, plan(&two))).unwrap();
+    }
+    panic!("no end after {limit} steps");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_holds_its_invariants_under_any_inputs(spec in a_spec(), steps in steps()) {
+        check(spec, steps);
+    }
+}
