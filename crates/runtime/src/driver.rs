@@ -106,12 +106,11 @@ impl<M: Journaled> Driver<M> {
         self.waiting.push_back(Stored { commands, started });
         let notify = self.notify.clone();
         match self.claim.upgrade() {
-            Some(claim) => {
-                self.journal
-                    .append(&claim, now, self.scope, body, durability, move |stored| {
-                        notify(stored.map(drop))
-                    })
-            }
+            Some(claim) => self
+                .journal
+                .append(&claim, now, self.scope, body, durability, move |stored| {
+                    notify(stored.map(drop))
+                }),
             // The run was given free.
             None => notify(Err(StoreError::NotHeld { run: self.run })),
         }

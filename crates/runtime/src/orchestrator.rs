@@ -19,9 +19,7 @@ use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::handle::{Door, Events, RunHandle, Steering, read_entries, replay};
 use crate::read_output::ReadOutput;
-use crate::supervisor::{
-    Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all,
-};
+use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
 
 /// How often a run's supervisor is rebuilt before the run is given up.
 const MAX_RESTARTS: u32 = 3;
@@ -87,11 +85,12 @@ impl Orchestrator {
     /// [`RuntimeError::Stopped`] if its actor cannot be started.
     pub async fn start_up(services: Services) -> Result<Self, RuntimeError> {
         let runs = Arc::<DashMap<RunId, RunHandle>>::default();
-        let (actor, _) = Actor::spawn(None, OrchestratorActor, ())
-            .await
-            .map_err(|error| RuntimeError::Stopped {
-                reason: error.to_string(),
-            })?;
+        let (actor, _) =
+            Actor::spawn(None, OrchestratorActor, ())
+                .await
+                .map_err(|error| RuntimeError::Stopped {
+                    reason: error.to_string(),
+                })?;
         Ok(Orchestrator {
             inner: Arc::new(Inner {
                 services: Arc::new(services),
@@ -258,9 +257,7 @@ impl CarriedRun {
         runs.remove(&run);
         drop(claim);
         // The guarantee of a terminal event, whatever ended the supervisor.
-        waiting.send_replace(Some(
-            outcome.unwrap_or(Err(RuntimeError::NotRunning { run })),
-        ));
+        waiting.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
 }
 
