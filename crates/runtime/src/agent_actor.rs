@@ -1,6 +1,6 @@
 //! The actor of one agent: it owns the agent's machine, asks the model and runs the tools.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{
     Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
@@ -33,7 +33,7 @@ pub(crate) struct RunShare {
     pub(crate) run: RunId,
     pub(crate) context: Arc<RunContext>,
     pub(crate) services: Arc<Services>,
-    pub(crate) claim: Arc<RunClaim>,
+    pub(crate) claim: Weak<RunClaim>,
     pub(crate) cancel: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -103,6 +103,7 @@ impl Actor for AgentActor {
         let journal = share.services.journal.clone();
         let driver = Driver::new(
             machine,
+            share.run,
             Scope::Agent(brief.agent),
             journal,
             share.claim.clone(),

@@ -1,10 +1,10 @@
 //! Journal, then act: the one way in which an input reaches a machine and its commands leave it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{Agent, AgentInput};
-use dirigent_core::id::{EffectId, Scope};
+use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::run::{Run, RunInput};
@@ -56,12 +56,14 @@ pub(crate) struct Stored<C> {
     pub(crate) started: Option<EffectId>,
 }
 
-/// A machine and the commands that wait for their inputs to be stored.
+/// A machine and the commands that wait for their inputs to be stored. The claim is not its own: whoever carries out the
+/// run decides when it is given free, and until then this may write.
 pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
+    run: RunId,
     scope: Scope,
     journal: Journal,
-    claim: Arc<RunClaim>,
+    claim: Weak<RunClaim>,
     notify: Notify,
     waiting: VecDeque<Stored<M::Command>>,
 }
@@ -69,13 +71,15 @@ pub(crate) struct Driver<M: Journaled> {
 impl<M: Journaled> Driver<M> {
     pub(crate) fn new(
         machine: M,
+        run: RunId,
         scope: Scope,
         journal: Journal,
-        claim: Arc<RunClaim>,
+        claim: Weak<RunClaim>,
         notify: Notify,
     ) -> Self {
         Driver {
             machine,
+            run,
             scope,
             journal,
             claim,
@@ -101,10 +105,15 @@ impl<M: Journaled> Driver<M> {
         let commands = self.machine.handle(now, input)?;
         self.waiting.push_back(Stored { commands, started });
         let notify = self.notify.clone();
-        self.journal
-            .append(&self.claim, now, self.scope, body, durability, move |stored| {
-                notify(stored.map(drop))
-            });
+        match self.claim.upgrade() {
+            Some(claim) => self
+                .journal
+                .append(&claim, now, self.scope, body, durability, move |stored| {
+                    notify(stored.map(drop))
+                }),
+            // The run was given free.
+            None => notify(Err(StoreError::NotHeld { run: self.run })),
+        }
         Ok(())
     }
 

@@ -1,8 +1,10 @@
 //! What a caller holds of a run: a way to steer it, to watch it and to wait for its end.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(test)]
+use dirigent_core::id::AgentId;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
 use dirigent_core::run::Report;
@@ -37,7 +39,7 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn guide(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
-        self.send(SupervisorMsg::Guide(guidance.into()))
+        self.send(Steering::Guide(guidance.into()))
     }
 
     /// Answers the run's question (PAOR-9). An answer to no question is dropped.
@@ -45,7 +47,7 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
-        self.send(SupervisorMsg::Answer(answer.into()))
+        self.send(Steering::Answer(answer.into()))
     }
 
     /// Ends the run: its agents, model requests and child processes stop within a second, and its journal says so (HOST-8).
@@ -53,7 +55,7 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn cancel(&self) -> Result<(), RuntimeError> {
-        self.send(SupervisorMsg::Cancel)
+        self.send(Steering::Cancel)
     }
 
     /// Waits for the end.
@@ -76,11 +78,11 @@ impl RunHandle {
         Events::new(&self.journal, self.run)
     }
 
-    fn send(&self, message: SupervisorMsg) -> Result<(), RuntimeError> {
+    fn send(&self, steering: Steering) -> Result<(), RuntimeError> {
         if self.outcome.borrow().is_some() {
             return Err(RuntimeError::Ended { run: self.run });
         }
-        self.door.send(message);
+        self.door.send(steering);
         Ok(())
     }
 }
@@ -91,44 +93,54 @@ fn stopped() -> RuntimeError {
     }
 }
 
-/// The way to a run's supervisor, which may be another one after a breakdown. Messages wait while there is none.
+/// What a caller tells a run.
+pub(crate) enum Steering {
+    Guide(String),
+    Answer(String),
+    Cancel,
+    #[cfg(test)]
+    Break,
+    #[cfg(test)]
+    BreakAgent(AgentId),
+}
+
+/// The way to a run's supervisor, which may be another one after a breakdown: what was said waits here until it is taken,
+/// as a broken actor's mailbox is lost.
+#[derive(Default)]
 pub(crate) struct Door(Mutex<DoorState>);
 
-enum DoorState {
-    Open(ActorRef<SupervisorMsg>),
-    Shut(Vec<SupervisorMsg>),
+#[derive(Default)]
+struct DoorState {
+    waiting: VecDeque<Steering>,
+    supervisor: Option<ActorRef<SupervisorMsg>>,
 }
 
 impl Door {
-    pub(crate) fn shut() -> Self {
-        Door(Mutex::new(DoorState::Shut(Vec::new())))
-    }
-
-    pub(crate) fn open(&self, actor: ActorRef<SupervisorMsg>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let DoorState::Shut(waiting) = &mut *state {
-            for message in waiting.drain(..) {
-                let _ = actor.send_message(message);
-            }
+    /// From now on that one is told.
+    pub(crate) fn open(&self, supervisor: ActorRef<SupervisorMsg>) {
+        let mut state = self.state();
+        for _ in &state.waiting {
+            let _ = supervisor.send_message(SupervisorMsg::Steered);
         }
-        *state = DoorState::Open(actor);
+        state.supervisor = Some(supervisor);
     }
 
-    /// From now on messages wait for the next supervisor.
-    pub(crate) fn close(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let DoorState::Open(_) = &*state {
-            *state = DoorState::Shut(Vec::new());
+    pub(crate) fn send(&self, steering: Steering) {
+        let mut state = self.state();
+        state.waiting.push_back(steering);
+        if let Some(supervisor) = &state.supervisor {
+            // One that is gone has a successor, or has told its outcome.
+            let _ = supervisor.send_message(SupervisorMsg::Steered);
         }
     }
 
-    pub(crate) fn send(&self, message: SupervisorMsg) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *state {
-            // A supervisor that is gone without a successor has told its outcome.
-            DoorState::Open(actor) => drop(actor.send_message(message)),
-            DoorState::Shut(waiting) => waiting.push(message),
-        }
+    /// What has waited longest.
+    pub(crate) fn take(&self) -> Option<Steering> {
+        self.state().waiting.pop_front()
+    }
+
+    fn state(&self) -> MutexGuard<'_, DoorState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

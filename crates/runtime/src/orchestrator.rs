@@ -17,9 +17,9 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::error::RuntimeError;
-use crate::handle::{Door, Events, RunHandle, read_entries, replay};
+use crate::handle::{Door, Events, RunHandle, Steering, read_entries, replay};
 use crate::read_output::ReadOutput;
-use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, wait_for_all};
+use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
 
 /// How often a run's supervisor is rebuilt before the run is given up.
 const MAX_RESTARTS: u32 = 3;
@@ -85,11 +85,12 @@ impl Orchestrator {
     /// [`RuntimeError::Stopped`] if its actor cannot be started.
     pub async fn start_up(services: Services) -> Result<Self, RuntimeError> {
         let runs = Arc::<DashMap<RunId, RunHandle>>::default();
-        let (actor, _) = Actor::spawn(None, OrchestratorActor, runs.clone())
-            .await
-            .map_err(|error| RuntimeError::Stopped {
-                reason: error.to_string(),
-            })?;
+        let (actor, _) =
+            Actor::spawn(None, OrchestratorActor, ())
+                .await
+                .map_err(|error| RuntimeError::Stopped {
+                    reason: error.to_string(),
+                })?;
         Ok(Orchestrator {
             inner: Arc::new(Inner {
                 services: Arc::new(services),
@@ -116,7 +117,8 @@ impl Orchestrator {
         );
         let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
         let claim = blocking(move || journal.create(run, &goal, &workspace, at)).await?;
-        self.launch(run, claim, user, Begin::New(Arc::new(spec))).await
+        let begin = Begin::New(Arc::new(spec));
+        self.launch(run, claim, user, begin, Door::default()).await
     }
 
     /// Goes on with a run where its journal ends (HOST-2). `answer` is the user's answer to its question, if it stopped
@@ -144,16 +146,12 @@ impl Orchestrator {
         if answer.is_some() && view.run().question().is_none() {
             return Err(RuntimeError::NoQuestion { run });
         }
-        self.launch(
-            run,
-            claim,
-            user,
-            Begin::Resume {
-                entries: Arc::new(entries),
-                answer,
-            },
-        )
-        .await
+        let door = Door::default();
+        if let Some(answer) = answer {
+            // It is the first that the run hears.
+            door.send(Steering::Answer(answer));
+        }
+        self.launch(run, claim, user, Begin::Resume(entries), door).await
     }
 
     /// A run that is under way here.
@@ -172,42 +170,45 @@ impl Orchestrator {
         claim: RunClaim,
         user: UserPresence,
         begin: Begin,
+        door: Door,
     ) -> Result<RunHandle, RuntimeError> {
         let (outcome, ended) = watch::channel(Outcome::None);
-        let door = Arc::new(Door::shut());
+        let claim = Arc::new(claim);
         let arguments = SupervisorArguments {
             run,
             services: self.inner.services.clone(),
-            claim: Arc::new(claim),
+            claim: Arc::downgrade(&claim),
             user,
-            begin,
-            outcome,
+            door: Arc::new(door),
             cancel: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
         let handle = RunHandle {
             run,
             journal: self.inner.services.journal.clone(),
-            door: door.clone(),
+            door: arguments.door.clone(),
             outcome: ended,
         };
         self.inner.runs.insert(run, handle.clone());
         let (started, wait) = oneshot::channel();
-        let launch = Launch {
+        let carried = CarriedRun {
             arguments,
-            door,
+            claim,
+            outcome,
+            runs: self.inner.runs.clone(),
             restarts: 0,
+        };
+        let _ = self.inner.actor.send_message(OrchestratorMsg::Launch {
+            carried,
+            begin,
             started: Some(started),
-        };
-        let stopped = || RuntimeError::Stopped {
-            reason: "its actor has ended".to_owned(),
-        };
-        self.inner
-            .actor
-            .send_message(OrchestratorMsg::Launch(Box::new(launch)))
-            .map_err(|_| stopped())?;
-        wait.await.map_err(|_| stopped())?;
-        Ok(handle)
+        });
+        match wait.await {
+            Ok(()) => Ok(handle),
+            Err(_) => Err(RuntimeError::Stopped {
+                reason: "its actor has ended".to_owned(),
+            }),
+        }
     }
 }
 
@@ -226,59 +227,79 @@ async fn blocking<T: Send + 'static>(
 struct OrchestratorActor;
 
 enum OrchestratorMsg {
-    Launch(Box<Launch>),
+    /// Starts the supervisor of a run, the first or the next one.
+    Launch {
+        carried: CarriedRun,
+        begin: Begin,
+        started: Option<oneshot::Sender<()>>,
+    },
 }
 
-struct Launch {
+/// A run that is carried out here. Dropping it gives the run free, and whoever waits for it is told that it stopped.
+struct CarriedRun {
     arguments: SupervisorArguments,
-    door: Arc<Door>,
+    claim: Arc<RunClaim>,
+    outcome: watch::Sender<Outcome>,
+    runs: Arc<DashMap<RunId, RunHandle>>,
     restarts: u32,
-    started: Option<oneshot::Sender<()>>,
 }
 
-struct OrchestratorState {
-    runs: Arc<DashMap<RunId, RunHandle>>,
-    supervisors: HashMap<ActorId, Launch>,
+impl CarriedRun {
+    /// Tells those who wait once the run is free: they may resume it at once.
+    fn end(self, outcome: Outcome) {
+        let run = self.arguments.run;
+        let CarriedRun {
+            claim,
+            outcome: waiting,
+            runs,
+            ..
+        } = self;
+        runs.remove(&run);
+        drop(claim);
+        // The guarantee of a terminal event, whatever ended the supervisor.
+        waiting.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
+    }
 }
+
+type Supervised = HashMap<ActorId, CarriedRun>;
 
 impl Actor for OrchestratorActor {
     type Msg = OrchestratorMsg;
-    type State = OrchestratorState;
-    type Arguments = Arc<DashMap<RunId, RunHandle>>;
+    type State = Supervised;
+    type Arguments = ();
 
     async fn pre_start(
         &self,
         _myself: ActorRef<OrchestratorMsg>,
-        runs: Arc<DashMap<RunId, RunHandle>>,
-    ) -> Result<OrchestratorState, ActorProcessingErr> {
-        Ok(OrchestratorState {
-            runs,
-            supervisors: HashMap::new(),
-        })
+        (): (),
+    ) -> Result<Supervised, ActorProcessingErr> {
+        Ok(HashMap::new())
     }
 
     async fn handle(
         &self,
         myself: ActorRef<OrchestratorMsg>,
         message: OrchestratorMsg,
-        state: &mut OrchestratorState,
+        supervised: &mut Supervised,
     ) -> Result<(), ActorProcessingErr> {
-        let OrchestratorMsg::Launch(mut launch) = message;
-        let arguments = launch.arguments.clone();
+        let OrchestratorMsg::Launch {
+            carried,
+            begin,
+            started,
+        } = message;
+        let arguments = (carried.arguments.clone(), begin);
         match Actor::spawn_linked(None, RunSupervisor, arguments, myself.get_cell()).await {
             Ok((actor, _)) => {
-                launch.door.open(actor.clone());
-                if let Some(started) = launch.started.take() {
+                carried.arguments.door.open(actor.clone());
+                supervised.insert(actor.get_id(), carried);
+                if let Some(started) = started {
+                    // Whoever started the run need not wait for that.
                     let _ = started.send(());
                 }
-                state.supervisors.insert(actor.get_id(), *launch);
             }
             Err(error) => {
                 let reason = error.to_string();
-                launch
-                    .arguments
-                    .outcome
-                    .send_replace(Some(Err(RuntimeError::Stopped { reason })));
+                carried.end(Some(Err(RuntimeError::Stopped { reason })));
             }
         }
         Ok(())
@@ -288,26 +309,18 @@ impl Actor for OrchestratorActor {
         &self,
         myself: ActorRef<OrchestratorMsg>,
         event: SupervisionEvent,
-        state: &mut OrchestratorState,
+        supervised: &mut Supervised,
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(who, error) => {
-                if let Some(launch) = state.supervisors.remove(&who.get_id()) {
-                    state.rebuild(&myself, launch, error.to_string());
+                if let Some(carried) = supervised.remove(&who.get_id()) {
+                    rebuild(&myself, carried, error.to_string());
                 }
             }
-            SupervisionEvent::ActorTerminated(who, _, _) => {
-                if let Some(launch) = state.supervisors.remove(&who.get_id()) {
-                    let run = launch.arguments.run;
-                    state.runs.remove(&run);
-                    // The guarantee of a terminal event, whatever ended the supervisor.
-                    launch.arguments.outcome.send_if_modified(|outcome| {
-                        let untold = outcome.is_none();
-                        if untold {
-                            *outcome = Some(Err(RuntimeError::NotRunning { run }));
-                        }
-                        untold
-                    });
+            SupervisionEvent::ActorTerminated(who, state, _) => {
+                if let Some(carried) = supervised.remove(&who.get_id()) {
+                    let ended = state.and_then(|mut state| state.take::<SupervisorState>().ok());
+                    carried.end(ended.and_then(|state| state.outcome));
                 }
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -316,57 +329,37 @@ impl Actor for OrchestratorActor {
     }
 }
 
-impl OrchestratorState {
-    /// A supervisor's own state died with it; the run's is in the journal.
-    fn rebuild(&self, myself: &ActorRef<OrchestratorMsg>, launch: Launch, message: String) {
-        let run = launch.arguments.run;
-        let restarts = launch.restarts + 1;
-        launch.door.close();
-        tracing::error!(%run, restarts, message, "a run's supervisor broke down");
-        if restarts > MAX_RESTARTS {
-            self.runs.remove(&run);
-            let error = RuntimeError::BrokenDown {
-                run,
-                times: restarts,
-                message,
-            };
-            launch.arguments.outcome.send_replace(Some(Err(error)));
-            return;
+/// A supervisor's own state died with it; the run's is in the journal.
+fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut carried: CarriedRun, message: String) {
+    let run = carried.arguments.run;
+    carried.restarts += 1;
+    let times = carried.restarts;
+    tracing::error!(%run, times, message, "a run's supervisor broke down");
+    let myself = myself.clone();
+    tokio::spawn(async move {
+        // Its agents and tasks end first, and what they appended is stored, so that nothing comes after what is read.
+        carried.arguments.cancel.cancel();
+        wait_for_all(&carried.arguments).await;
+        if times > MAX_RESTARTS {
+            let error = RuntimeError::BrokenDown { run, times, message };
+            return carried.end(Some(Err(error)));
         }
-        let (myself, runs) = (myself.clone(), self.runs.clone());
-        tokio::spawn(async move {
-            let Launch {
-                mut arguments, door, ..
-            } = launch;
-            // Its agents and tasks end first, and what they appended is stored, so that nothing comes after what is read.
-            arguments.cancel.cancel();
-            wait_for_all(&arguments).await;
-            let journal = arguments.services.journal.clone();
-            let read = blocking(move || {
-                journal.flush()?;
-                read_entries(&journal, run)
-            });
-            match read.await {
-                Ok(entries) => {
-                    arguments.begin = Begin::Resume {
-                        entries: Arc::new(entries),
-                        answer: None,
-                    };
-                    arguments.cancel = CancellationToken::new();
-                    arguments.tasks = TaskTracker::new();
-                    let launch = Launch {
-                        arguments,
-                        door,
-                        restarts,
-                        started: None,
-                    };
-                    let _ = myself.send_message(OrchestratorMsg::Launch(Box::new(launch)));
-                }
-                Err(error) => {
-                    runs.remove(&run);
-                    arguments.outcome.send_replace(Some(Err(error)));
-                }
-            }
+        let journal = carried.arguments.services.journal.clone();
+        let read = blocking(move || {
+            journal.flush()?;
+            read_entries(&journal, run)
         });
-    }
+        match read.await {
+            Ok(entries) => {
+                carried.arguments.cancel = CancellationToken::new();
+                carried.arguments.tasks = TaskTracker::new();
+                let _ = myself.send_message(OrchestratorMsg::Launch {
+                    carried,
+                    begin: Begin::Resume(entries),
+                    started: None,
+                });
+            }
+            Err(error) => carried.end(Some(Err(error))),
+        }
+    });
 }

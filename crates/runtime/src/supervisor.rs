@@ -2,7 +2,7 @@
 //! that whoever waits for the run gets an end.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dirigent_core::agent::{AgentBrief, AgentFailure, AgentInput, AgentReport};
@@ -16,7 +16,6 @@ use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, ToolResult};
 use dirigent_store::{Durability, RunClaim, StoreError};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -25,6 +24,7 @@ use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
 use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
+use crate::handle::{Door, Steering};
 use crate::orchestrator::{Services, UserPresence};
 
 /// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
@@ -40,10 +40,10 @@ pub(crate) struct RunSupervisor;
 pub(crate) struct SupervisorArguments {
     pub(crate) run: RunId,
     pub(crate) services: Arc<Services>,
-    pub(crate) claim: Arc<RunClaim>,
+    /// For as long as the orchestrator holds it.
+    pub(crate) claim: Weak<RunClaim>,
     pub(crate) user: UserPresence,
-    pub(crate) begin: Begin,
-    pub(crate) outcome: watch::Sender<Outcome>,
+    pub(crate) door: Arc<Door>,
     /// Cancelled when the run is over, however that came.
     pub(crate) cancel: CancellationToken,
     /// Everything that the run has going.
@@ -51,19 +51,15 @@ pub(crate) struct SupervisorArguments {
 }
 
 /// Where a supervisor begins.
-#[derive(Clone)]
 pub(crate) enum Begin {
     /// A new run.
     New(Arc<RunSpec>),
-    /// A run that has inputs in the journal, and the user's answer to its question, if there is one.
-    Resume {
-        entries: Arc<Vec<Entry>>,
-        answer: Option<String>,
-    },
+    /// A run that has inputs in the journal: these.
+    Resume(Vec<Entry>),
 }
 
 pub(crate) enum SupervisorMsg {
-    Begin,
+    Begin(Begin),
     Stored(Result<(), StoreError>),
     AgentEnded {
         effect: EffectId,
@@ -74,16 +70,21 @@ pub(crate) enum SupervisorMsg {
         result: ToolResult,
     },
     TimerFired(RunTimer),
-    Guide(String),
-    Answer(String),
-    Cancel,
-    /// Everything that the run had going has ended, and the end is journaled.
+    /// Something waits at the door.
+    Steered,
+    /// Everything that the run had going has ended.
+    WorkEnded,
+    /// The end is journaled.
     Closed(Result<(), StoreError>),
     JournalFailed(StoreError),
-    #[cfg(test)]
-    Break,
-    #[cfg(test)]
-    BreakAgent(AgentId),
+}
+
+/// What a supervisor that is ending does once its work has ended.
+enum Closing {
+    /// Journals the end.
+    End(EndReason),
+    /// Says why the run cannot go on.
+    GiveUp(RuntimeError),
 }
 
 pub(crate) struct SupervisorState {
@@ -94,19 +95,21 @@ pub(crate) struct SupervisorState {
     past: HashMap<AgentId, Vec<(u64, Timestamp, AgentInput)>>,
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
-    closing: bool,
+    closing: Option<Closing>,
+    /// For the orchestrator, which passes it on when the supervisor is gone and the run is free.
+    pub(crate) outcome: Outcome,
     _stop_everything: DropGuard,
 }
 
 impl Actor for RunSupervisor {
     type Msg = SupervisorMsg;
     type State = SupervisorState;
-    type Arguments = SupervisorArguments;
+    type Arguments = (SupervisorArguments, Begin);
 
     async fn pre_start(
         &self,
         myself: ActorRef<SupervisorMsg>,
-        arguments: SupervisorArguments,
+        (arguments, begin): (SupervisorArguments, Begin),
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
@@ -114,8 +117,9 @@ impl Actor for RunSupervisor {
             let _ = actor.send_message(SupervisorMsg::Stored(stored));
         });
         let journal = arguments.services.journal.clone();
-        let driver = Driver::new(Run::new(), Scope::Run, journal, arguments.claim.clone(), notify);
-        let _ = myself.send_message(SupervisorMsg::Begin);
+        let (run, claim) = (arguments.run, arguments.claim.clone());
+        let driver = Driver::new(Run::new(), run, Scope::Run, journal, claim, notify);
+        let _ = myself.send_message(SupervisorMsg::Begin(begin));
         Ok(SupervisorState {
             driver,
             share: None,
@@ -123,7 +127,8 @@ impl Actor for RunSupervisor {
             past: HashMap::new(),
             calls: HashMap::new(),
             timers: HashMap::new(),
-            closing: false,
+            closing: None,
+            outcome: None,
             _stop_everything: arguments.cancel.clone().drop_guard(),
             arguments,
         })
@@ -136,7 +141,7 @@ impl Actor for RunSupervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMsg::Begin => state.begin(&myself).await?,
+            SupervisorMsg::Begin(begin) => state.begin(&myself, begin).await?,
             SupervisorMsg::Stored(Ok(())) => {
                 let stored = state.driver.stored();
                 for command in stored.commands {
@@ -159,29 +164,12 @@ impl Actor for RunSupervisor {
                 state.accept(RunInput::ToolFinished { effect, result });
             }
             SupervisorMsg::TimerFired(timer) => state.accept(RunInput::TimerFired { timer }),
-            SupervisorMsg::Guide(guidance) => state.accept(RunInput::Guided { guidance }),
-            SupervisorMsg::Answer(answer) => {
-                if let Some((effect, _)) = state.driver.machine.question() {
-                    state.accept(RunInput::UserAnswered { effect, answer });
-                }
-            }
-            SupervisorMsg::Cancel => state.accept(RunInput::Cancelled),
+            SupervisorMsg::Steered => state.steer(),
+            SupervisorMsg::WorkEnded => state.work_ended(&myself),
             SupervisorMsg::Closed(ended) => {
                 let report = Arc::new(state.driver.machine.report());
-                state.tell(ended.map(|()| report).map_err(RuntimeError::from));
+                state.outcome = Some(ended.map(|()| report).map_err(RuntimeError::from));
                 myself.stop(None);
-            }
-            #[cfg(test)]
-            SupervisorMsg::Break => panic!("broken on purpose"),
-            #[cfg(test)]
-            SupervisorMsg::BreakAgent(agent) => {
-                let broken = state
-                    .agents
-                    .values()
-                    .find(|(effect, _)| state.is_agent(*effect, agent));
-                if let Some((_, actor)) = broken {
-                    let _ = actor.send_message(AgentMsg::Break);
-                }
             }
         }
         Ok(())
@@ -205,14 +193,18 @@ impl Actor for RunSupervisor {
 }
 
 impl SupervisorState {
-    async fn begin(&mut self, myself: &ActorRef<SupervisorMsg>) -> Result<(), ActorProcessingErr> {
-        match self.arguments.begin.clone() {
+    async fn begin(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        begin: Begin,
+    ) -> Result<(), ActorProcessingErr> {
+        match begin {
             Begin::New(spec) => {
                 self.accept(RunInput::Started { spec });
                 Ok(())
             }
-            Begin::Resume { entries, .. } => {
-                if let Err(error) = self.replay(&entries) {
+            Begin::Resume(entries) => {
+                if let Err(error) = self.replay(entries) {
                     self.give_up(myself, error);
                     return Ok(());
                 }
@@ -237,9 +229,9 @@ impl SupervisorState {
     }
 
     /// Rebuilds the machine, and keeps the inputs of the agents that have not ended for them.
-    fn replay(&mut self, entries: &[Entry]) -> Result<(), RuntimeError> {
+    fn replay(&mut self, entries: Vec<Entry>) -> Result<(), RuntimeError> {
         for entry in entries {
-            match (entry.scope, entry.input.clone()) {
+            match (entry.scope, entry.input) {
                 (_, Input::Run(input)) => {
                     if let RunInput::AgentFinished { effect, .. } = &input {
                         let ended = self.driver.machine.agent_of(*effect);
@@ -299,7 +291,7 @@ impl SupervisorState {
             }
             RunCommand::AskUser { effect, .. } => self.ask_user(effect),
             RunCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
-            RunCommand::Finish { reason } => self.close(myself, &reason),
+            RunCommand::Finish { reason } => self.close(myself, Closing::End(reason)),
         }
         Ok(())
     }
@@ -375,14 +367,10 @@ impl SupervisorState {
     }
 
     fn ask_user(&mut self, effect: EffectId) {
-        let answer = match &mut self.arguments.begin {
-            Begin::Resume { answer, .. } => answer.take(),
-            Begin::New(_) => None,
-        };
-        match (answer, self.arguments.user) {
-            (Some(answer), _) => self.accept(RunInput::UserAnswered { effect, answer }),
-            (None, UserPresence::Absent) => self.accept(RunInput::UserAbsent { effect }),
-            (None, UserPresence::Present) => {}
+        match self.arguments.user {
+            // Refused where the answer has come already.
+            UserPresence::Absent => self.accept(RunInput::UserAbsent { effect }),
+            UserPresence::Present => {}
         }
     }
 
@@ -408,35 +396,73 @@ impl SupervisorState {
         }
     }
 
-    /// Stops whatever is under way, waits for it, and journals the end.
-    fn close(&mut self, myself: &ActorRef<SupervisorMsg>, reason: &EndReason) {
-        self.stop_all();
-        self.closing = true;
-        let status = serde_json::to_string(reason).unwrap_or_default();
-        let (arguments, myself) = (self.arguments.clone(), myself.clone());
-        tokio::spawn(async move {
-            wait_for_all(&arguments).await;
-            let at = arguments.services.clock.now();
-            let journal = arguments.services.journal.clone();
-            journal.end(&arguments.claim, at, status, move |ended| {
-                let _ = myself.send_message(SupervisorMsg::Closed(ended.map(drop)));
-            });
-        });
+    /// What the user has to say. A run that is ending has nothing more to be told.
+    fn steer(&mut self) {
+        let Some(steering) = self.arguments.door.take() else {
+            return;
+        };
+        if self.closing.is_some() {
+            return;
+        }
+        match steering {
+            Steering::Guide(guidance) => self.accept(RunInput::Guided { guidance }),
+            Steering::Answer(answer) => {
+                if let Some((effect, _)) = self.driver.machine.question() {
+                    self.accept(RunInput::UserAnswered { effect, answer });
+                }
+            }
+            Steering::Cancel => self.accept(RunInput::Cancelled),
+            #[cfg(test)]
+            Steering::Break => panic!("broken on purpose"),
+            #[cfg(test)]
+            Steering::BreakAgent(agent) => {
+                let mut agents = self.agents.values();
+                if let Some((_, actor)) = agents.find(|(effect, _)| self.is_agent(*effect, agent)) {
+                    let _ = actor.send_message(AgentMsg::Break);
+                }
+            }
+        }
     }
 
     /// The run cannot go on, and its journal cannot say so.
     fn give_up(&mut self, myself: &ActorRef<SupervisorMsg>, error: RuntimeError) {
-        if std::mem::replace(&mut self.closing, true) {
-            return;
+        if self.closing.is_none() {
+            tracing::error!(run = %self.arguments.run, %error, "the run stops");
+            self.close(myself, Closing::GiveUp(error));
         }
-        tracing::error!(run = %self.arguments.run, %error, "the run stops");
+    }
+
+    /// Stops whatever is under way and waits for it.
+    fn close(&mut self, myself: &ActorRef<SupervisorMsg>, closing: Closing) {
         self.stop_all();
+        self.closing = Some(closing);
         let (arguments, myself) = (self.arguments.clone(), myself.clone());
         tokio::spawn(async move {
             wait_for_all(&arguments).await;
-            let _ = arguments.outcome.send(Some(Err(error)));
-            myself.stop(None);
+            let _ = myself.send_message(SupervisorMsg::WorkEnded);
         });
+    }
+
+    fn work_ended(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let reason = match self.closing.take() {
+            Some(Closing::End(reason)) => reason,
+            Some(Closing::GiveUp(error)) => {
+                self.outcome = Some(Err(error));
+                return myself.stop(None);
+            }
+            None => return,
+        };
+        let status = serde_json::to_string(&reason).unwrap_or_default();
+        self.closing = Some(Closing::End(reason));
+        let (actor, run) = (myself.clone(), self.arguments.run);
+        let closed = move |ended: Result<(), StoreError>| {
+            let _ = actor.send_message(SupervisorMsg::Closed(ended));
+        };
+        let services = &self.arguments.services;
+        match self.arguments.claim.upgrade() {
+            Some(claim) => services.journal.end(&claim, services.clock.now(), status, closed),
+            None => closed(Err(StoreError::NotHeld { run })),
+        }
     }
 
     fn stop_all(&mut self) {
@@ -444,10 +470,6 @@ impl SupervisorState {
         for (_, (_, actor)) in self.agents.drain() {
             actor.stop(None);
         }
-    }
-
-    fn tell(&self, outcome: Result<Arc<Report>, RuntimeError>) {
-        self.arguments.outcome.send_replace(Some(outcome));
     }
 
     /// What agents and tools of this run have in common. The spec is known from the first input on.

@@ -1,0 +1,270 @@
+//! PAOR-7: what goes wrong in a tool or an agent is an observation or a recorded failure, and whoever waits gets an end.
+
+use std::sync::{Arc, Mutex, mpsc};
+
+use dirigent_core::agent::AgentFailure;
+use dirigent_core::message::{ModelFailure, ModelFailureKind};
+use dirigent_core::observation::Finding;
+use dirigent_core::run::{EndReason, Report};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{Repeat, ToolOutcome, ToolResult};
+use serde_json::{Value, json};
+
+use crate::script::{
+    Asked, Gate, Reply, Scripted, Scriptool, achieved, call, plan_call, plan_work, say, tools,
+};
+use crate::world::World;
+
+/// Too short for what never ends, and nothing else is measured by it.
+const SOON: Millis = Millis(50);
+
+/// The planner has the tool `it` called; the reflector is content.
+async fn call_it(asked: Asked) -> Reply {
+    match asked.who() {
+        "planner" => plan_call("it"),
+        _ => achieved(),
+    }
+}
+
+/// The planner has the worker work, which calls the tool `it` and repeats what it got.
+async fn let_it_be_called(asked: Asked) -> Reply {
+    match (asked.who(), asked.turn()) {
+        ("planner", _) => plan_work(),
+        ("worker", 0) => call("it", json!({})),
+        ("worker", _) => say(asked.last()),
+        _ => achieved(),
+    }
+}
+
+fn observed_error(report: &Report) -> &str {
+    match &report.rounds[0].observations[0].finding {
+        Finding::Calls { calls } => match &calls[0].result.outcome {
+            ToolOutcome::Failure { error, .. } => error,
+            ToolOutcome::Success { output } => panic!("a success: {output}"),
+        },
+        other => panic!("not of calls: {other:?}"),
+    }
+}
+
+fn finding_of_worker(report: &Report) -> &Result<String, AgentFailure> {
+    match &report.rounds[0].observations[0].finding {
+        Finding::Agent { result, .. } => result,
+        other => panic!("not of an agent: {other:?}"),
+    }
+}
+
+fn failed(report: &Report) -> &str {
+    match &report.end {
+        Some(EndReason::Failed { error }) => error,
+        other => panic!("ended with {other:?}"),
+    }
+}
+
+fn panics_before_its_future() -> Scriptool {
+    let panics = |_, _: Value| -> std::future::Ready<ToolResult> { panic!("out of cheese") };
+    Scriptool::new("it", Repeat::Safe, panics)
+}
+
+fn panics_in_its_future() -> Scriptool {
+    Scriptool::new("it", Repeat::Safe, |_, _| async { panic!("out of cheese") })
+}
+
+#[tokio::test]
+async fn paor_7_a_tool_that_panics_is_an_observation() {
+    for tool in [panics_before_its_future(), panics_in_its_future()] {
+        let world = World::new(Scripted::new(call_it), tools([tool])).await;
+
+        let report = world.run().await;
+
+        assert_eq!(observed_error(&report), "the tool `it` broke down: out of cheese");
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        world.all_tasks_end().await;
+    }
+}
+
+#[tokio::test]
+async fn paor_7_an_agent_reads_that_its_tool_panicked_and_goes_on() {
+    for tool in [panics_before_its_future(), panics_in_its_future()] {
+        let world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
+
+        let report = world.run().await;
+
+        let said = r#"{"success":false,"error":"the tool `it` broke down: out of cheese"}"#;
+        assert_eq!(finding_of_worker(&report).as_deref(), Ok(said));
+        world.all_tasks_end().await;
+    }
+}
+
+#[tokio::test]
+async fn paor_7_a_planned_call_that_hangs_is_stopped_and_observed() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
+        let gate = at_gate.clone();
+        async move {
+            gate.pass().await;
+            ToolResult::success(Value::Null)
+        }
+    });
+    let mut world = World::new(Scripted::new(call_it), tools([tool])).await;
+    world.spec.limits.call_timeout = SOON;
+
+    let report = world.run().await;
+
+    let error = "the call took longer than 50 ms and was stopped";
+    assert_eq!(observed_error(&report), error);
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    world.all_tasks_end().await;
+    assert_eq!(gate.inside(), 0);
+}
+
+#[tokio::test]
+async fn loop_5_an_agent_whose_tool_hangs_ends_at_its_deadline() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
+        let gate = at_gate.clone();
+        async move {
+            gate.pass().await;
+            ToolResult::success(Value::Null)
+        }
+    });
+    let mut world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
+    world.spec.agents[0].limits.timeout = SOON;
+
+    let report = world.run().await;
+
+    let failure = AgentFailure::TimeLimit { timeout: SOON };
+    assert_eq!(finding_of_worker(&report), &Err(failure));
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    world.all_tasks_end().await;
+    assert_eq!(gate.inside(), 0);
+}
+
+#[tokio::test]
+async fn paor_7_a_tool_that_ignores_its_cancellation_does_not_keep_the_run() {
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
+        let released = released.clone();
+        async move {
+            let wait = tokio::task::spawn_blocking(move || released.lock().unwrap().recv());
+            let _ = wait.await;
+            ToolResult::success(Value::Null)
+        }
+    });
+    let mut world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
+    world.spec.agents[0].limits.timeout = SOON;
+
+    let report = world.run().await;
+
+    let failure = AgentFailure::TimeLimit { timeout: SOON };
+    assert_eq!(finding_of_worker(&report), &Err(failure));
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    drop(release);
+    world.all_tasks_end().await;
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Panics,
+    Hangs,
+    Fails,
+}
+
+/// A model that has that fault when that agent asks.
+fn faulty(who: &'static str, fault: Fault) -> Arc<Scripted> {
+    Scripted::new(move |asked| async move {
+        if asked.who() == who {
+            return match fault {
+                Fault::Panics => panic!("no such weights"),
+                Fault::Hangs => std::future::pending().await,
+                Fault::Fails => Err(ModelFailure {
+                    kind: ModelFailureKind::Configuration,
+                    message: "the key is wrong".to_owned(),
+                }),
+            };
+        }
+        match asked.who() {
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => achieved(),
+        }
+    })
+}
+
+#[tokio::test]
+async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
+    for (fault, expected) in [
+        (
+            Fault::Panics,
+            "the model did not answer: the model's code broke down: no such weights",
+        ),
+        (
+            Fault::Hangs,
+            "the agent reached its time limit of 50 ms before it finished; allow more with `timeout`",
+        ),
+        (Fault::Fails, "the model did not answer: the key is wrong"),
+    ] {
+        let mut world = World::new(faulty("worker", fault), tools([])).await;
+        world.spec.agents[0].limits.timeout = match fault {
+            Fault::Hangs => SOON,
+            Fault::Panics | Fault::Fails => Millis::seconds(3_600),
+        };
+
+        let report = world.run().await;
+
+        let failure = finding_of_worker(&report).as_ref().unwrap_err();
+        assert_eq!(failure.to_string(), expected);
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        world.all_tasks_end().await;
+    }
+}
+
+#[tokio::test]
+async fn paor_12_a_planner_or_reflector_whose_model_breaks_is_a_recorded_failure() {
+    for (who, what) in [("planner", "a plan"), ("reflector", "a judgement")] {
+        for (fault, expected) in [
+            (
+                Fault::Panics,
+                "the model did not answer: the model's code broke down: no such weights",
+            ),
+            (
+                Fault::Hangs,
+                "the agent reached its time limit of 50 ms before it finished; allow more with `timeout`",
+            ),
+            (Fault::Fails, "the model did not answer: the key is wrong"),
+        ] {
+            let mut world = World::new(faulty(who, fault), tools([])).await;
+            if let Fault::Hangs = fault {
+                let broken = if who == "planner" {
+                    &mut world.spec.planner
+                } else {
+                    &mut world.spec.reflector
+                };
+                broken.limits.timeout = SOON;
+            }
+
+            let report = world.run().await;
+
+            assert_eq!(
+                failed(&report),
+                format!("the {who} ended without {what}: {expected}")
+            );
+            world.all_tasks_end().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_panics_before_its_future_is_a_failure_too() {
+    let model = Scripted::new(|_| -> std::future::Ready<Reply> { panic!("no such weights") });
+    let world = World::new(model, tools([])).await;
+
+    let report = world.run().await;
+
+    assert_eq!(
+        failed(&report),
+        "the planner ended without a plan: the model did not answer: the model's code broke down: no such weights"
+    );
+}

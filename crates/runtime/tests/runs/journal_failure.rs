@@ -1,0 +1,91 @@
+//! A run whose journal cannot be written stops and says so, and does nothing that is not on record.
+
+use std::sync::atomic::Ordering;
+
+use dirigent_core::run::EndReason;
+use dirigent_core::tool::Repeat;
+use dirigent_runtime::{RuntimeError, UserPresence};
+use dirigent_store::{Journal, JournalOptions, StoreError};
+use serde_json::json;
+
+use crate::script::{Scripted, achieved, call, counting, plan_work, say, tools};
+use crate::world::{World, ended, start_up};
+
+const ROOM: u64 = 512 * 1024;
+
+#[tokio::test]
+async fn host_2_a_full_journal_stops_the_run_before_its_next_tool_call() {
+    let model = Scripted::new(|asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) => plan_work(),
+            ("worker", 0) => {
+                let mut reply = call("note", json!({}))?;
+                reply.content = "too long to be stored ".repeat(100_000);
+                Ok(reply)
+            }
+            ("worker", _) => say("worked"),
+            _ => achieved(),
+        }
+    });
+    let (note, noted) = counting("note", Repeat::Safe);
+    let registry = tools([note]);
+    let options = JournalOptions::default().max_bytes(ROOM);
+    let world = World::with_options(model, registry.clone(), &options).await;
+
+    let handle = world.start(UserPresence::Absent).await;
+    let error = ended(&handle).await.unwrap_err();
+
+    assert!(matches!(error, RuntimeError::Journal(StoreError::Full { .. })));
+    assert_eq!(noted.load(Ordering::SeqCst), 0);
+    assert_eq!(world.status(handle.id()), None);
+    assert!(world.orchestrator.run(handle.id()).is_none());
+    world.all_tasks_end().await;
+
+    // Given room, it goes on.
+    let path = world.journal.path().to_owned();
+    let World {
+        orchestrator,
+        journal,
+        model,
+        folder: _folder,
+        ..
+    } = world;
+    drop(orchestrator);
+    drop(journal);
+    let run = handle.id();
+    drop(handle);
+    let journal = Journal::open(&path).unwrap();
+    let orchestrator = start_up(&journal, &model, &registry).await;
+    let resume = crate::world::within(async {
+        loop {
+            // The first journal is closed by the last of the old orchestrator's actors.
+            match orchestrator.resume(run, UserPresence::Absent, None).await {
+                Err(RuntimeError::Journal(StoreError::Held { .. })) => tokio::task::yield_now().await,
+                resumed => return resumed,
+            }
+        }
+    });
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(noted.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_journaled_does_not_start() {
+    let model = Scripted::new(|_| async { say("Done.") });
+    let options = JournalOptions::default().max_bytes(ROOM);
+    let mut world = World::with_options(model, tools([]), &options).await;
+    world.spec.goal = "too long to be stored ".repeat(100_000);
+
+    let refused = world
+        .orchestrator
+        .start(world.spec.clone(), UserPresence::Absent)
+        .await;
+
+    assert!(matches!(
+        refused.err(),
+        Some(RuntimeError::Journal(StoreError::Full { .. }))
+    ));
+    assert_eq!(world.model.asked(), 0);
+    assert_eq!(world.journal.runs().unwrap(), []);
+}

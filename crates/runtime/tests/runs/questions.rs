@@ -1,0 +1,166 @@
+//! PAOR-9: only the user can decide.
+
+use std::sync::Arc;
+
+use dirigent_core::run::EndReason;
+use dirigent_core::view::EventKind;
+use dirigent_runtime::{RuntimeError, UserPresence};
+use dirigent_store::StoreError;
+
+use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
+use crate::world::{World, ended, event, start_up, within};
+
+/// Asks the user after its first round, and answers the goal once it has the answer.
+fn asking() -> Arc<Scripted> {
+    Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => ask_user(),
+        }
+    })
+}
+
+#[tokio::test]
+async fn paor_9_a_run_goes_on_with_the_users_answer() {
+    let world = World::new(asking(), tools([])).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
+    handle.answer("the blue one").unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "The blue one it is.");
+    assert_eq!(report.iterations, 2);
+}
+
+#[tokio::test]
+async fn paor_9_without_a_user_the_run_stands_still_until_it_is_resumed_with_an_answer() {
+    let world = World::new(asking(), tools([])).await;
+
+    let handle = world.start(UserPresence::Absent).await;
+    let stopped = ended(&handle).await.unwrap();
+    let question = stopped.question.as_ref().unwrap();
+    let asked = world.model.asked();
+    let resumed = world
+        .orchestrator
+        .resume(handle.id(), UserPresence::Absent, Some("the blue one".to_owned()))
+        .await
+        .unwrap();
+    let report = ended(&resumed).await.unwrap();
+
+    assert_eq!(stopped.end, Some(EndReason::UserRequired));
+    assert_eq!(question.question, "Which one?");
+    assert_eq!(question.choices, ["a", "b"]);
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "The blue one it is.");
+    // The planner's last reply, and nothing that had been asked before.
+    assert_eq!(world.model.asked() - asked, 1);
+}
+
+#[tokio::test]
+async fn paor_9_resumed_without_an_answer_the_run_stands_still_again() {
+    let world = World::new(asking(), tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    ended(&handle).await.unwrap();
+
+    for _ in 0..3 {
+        let resume = world.orchestrator.resume(handle.id(), UserPresence::Absent, None);
+        let report = ended(&resume.await.unwrap()).await.unwrap();
+        assert_eq!(report.end, Some(EndReason::UserRequired));
+    }
+
+    let resume = world
+        .orchestrator
+        .resume(handle.id(), UserPresence::Present, None);
+    let resumed = resume.await.unwrap();
+    event(&resumed, |kind| matches!(kind, EventKind::Resumed)).await;
+    resumed.answer("the blue one").unwrap();
+    let report = ended(&resumed).await.unwrap();
+    assert_eq!(report.summary, "The blue one it is.");
+}
+
+#[tokio::test]
+async fn an_answer_to_nothing_is_refused_or_dropped() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |_| {
+        let gate = at_gate.clone();
+        async move {
+            gate.pass().await;
+            say("Done.")
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+
+    let run = handle.id();
+    handle.answer("yes").unwrap();
+    let entries = world.entries(run);
+    let World {
+        journal,
+        orchestrator,
+        model,
+        folder: _folder,
+        ..
+    } = world;
+    drop(orchestrator);
+    ended(&handle).await.unwrap_err();
+
+    // As it stopped where it was, it can be resumed, by an orchestrator that finds it free.
+    gate.open();
+    let orchestrator = start_up(&journal, &model, &tools([])).await;
+    let answer = Some("yes".to_owned());
+    let refused = orchestrator.resume(run, UserPresence::Present, answer).await;
+    assert!(matches!(refused.err(), Some(RuntimeError::NoQuestion { run: of }) if of == run));
+    let resume = orchestrator.resume(run, UserPresence::Present, None);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+    assert_eq!(report.summary, "Done.");
+    assert_eq!(report.iterations, 1);
+    assert!(journal.entries(run, 0, 100).unwrap().starts_with(&entries));
+}
+
+#[tokio::test]
+async fn host_2_a_run_that_has_ended_is_not_resumed() {
+    let model = Scripted::new(|_| async { say("Done.") });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Present).await;
+    ended(&handle).await.unwrap();
+
+    let resume = world
+        .orchestrator
+        .resume(handle.id(), UserPresence::Present, None);
+    let refused = resume.await.err().unwrap();
+
+    assert!(matches!(refused, RuntimeError::Ended { run } if run == handle.id()));
+    assert_eq!(world.model.asked(), 1);
+}
+
+#[tokio::test]
+async fn host_2_a_run_that_is_carried_out_is_not_resumed_beside_that() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |_| {
+        let gate = at_gate.clone();
+        async move {
+            gate.pass().await;
+            say("Done.")
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+
+    let resume = world
+        .orchestrator
+        .resume(handle.id(), UserPresence::Present, None);
+    let refused = resume.await.err().unwrap();
+    gate.open();
+    let report = ended(&handle).await.unwrap();
+
+    assert!(matches!(refused, RuntimeError::Journal(StoreError::Held { run, .. }) if run == handle.id()));
+    assert_eq!(report.summary, "Done.");
+}

@@ -1,0 +1,287 @@
+//! Scripted models and tools: what an agent's model says and what a tool does is a function in the test. Nothing here
+//! waits for time.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dirigent_core::call::ToolCall;
+use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use dirigent_core::spec::{AgentSpec, AnswerForm, RunSpec};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent_model::{ChatModel, ChatRequest};
+use dirigent_tools::{Tool, ToolContext, ToolRegistry};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+/// What a model answers.
+pub type Reply = Result<ModelReply, ModelFailure>;
+
+/// A request as a script sees it.
+#[derive(Clone)]
+pub struct Asked {
+    messages: Arc<Vec<Message>>,
+}
+
+impl Asked {
+    /// The agent: its system prompt is its name.
+    pub fn who(&self) -> &str {
+        self.messages[0].content()
+    }
+
+    /// What it was told to do.
+    pub fn task(&self) -> &str {
+        self.messages[1].content()
+    }
+
+    /// How often the model has replied to it before.
+    pub fn turn(&self) -> usize {
+        let replies = self
+            .messages
+            .iter()
+            .filter(|m| matches!(m, Message::Assistant { .. }));
+        replies.count()
+    }
+
+    /// The last message.
+    pub fn last(&self) -> &str {
+        self.messages[self.messages.len() - 1].content()
+    }
+}
+
+/// A model that answers by a function.
+pub struct Scripted {
+    answer: Box<dyn Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync>,
+    asked: AtomicUsize,
+}
+
+impl Scripted {
+    pub fn new<F: Future<Output = Reply> + Send + 'static>(
+        answer: impl Fn(Asked) -> F + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Scripted {
+            answer: Box::new(move |asked| answer(asked).boxed()),
+            asked: AtomicUsize::new(0),
+        })
+    }
+
+    /// How often it was asked.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl ChatModel for Scripted {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Reply> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        (self.answer)(Asked {
+            messages: request.messages,
+        })
+    }
+}
+
+/// Plain text: 10 tokens in, 5 out, as every reply here.
+pub fn say(text: &str) -> Reply {
+    Ok(ModelReply {
+        content: text.to_owned(),
+        calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage: Usage {
+            model_calls: 1,
+            tool_calls: 0,
+            input_tokens: 10,
+            output_tokens: 5,
+        },
+    })
+}
+
+pub fn call(tool: &str, parameters: Value) -> Reply {
+    let reply = say("");
+    reply.map(|reply| ModelReply {
+        calls: vec![ToolCall {
+            id: String::new(),
+            tool: tool.to_owned(),
+            parameters,
+            terminate: false,
+        }],
+        finish: FinishReason::ToolCalls,
+        ..reply
+    })
+}
+
+pub fn plan(summary: &str, subtasks: Value) -> Reply {
+    call("submit_plan", json!({"summary": summary, "subtasks": subtasks}))
+}
+
+/// A plan of one sub-task for the agent `worker`.
+pub fn plan_work() -> Reply {
+    plan("let it be worked on", json!([work("work", &[])]))
+}
+
+/// A plan of one call of that tool.
+pub fn plan_call(tool: &str) -> Reply {
+    plan(
+        "call it",
+        json!([{"id": "call", "title": "call it", "calls": [{"tool": tool, "parameters": {}}]}]),
+    )
+}
+
+/// A sub-task for the agent `worker`, whose task is its id.
+pub fn work(id: &str, depends_on: &[&str]) -> Value {
+    json!({"id": id, "title": id, "depends_on": depends_on, "agent": "worker", "task": id})
+}
+
+pub fn achieved() -> Reply {
+    call(
+        "submit_reflection",
+        json!({"verdict": "achieved", "summary": "It is done."}),
+    )
+}
+
+pub fn ask_user() -> Reply {
+    call(
+        "submit_reflection",
+        json!({"verdict": "ask_user", "summary": "Unclear.", "question": "Which one?", "choices": ["a", "b"]}),
+    )
+}
+
+/// A tool that works by a function.
+pub struct Scriptool {
+    spec: ToolSpec,
+    body: Box<dyn Fn(ToolContext, Value) -> BoxFuture<'static, ToolResult> + Send + Sync>,
+}
+
+impl Scriptool {
+    pub fn new<F: Future<Output = ToolResult> + Send + 'static>(
+        name: &str,
+        repeat: Repeat,
+        body: impl Fn(ToolContext, Value) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Scriptool {
+            spec: ToolSpec {
+                name: name.to_owned(),
+                description: "Does what the test says.".to_owned(),
+                parameters: json!({"type": "object"}),
+                repeat,
+                example: Value::Null,
+            },
+            body: Box::new(move |context, parameters| body(context, parameters).boxed()),
+        }
+    }
+}
+
+impl Tool for Scriptool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
+        (self.body)(context, parameters)
+    }
+}
+
+pub fn tools(tools: impl IntoIterator<Item = Scriptool>) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    for tool in tools {
+        registry.insert(tool);
+    }
+    registry
+}
+
+/// A tool that counts its calls and succeeds with their number.
+pub fn counting(name: &str, repeat: Repeat) -> (Scriptool, Arc<AtomicUsize>) {
+    let count = Arc::<AtomicUsize>::default();
+    let counter = count.clone();
+    let tool = Scriptool::new(name, repeat, move |_, _| {
+        let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
+        std::future::ready(ToolResult::success(json!(number)))
+    });
+    (tool, count)
+}
+
+/// A place where scripts wait until the test lets them through.
+pub struct Gate {
+    entered: Semaphore,
+    open: Semaphore,
+    inside: AtomicUsize,
+}
+
+impl Gate {
+    pub fn shut() -> Arc<Self> {
+        Arc::new(Gate {
+            entered: Semaphore::new(0),
+            open: Semaphore::new(0),
+            inside: AtomicUsize::new(0),
+        })
+    }
+
+    /// For the script: waits until the gate is open.
+    pub async fn pass(self: Arc<Self>) {
+        let inside = Inside(&self);
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        self.entered.add_permits(1);
+        let _ = self.open.acquire().await;
+        drop(inside);
+    }
+
+    /// For the test: waits until a script has come to the gate, each time another.
+    pub async fn entered(&self) {
+        self.entered.acquire().await.unwrap().forget();
+    }
+
+    /// Whoever comes from now on, and whoever waits, goes through.
+    pub fn open(&self) {
+        self.open.add_permits(1_000);
+    }
+
+    /// How many wait there now: those that were dropped do not.
+    pub fn inside(&self) -> usize {
+        self.inside.load(Ordering::SeqCst)
+    }
+}
+
+struct Inside<'a>(&'a Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A run with the sub-agent `worker`, which may call all of those tools.
+pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
+    let tools = tools.specs();
+    let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
+    RunSpec {
+        goal: "Make it so".to_owned(),
+        workspace: workspace.to_str().unwrap().to_owned(),
+        limits: RunLimits::default(),
+        planner: agent("planner", AnswerForm::Plan, Vec::new()),
+        reflector: agent("reflector", AnswerForm::Reflection, Vec::new()),
+        agents: vec![agent("worker", AnswerForm::Text, names)],
+        tools,
+    }
+}
+
+fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
+    AgentSpec {
+        name: name.to_owned(),
+        description: format!("Is the {name}."),
+        system_prompt: name.to_owned(),
+        tools,
+        access: Access::ReadWrite,
+        model: None,
+        limits: AgentLimits {
+            // Nothing here is to end by its time, however busy the machine, unless its test says so.
+            timeout: Millis::seconds(3_600),
+            max_turns: 100_000,
+            ..AgentLimits::default()
+        },
+        answer,
+    }
+}

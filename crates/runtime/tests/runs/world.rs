@@ -1,0 +1,125 @@
+//! An orchestrator on a journal of its own, and waiting for what a test wants to see.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dirigent_core::id::RunId;
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::view::EventKind;
+use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, Services, UserPresence};
+use dirigent_store::{Journal, JournalOptions};
+use dirigent_tools::ToolRegistry;
+
+use crate::script::{Scripted, spec};
+
+pub struct World {
+    pub journal: Journal,
+    pub orchestrator: Orchestrator,
+    pub spec: RunSpec,
+    pub model: Arc<Scripted>,
+    pub folder: tempfile::TempDir,
+    tasks: usize,
+}
+
+impl World {
+    pub async fn new(model: Arc<Scripted>, tools: ToolRegistry) -> Self {
+        Self::with_options(model, tools, &JournalOptions::default()).await
+    }
+
+    pub async fn with_options(model: Arc<Scripted>, tools: ToolRegistry, options: &JournalOptions) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = options.open(&folder.path().join("journal.db")).unwrap();
+        let spec = spec(folder.path(), &tools);
+        let orchestrator = start_up(&journal, &model, &tools).await;
+        World {
+            journal,
+            orchestrator,
+            spec,
+            model,
+            tasks: alive_tasks(),
+            folder,
+        }
+    }
+
+    pub async fn start(&self, user: UserPresence) -> RunHandle {
+        self.orchestrator.start(self.spec.clone(), user).await.unwrap()
+    }
+
+    /// Starts the run and waits for its end.
+    pub async fn run(&self) -> Arc<Report> {
+        let handle = self.start(UserPresence::Absent).await;
+        ended(&handle).await.unwrap()
+    }
+
+    /// What the journal says of how the run ended.
+    pub fn status(&self, run: RunId) -> Option<String> {
+        self.journal.run(run).unwrap().status
+    }
+
+    pub fn entries(&self, run: RunId) -> Vec<Entry> {
+        self.journal.entries(run, 0, 100_000).unwrap()
+    }
+
+    /// Waits until no task is left but those there were before the first run.
+    pub async fn all_tasks_end(&self) {
+        within(async {
+            while alive_tasks() > self.tasks {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Cancels, and checks that nothing is left and that the journal says so (HOST-8).
+    pub async fn cancel(&self, handle: &RunHandle) -> Arc<Report> {
+        handle.cancel().unwrap();
+        let report = ended(handle).await.unwrap();
+        assert_eq!(report.end, Some(EndReason::Cancelled));
+        assert_eq!(
+            self.status(handle.id()).as_deref(),
+            Some(r#"{"reason":"cancelled"}"#)
+        );
+        let inputs = self.entries(handle.id()).into_iter().map(|entry| entry.input);
+        let cancels = inputs.filter(|input| *input == Input::Run(RunInput::Cancelled));
+        assert_eq!(cancels.count(), 1);
+        assert!(self.orchestrator.run(handle.id()).is_none());
+        self.all_tasks_end().await;
+        report
+    }
+}
+
+pub async fn start_up(journal: &Journal, model: &Arc<Scripted>, tools: &ToolRegistry) -> Orchestrator {
+    let services = Services::new(journal.clone(), model.clone(), tools.clone());
+    Orchestrator::start_up(services).await.unwrap()
+}
+
+/// The end of the run. A run without one is a failed test rather than one that hangs.
+pub async fn ended(handle: &RunHandle) -> Result<Arc<Report>, RuntimeError> {
+    within(handle.outcome()).await
+}
+
+pub async fn within<T>(work: impl Future<Output = T>) -> T {
+    let far_away = Duration::from_secs(120);
+    tokio::time::timeout(far_away, work).await.expect("it hangs")
+}
+
+/// Waits for the first event that is meant.
+pub async fn event(handle: &RunHandle, is_meant: impl Fn(&EventKind) -> bool) {
+    let mut events = handle.events();
+    within(async {
+        while let Some(event) = events.next().await {
+            if is_meant(&event.unwrap().kind) {
+                return;
+            }
+        }
+        panic!("the run ended without that event");
+    })
+    .await;
+}
+
+fn alive_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
