@@ -37,20 +37,34 @@ impl Place {
     }
 }
 
-/// The places that a compiler or a test run names: `src/a.rs:3:5`, `File "/w/a.py", line 3`, `src/a.rs - item (line 3)`.
+/// The places that a compiler or a test run names: `src/a.rs:3:5`, `File "/w/a.py", line 3`.
 pub(super) fn places_in(output: &str) -> Vec<Place> {
     static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         [
             r"(?m)([\w./\\@+-]*\.[A-Za-z]\w*):(\d+)",
             r#"File "([^"\n]+)", line (\d+)"#,
-            r"(?m)(\S+\.rs) - [^\n]*\(line (\d+)\)",
         ]
         .iter()
         .filter_map(|form| Regex::new(form).ok())
         .collect()
     });
+    found_by(&FORMS, output)
+}
+
+/// Where documentation tests begin that failed: `test src/a.rs - item (line 3) ... FAILED`. The lines that the compiler
+/// names inside of them are not exact.
+pub(super) fn failed_doc_tests(output: &str) -> Vec<Place> {
+    static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+        Regex::new(r"test (\S+\.rs) - [^\n]*\(line (\d+)\)[^\n]* FAILED")
+            .into_iter()
+            .collect()
+    });
+    found_by(&FORMS, output)
+}
+
+fn found_by(forms: &[Regex], output: &str) -> Vec<Place> {
     let mut places = Vec::new();
-    for form in FORMS.iter() {
+    for form in forms {
         for found in form.captures_iter(output) {
             if let Ok(line) = found[2].parse() {
                 let place = Place {

@@ -39,7 +39,11 @@ pub(super) fn telling_lines(result: &Answer, max: usize) -> Vec<String> {
         .filter(|line| !line.trim().is_empty())
         .collect();
     let is_telling = |line: &&&str| TELLING.as_ref().is_some_and(|pattern| pattern.is_match(line));
-    let mut chosen: Vec<&str> = lines.iter().filter(is_telling).take(max).copied().collect();
+    // What only says that there were errors tells nothing beside them.
+    let is_news = |line: &&&str| !line.contains("could not compile");
+    let mut chosen: Vec<&str> = lines.iter().filter(is_telling).filter(is_news).copied().collect();
+    chosen.dedup();
+    chosen.truncate(max);
     if chosen.is_empty() {
         chosen = lines[lines.len().saturating_sub(max)..].to_vec();
     }

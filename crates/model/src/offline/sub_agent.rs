@@ -103,7 +103,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
     };
     if !found.mentions.is_empty() {
         text.push_str(&format!(
-            "\n\nOther lines with the word, such as strings, comments and text: {}\n{}",
+            "\n\nThe name stands in strings, comments or text too: {}.\n{}",
             mentions_counted(&found),
             listing(
                 found
@@ -144,7 +144,7 @@ fn definitions(usages: &Renamed) -> String {
 
 fn mentions_counted(found: &Found) -> String {
     let more = if found.more_mentions { "at least " } else { "" };
-    format!("{more}{}", found.mentions.len())
+    format!("{more}{}", counted(found.mentions.len() as u64, "line", "lines"))
 }
 
 fn unsound(usages: &Renamed) -> String {
@@ -223,13 +223,8 @@ fn verify_renamed(
     );
     if !found.mentions.is_empty() {
         text.push_str(&format!(
-            "\n\nLeft alone, as strings, comments and text are: `{from}` in {} {}\n{}",
+            "\n\nLeft alone: {} with `{from}` in a string, a comment or text.\n{}",
             mentions_counted(&found),
-            if found.mentions.len() == 1 {
-                "line"
-            } else {
-                "lines"
-            },
             listing(
                 found
                     .mentions

@@ -151,8 +151,15 @@ fn checked_by(checks: &[Check]) -> String {
 pub(super) const NO_CHECKS: &str =
     "There is nothing here to build or test these files with, so only a search confirms it.";
 
-/// Deals out files into at most `parts` groups of about the same size, in order.
+/// Deals out files into at most `parts` groups whose sizes differ by one at most, in order.
 fn dealt(files: &[String], parts: usize) -> Vec<Vec<String>> {
-    let size = files.len().div_ceil(parts.max(1)).max(1);
-    files.chunks(size).map(<[String]>::to_vec).collect()
+    let parts = parts.min(files.len());
+    let mut groups = Vec::with_capacity(parts);
+    let mut rest = files;
+    for left in (1..=parts).rev() {
+        let (group, after) = rest.split_at(rest.len().div_ceil(left));
+        groups.push(group.to_vec());
+        rest = after;
+    }
+    groups
 }

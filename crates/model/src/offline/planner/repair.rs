@@ -9,9 +9,9 @@ use crate::offline::checks;
 use crate::offline::conversation::Call;
 use crate::offline::goal::Rename;
 use crate::offline::no_work::NoWork;
-use crate::offline::place::{enumerated, places_in};
+use crate::offline::place::{Place, enumerated, failed_doc_tests, places_in};
 use crate::offline::reading::Observation;
-use crate::offline::report::{command_line, telling_lines};
+use crate::offline::report::command_line;
 use crate::offline::text::{replace_word, unique_block};
 use crate::offline::tools::{self, Executed, Line, Pattern, Search, file_text, in_plan, read_output};
 
@@ -22,22 +22,18 @@ const FILES: usize = 5;
 pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation) -> Planned {
     let Rename { from, to, scope } = wanted;
     let Some((call, result)) = check.failed_call() else {
-        return Ok(stuck(planning, check, "the check failed without saying why"));
+        return Ok(stuck(planning, "the check failed without saying why"));
     };
-    let shown = places_in(&read_output::<Executed>(&result.output).text());
+    let output = read_output::<Executed>(&result.output).text();
     let answer = planning
         .conversation
         .look(tools::search(Pattern::Word(from), scope))?;
     let left = read_output::<Search>(&answer.output).within(scope);
-    let mut targets: Vec<&Line> = left
-        .matches
-        .iter()
-        .filter(|line| shown.iter().any(|place| line.place().is_shown_by(place)))
-        .collect();
-    targets.dedup_by_key(|line| line.place());
+    let mut targets = pointed_at(planning, &output, &left)?;
     let mut paths: Vec<String> = targets.iter().map(|line| line.path.clone()).collect();
     paths.dedup();
     paths.truncate(FILES);
+    targets.retain(|line| paths.contains(&line.path));
     let mut subtasks = Vec::new();
     for path in &paths {
         let lines: Vec<u64> = targets
@@ -60,8 +56,7 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation
     if subtasks.is_empty() {
         return Ok(stuck(
             planning,
-            check,
-            &format!("nothing in it points at a line that still names `{from}`"),
+            &format!("nothing in the output points at a line that still names `{from}`"),
         ));
     }
     let places: Vec<String> = targets.iter().map(|line| line.place().to_string()).collect();
@@ -89,6 +84,36 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation
     Ok(Draft { summary, subtasks })
 }
 
+/// The lines with the old name that the output points at: exactly, or as part of a documentation test that failed.
+fn pointed_at<'a>(planning: &Planning<'_>, output: &str, left: &'a Search) -> Result<Vec<&'a Line>, Call> {
+    let shown = places_in(output);
+    let mut blocks = Vec::new();
+    for start in failed_doc_tests(output) {
+        if !left.matches.iter().any(|line| line.path == start.path) {
+            continue;
+        }
+        let answer = planning.conversation.look(tools::read(&start.path, None))?;
+        let text = file_text(&answer.output).unwrap_or_default();
+        let fence = |(_, line): &(u64, &str)| line.contains("```");
+        let end = (1..)
+            .zip(text.lines())
+            .filter(|(number, _)| *number > start.line)
+            .find(fence);
+        blocks.extend(end.map(|(end, _)| (start, end)));
+    }
+    let in_block = |line: &Line| {
+        let inside =
+            |(start, end): &(Place, u64)| start.path == line.path && (start.line..*end).contains(&line.line);
+        blocks.iter().any(inside)
+    };
+    let is_shown = |line: &Line| shown.iter().any(|place| line.place().is_shown_by(place));
+    Ok(left
+        .matches
+        .iter()
+        .filter(|line| is_shown(line) || in_block(line))
+        .collect())
+}
+
 /// The edits of these lines of a file, each of a block that occurs once in it.
 fn edits(planning: &Planning<'_>, path: &str, lines: &[u64], wanted: &Rename) -> Result<Vec<Call>, Call> {
     let answer = planning.conversation.look(tools::read(path, None))?;
@@ -109,16 +134,8 @@ fn edits(planning: &Planning<'_>, path: &str, lines: &[u64], wanted: &Rename) ->
     Ok(edits)
 }
 
-/// The end of the matter: what is changed, and what is broken.
-fn stuck(planning: &Planning<'_>, check: &Observation, why: &str) -> Draft {
-    let lines = check
-        .failed_call()
-        .map(|(_, result)| telling_lines(result, 6))
-        .unwrap_or_default();
-    let command = check
-        .failed_call()
-        .map(|(call, _)| command_line(call))
-        .unwrap_or_default();
+/// The end of the matter: what is changed and what is broken, as the last round's judgement has it.
+fn stuck(planning: &Planning<'_>, why: &str) -> Draft {
     let before = planning
         .sections
         .rounds()
@@ -126,8 +143,7 @@ fn stuck(planning: &Planning<'_>, check: &Observation, why: &str) -> Draft {
         .map(|round| round.reflection.clone())
         .unwrap_or_default();
     NoWork::Impossible(format!(
-        "`{command}` fails after the change, and {why}: {}\n{before}",
-        lines.join("; ")
+        "the change broke the project, and {why}, so there is nothing to repair it by.\n{before}"
     ))
     .into()
 }

@@ -32,7 +32,7 @@ pub(super) fn renamed(judging: &Judging, wanted: &Rename) -> Reflection {
         .filter(|result| result.success)
         .map(|result| read_output::<Renamed>(&result.output).occurrences)
         .sum();
-    let how_many = if usages > 0 && judging.rounds.is_empty() {
+    let how_many = if usages > 0 && !goes_on(judging) {
         format!(": {} in ", counted(usages, "usage", "usages"))
     } else {
         " in ".to_owned()
@@ -109,16 +109,22 @@ fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
     achieved(summary)
 }
 
-/// Another round while there is hope in it, or else the end, with what is changed.
-fn go_on(judging: &Judging, summary: String) -> Reflection {
-    if judging
+/// Whether an earlier round changed files for the same goal.
+fn goes_on(judging: &Judging) -> bool {
+    continued(judging) > 0
+}
+
+fn continued(judging: &Judging) -> usize {
+    judging
         .rounds
         .iter()
         .filter(|round| round.verdict == "continue")
         .count()
-        + 1
-        < ROUNDS
-    {
+}
+
+/// Another round while there is hope in it, or else the end, with what is changed.
+fn go_on(judging: &Judging, summary: String) -> Reflection {
+    if continued(judging) + 1 < ROUNDS {
         return going_on(summary);
     }
     failed(with_changed(summary, judging))
