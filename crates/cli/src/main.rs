@@ -51,7 +51,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
 /// Warnings to standard error; `DIRIGENT_LOG` says otherwise (`DIRIGENT_LOG=debug`).
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DIRIGENT_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
