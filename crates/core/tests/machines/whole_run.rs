@@ -306,7 +306,7 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn host_2_a_whole_run_ends_and_its_journal_tells_it_all(
