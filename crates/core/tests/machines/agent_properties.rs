@@ -134,9 +134,7 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         }
     };
     match step {
-        Step::Start => AgentInput::Started {
-            brief: brief(role),
-        },
+        Step::Start => AgentInput::Started { brief: brief(role) },
         Step::Reply(reply) => AgentInput::ModelReplied {
             effect: under_way(agent, false),
             reply,
@@ -242,7 +240,11 @@ pub fn assert_conversation(agent: &Agent) {
                     "{messages:#?}"
                 );
                 for call in calls {
-                    assert!(ids.insert(call.id.as_str()), "two calls {}: {messages:#?}", call.id);
+                    assert!(
+                        ids.insert(call.id.as_str()),
+                        "two calls {}: {messages:#?}",
+                        call.id
+                    );
                 }
                 open = calls.iter().map(|call| call.id.as_str()).collect();
             }
@@ -323,7 +325,7 @@ fn assert_ends(mut agent: Agent, now: Timestamp) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_agent_holds_its_invariants_under_any_inputs(role in any::<Index>(), steps in steps()) {
