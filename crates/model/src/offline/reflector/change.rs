@@ -35,7 +35,7 @@ pub(super) fn renamed(judging: &Judging, wanted: &Rename) -> Reflection {
     let how_many = if usages > 0 && !goes_on(judging) {
         format!(": {} in ", counted(usages, "usage", "usages"))
     } else {
-        " in ".to_owned()
+        ", changing ".to_owned()
     };
     let done = if judging.changed.is_empty() {
         "Nothing was changed".to_owned()
@@ -50,7 +50,10 @@ pub(super) fn replaced(judging: &Judging, old: &str, new: &str, scope: &Scope) -
     let done = if judging.changed.is_empty() {
         "Nothing was changed".to_owned()
     } else {
-        format!("Replaced \"{old}\" with \"{new}\"{scope} in {}", changed(judging))
+        format!(
+            "Replaced \"{old}\" with \"{new}\"{scope}, changing {}",
+            changed(judging)
+        )
     };
     judge(judging, &done, scope)
 }
