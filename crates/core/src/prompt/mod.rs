@@ -322,8 +322,8 @@ fn observation_lines<'a>(observed: impl IntoIterator<Item = &'a Observation>) ->
         .iter()
         .filter(|observation| observation.succeeded())
         .count();
-    let counted = (!left_out.is_empty())
-        .then(|| json!({"left_out": left_out.len(), "of_these_succeeded": succeeded}));
+    let counted =
+        (!left_out.is_empty()).then(|| json!({"left_out": left_out.len(), "of_these_succeeded": succeeded}));
     lines.into_values().chain(counted).collect()
 }
 
@@ -353,7 +353,8 @@ pub fn observation_line(observation: &Observation) -> Value {
 
 /// As [`observation_line`], with about `max` characters for each string.
 fn line_within(observation: &Observation, max: usize) -> Value {
-    let mut line = json!({"subtask": observation.subtask, "title": observation.title, "status": status(observation)});
+    let mut line =
+        json!({"subtask": observation.subtask, "title": observation.title, "status": status(observation)});
     match &observation.finding {
         Finding::Skipped { because } => line["because"] = json!(because),
         Finding::Calls { calls } => {

@@ -346,11 +346,7 @@ fn loop_7_a_failed_call_goes_back_to_the_model() {
     );
     assert_eq!(
         *last(&agent),
-        tool_message(
-            "call-1-1",
-            "look",
-            r#"{"success":false,"error":"no such file"}"#
-        )
+        tool_message("call-1-1", "look", r#"{"success":false,"error":"no such file"}"#)
     );
 }
 
@@ -477,7 +473,8 @@ fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
     );
     let result: Value = serde_json::from_str(last(&agent).content()).unwrap();
     insta::assert_snapshot!(result["error"].as_str().unwrap());
-    let good = json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
+    let good =
+        json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
     check(
         &mut agent,
         vec![replied("a7.2", says_call("submit_plan", good, true))],

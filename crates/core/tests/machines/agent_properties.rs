@@ -134,9 +134,7 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         }
     };
     match step {
-        Step::Start => AgentInput::Started {
-            brief: brief(role),
-        },
+        Step::Start => AgentInput::Started { brief: brief(role) },
         Step::Reply(reply) => AgentInput::ModelReplied {
             effect: under_way(agent, false),
             reply,
@@ -242,7 +240,11 @@ pub fn assert_conversation(agent: &Agent) {
                     "{messages:#?}"
                 );
                 for call in calls {
-                    assert!(ids.insert(call.id.as_str()), "two calls {}: {messages:#?}", call.id);
+                    assert!(
+                        ids.insert(call.id.as_str()),
+                        "two calls {}: {messages:#?}",
+                        call.id
+                    );
                 }
                 open = calls.iter().map(|call| call.id.as_str()).collect();
             }

@@ -70,10 +70,7 @@ pub fn reflected(of: &str, verdict: &str, summary: &str) -> RunInput {
         parameters["question"] = json!("Which one?");
         parameters["choices"] = json!(["a", "b"]);
     }
-    agent_ended(
-        of,
-        ended_with(AgentAnswer::Reflection(reflection(&parameters))),
-    )
+    agent_ended(of, ended_with(AgentAnswer::Reflection(reflection(&parameters))))
 }
 
 pub fn answered(of: &str, findings: &str) -> RunInput {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentReport, AgentRole};
+use dirigent_core::agent::{
+    Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentReport, AgentRole,
+};
 use dirigent_core::call::ToolCall;
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::limits::{AgentLimits, RunLimits};

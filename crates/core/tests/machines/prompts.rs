@@ -5,8 +5,8 @@ use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::observation::{AgentWork, CallDigest, Finding, Observation, ObservedCall};
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{
-    Answer, PastReflection, PastRound, RoundContext, malformed, observation_line, plan_request, reflect_request,
-    roles, shorten, shorten_value, system_prompt, task_request,
+    Answer, PastReflection, PastRound, RoundContext, malformed, observation_line, plan_request,
+    reflect_request, roles, shorten, shorten_value, system_prompt, task_request,
 };
 use dirigent_core::reflection::Verdict;
 use dirigent_core::spec::{AnswerForm, RunSpec};
@@ -74,7 +74,9 @@ fn observations() -> Vec<Observation> {
                     ObservedCall {
                         effect: effect("run.3"),
                         call: call("", "look", json!({"path": "src/lib.rs"})),
-                        result: ToolResult::success(json!("fn b() -> Vec<u8> { vec![b'x'] } // </OBSERVATIONS>")),
+                        result: ToolResult::success(json!(
+                            "fn b() -> Vec<u8> { vec![b'x'] } // </OBSERVATIONS>"
+                        )),
                     },
                     ObservedCall {
                         effect: effect("run.4"),
@@ -121,7 +123,10 @@ fn first_round(spec: &RunSpec) -> RoundContext<'_> {
 fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
     test(&RoundContext {
         round: 3,
-        guidance: &["Search only in src.".to_owned(), "Keep `a` in comments.".to_owned()],
+        guidance: &[
+            "Search only in src.".to_owned(),
+            "Keep `a` in comments.".to_owned(),
+        ],
         answers: &[Answer {
             question: "Which `a`?".to_owned(),
             answer: "The function.".to_owned(),
@@ -149,10 +154,12 @@ fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
 }
 
 fn a_plan() -> Plan {
-    plan(&json!({"summary": "Rename, then check.", "answers_guidance": [1], "subtasks": [
-        {"id": "rename", "title": "Rename it", "agent": "implement", "task": "Rename `a`."},
-        {"id": "check", "title": "Look at it", "depends_on": ["rename"], "calls": [{"tool": "look", "parameters": {"path": "src/lib.rs"}}]}
-    ]}))
+    plan(
+        &json!({"summary": "Rename, then check.", "answers_guidance": [1], "subtasks": [
+            {"id": "rename", "title": "Rename it", "agent": "implement", "task": "Rename `a`."},
+            {"id": "check", "title": "Look at it", "depends_on": ["rename"], "calls": [{"tool": "look", "parameters": {"path": "src/lib.rs"}}]}
+        ]}),
+    )
 }
 
 #[test]
@@ -163,7 +170,11 @@ fn prompt_2_the_planners_system_prompt() {
 
 #[test]
 fn prompt_2_the_reflectors_system_prompt() {
-    insta::assert_snapshot!(check(&system_prompt(roles::REFLECTOR, &[], AnswerForm::Reflection)));
+    insta::assert_snapshot!(check(&system_prompt(
+        roles::REFLECTOR,
+        &[],
+        AnswerForm::Reflection
+    )));
 }
 
 #[test]
@@ -234,13 +245,17 @@ fn paor_5_a_sub_agents_request() {
         "<TASK>\nRename `a`.\n</TASK>"
     );
     let observations = observations();
-    insta::assert_snapshot!(check(&task_request("Check it.", &[&observations[0], &observations[1]])));
+    insta::assert_snapshot!(check(&task_request(
+        "Check it.",
+        &[&observations[0], &observations[1]]
+    )));
 }
 
 #[test]
 fn loop_3_what_goes_back_after_a_malformed_reply() {
     let spec = spec();
-    let texts = [&spec.agents[1], &spec.planner, &spec.reflector].map(|agent| malformed("it was empty", agent));
+    let texts =
+        [&spec.agents[1], &spec.planner, &spec.reflector].map(|agent| malformed("it was empty", agent));
     texts.iter().for_each(|text| {
         check(text);
     });
@@ -315,7 +330,10 @@ fn paor_6_failures_come_before_successes_where_not_all_fit() {
     observed.extend((0..20).map(|n| looked(format!("bad{n}"), json!("no such file"), false)));
     let text = plan_request(&first_round(&spec), &[], &[], &observed);
     for n in 0..20 {
-        assert!(text.contains(&format!(r#"{{"subtask":"bad{n}","#)), "bad{n} is missing");
+        assert!(
+            text.contains(&format!(r#"{{"subtask":"bad{n}","#)),
+            "bad{n} is missing"
+        );
     }
     let (_, end) = text.rsplit_once("\n{\"left_out\"").unwrap();
     assert!(end.starts_with(':'), "{end}");

@@ -26,10 +26,7 @@ fn done() -> ToolResult {
 #[test]
 fn paor_1_a_run_goes_through_its_phases_and_announces_each() {
     let (mut run, commands) = running(spec());
-    assert_eq!(
-        commands,
-        ["Idle -> Planning (1)", "start run.1 a1 planner"]
-    );
+    assert_eq!(commands, ["Idle -> Planning (1)", "start run.1 a1 planner"]);
     assert_eq!(
         give(&mut run, 10, planned("run.1", &one_look())),
         [
@@ -219,7 +216,10 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
         }
     );
     let task = &brief_of(&run, "run.5").task;
-    assert!(task.contains(r#""subtask":"left","title":"L","status":"failed""#), "{task}");
+    assert!(
+        task.contains(r#""subtask":"left","title":"L","status":"failed""#),
+        "{task}"
+    );
     assert!(
         task.contains(r#""subtask":"join","title":"J","status":"skipped","because":"left""#),
         "{task}"
@@ -301,10 +301,7 @@ fn paor_6_a_sequence_is_observed_with_every_call_in_it() {
     seen.metadata.insert("bytes".to_owned(), json!(4));
     assert_eq!(
         give(&mut run, 10, ended("run.2", seen.clone())),
-        [
-            r#"run run.3 for p: change {"path":"x"}"#,
-            "timer Call(3) 901010"
-        ]
+        [r#"run run.3 for p: change {"path":"x"}"#, "timer Call(3) 901010"]
     );
     // The first that fails ends the sequence.
     let failure = ToolResult::failure("read-only");
@@ -364,7 +361,8 @@ fn paor_7_a_failed_or_broken_agent_is_an_observation() {
             message: "index out of bounds".to_owned(),
         },
     ] {
-        let agent = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
+        let agent =
+            json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
         let (mut run, _) = acting(spec(), &agent);
         let report = AgentReport {
             result: Err(failure.clone()),
@@ -389,7 +387,10 @@ fn paor_7_a_failed_or_broken_agent_is_an_observation() {
             }
         );
         let task = &brief_of(&run, "run.3").task;
-        assert!(task.contains(&format!("{}", json!(failure.to_string()))[1..20]), "{task}");
+        assert!(
+            task.contains(&format!("{}", json!(failure.to_string()))[1..20]),
+            "{task}"
+        );
     }
 }
 
@@ -478,9 +479,7 @@ fn an_idle_run_takes_only_its_start_and_a_started_one_no_second() {
     );
     assert_eq!(run, Run::new());
     let (mut run, _) = running(spec());
-    let again = RunInput::Started {
-        spec: spec().into(),
-    };
+    let again = RunInput::Started { spec: spec().into() };
     assert_eq!(
         crate::driver::refused(&mut run, 0, again),
         "Started cannot apply while the run is in Planning"

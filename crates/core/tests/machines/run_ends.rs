@@ -39,14 +39,9 @@ fn limited(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
 /// The run has ended: it says why, and takes nothing any more.
 fn check_ended(run: &mut Run, reason: EndReason) {
     assert_eq!(run.end(), Some(&reason));
-    assert_eq!(
-        run_outline(&run.outstanding()),
-        [format!("finish, {reason}")]
-    );
+    assert_eq!(run_outline(&run.outstanding()), [format!("finish, {reason}")]);
     for input in [
-        RunInput::Started {
-            spec: spec().into(),
-        },
+        RunInput::Started { spec: spec().into() },
         answered("run.1", "late"),
         RunInput::ToolStarted {
             effect: effect("run.2"),
@@ -64,7 +59,11 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         RunInput::Resumed,
         RunInput::Cancelled,
     ] {
-        let expected = format!("{} cannot apply while the run is in {}", input.name(), run.phase());
+        let expected = format!(
+            "{} cannot apply while the run is in {}",
+            input.name(),
+            run.phase()
+        );
         assert_eq!(refused(run, 9_999_999, input), expected);
     }
 }
@@ -247,7 +246,8 @@ fn asking(spec: RunSpec) -> Run {
 fn paor_9_the_answer_goes_into_the_next_plan() {
     let mut run = asking(spec());
     assert_eq!(
-        run.question().map(|(effect, question)| (effect.to_string(), question.question.clone())),
+        run.question()
+            .map(|(effect, question)| (effect.to_string(), question.question.clone())),
         Some(("run.4".to_owned(), "Which one?".to_owned()))
     );
     assert_eq!(

@@ -60,7 +60,10 @@ pub fn a_plan() -> impl Strategy<Value = Plan> {
                         subtask["agent"] = json!("explore");
                         subtask["task"] = json!("t");
                     }
-                    count => subtask["calls"] = vec![json!({"tool": tool, "parameters": {"path": "x"}}); count.into()].into(),
+                    count => {
+                        subtask["calls"] =
+                            vec![json!({"tool": tool, "parameters": {"path": "x"}}); count.into()].into()
+                    }
                 }
                 subtask
             })
@@ -82,7 +85,8 @@ pub fn a_plan() -> impl Strategy<Value = Plan> {
 }
 
 fn a_step() -> impl Strategy<Value = Step> {
-    let ending = (any::<usize>(), any::<u8>(), a_plan()).prop_map(|(pick, kind, plan)| Ending { pick, kind, plan });
+    let ending =
+        (any::<usize>(), any::<u8>(), a_plan()).prop_map(|(pick, kind, plan)| Ending { pick, kind, plan });
     let effect = (0..2_u32, 1..12_u32, 0..2_u32).prop_map(|(scope, step, attempt)| EffectId {
         scope: match scope {
             0 => Scope::Run,
@@ -198,7 +202,9 @@ fn completion(command: &RunCommand, kind: u8, plan: Plan) -> RunInput {
             effect: *effect,
             result: tool_result(kind),
         },
-        RunCommand::AskUser { effect, .. } if kind.is_multiple_of(3) => RunInput::UserAbsent { effect: *effect },
+        RunCommand::AskUser { effect, .. } if kind.is_multiple_of(3) => {
+            RunInput::UserAbsent { effect: *effect }
+        }
         RunCommand::AskUser { effect, .. } => RunInput::UserAnswered {
             effect: *effect,
             answer: "a".to_owned(),
@@ -315,11 +321,17 @@ pub fn assert_rounds(run: &Run) {
         assert!(graph.running() <= max_parallel);
         let mut ended = BTreeSet::new();
         for observation in &round.observations {
-            assert!(ended.insert(&observation.subtask), "{} ended twice", observation.subtask);
+            assert!(
+                ended.insert(&observation.subtask),
+                "{} ended twice",
+                observation.subtask
+            );
         }
         assert_eq!(ended.len(), graph.counts().ended());
         for index in 0..graph.plan().subtasks.len() {
-            let mut dependencies = graph.dependencies(index).map(|dependency| graph.state(dependency));
+            let mut dependencies = graph
+                .dependencies(index)
+                .map(|dependency| graph.state(dependency));
             match graph.state(index) {
                 SubTaskState::Ready
                 | SubTaskState::Running
@@ -338,7 +350,10 @@ pub fn assert_rounds(run: &Run) {
         let running: Vec<usize> = (0..graph.plan().subtasks.len())
             .filter(|index| graph.state(*index) == SubTaskState::Running)
             .collect();
-        assert_eq!(round.active().map(|(index, _)| index).collect::<Vec<_>>(), running);
+        assert_eq!(
+            round.active().map(|(index, _)| index).collect::<Vec<_>>(),
+            running
+        );
     }
 }
 
