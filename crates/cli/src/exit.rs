@@ -60,7 +60,9 @@ impl Exit {
                 | StoreError::Held { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
-            RuntimeError::Ended { .. } | RuntimeError::NoQuestion { .. } => Exit::Usage,
+            RuntimeError::Ended { .. }
+            | RuntimeError::NeverBegan { .. }
+            | RuntimeError::NoQuestion { .. } => Exit::Usage,
             RuntimeError::NotRunning { .. }
             | RuntimeError::BrokenDown { .. }
             | RuntimeError::Stopped { .. } => Exit::Failed,

@@ -28,6 +28,12 @@ pub enum RuntimeError {
         /// Which.
         run: RunId,
     },
+    /// The process that created the run ended before its first input was stored, so it has done nothing.
+    #[error("run {} was created but never began, so nothing was done; start its goal again", run.short())]
+    NeverBegan {
+        /// Which.
+        run: RunId,
+    },
     /// The journal's inputs do not fit the machines.
     #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}", run.short())]
     Replay {

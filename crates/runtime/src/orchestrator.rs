@@ -125,7 +125,8 @@ impl Orchestrator {
     /// with one.
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] for a run that is over, [`RuntimeError::NoQuestion`] for an answer that nobody asked for,
+    /// [`RuntimeError::Ended`] for a run that is over, [`RuntimeError::NeverBegan`] for one without any input,
+    /// [`RuntimeError::NoQuestion`] for an answer that nobody asked for,
     /// [`RuntimeError::Journal`] for one that another process carries out or whose journal cannot be read.
     pub async fn resume(
         &self,
@@ -139,6 +140,9 @@ impl Orchestrator {
             Ok((claim, read_entries(&journal, run)?))
         })
         .await?;
+        if entries.is_empty() {
+            return Err(RuntimeError::NeverBegan { run });
+        }
         let (view, _) = replay(run, entries.clone())?;
         if view.run().phase().is_terminal() && self.inner.services.journal.run(run)?.ended_at.is_some() {
             return Err(RuntimeError::Ended { run });

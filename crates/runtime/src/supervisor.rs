@@ -209,13 +209,8 @@ impl SupervisorState {
                     return Ok(());
                 }
                 if self.driver.machine.spec().is_none() {
-                    // It was created, and the process ended before the first input was stored.
-                    self.give_up(
-                        myself,
-                        RuntimeError::Stopped {
-                            reason: "the run has no first entry; start its goal again".to_owned(),
-                        },
-                    );
+                    let run = self.arguments.run;
+                    self.give_up(myself, RuntimeError::NeverBegan { run });
                 } else if self.driver.machine.phase().is_terminal() {
                     for command in self.driver.machine.outstanding() {
                         self.carry_out(myself, command).await?;

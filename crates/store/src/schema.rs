@@ -133,6 +133,12 @@ fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
 fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let connection = open_for_reading(path, busy_timeout)?;
+    if let Err(e) = pragma(&connection, "application_id") {
+        if !is_unfinished(&e) {
+            return Err(fails(e));
+        }
+        undo_unfinished(path, busy_timeout).map_err(fails)?;
+    }
     // One snapshot: another process may be creating the journal right now.
     let snapshot = connection.unchecked_transaction().map_err(fails)?;
     let application_id = pragma(&snapshot, "application_id").map_err(fails)?;
@@ -153,6 +159,21 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
             application_id,
         }),
     }
+}
+
+/// Whether a process died in the middle of a transaction, before the file used a write-ahead log: SQLite reads such a file
+/// only once that transaction is undone.
+fn is_unfinished(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _)
+        if failure.extended_code == rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
+}
+
+/// Undoes it, which is what the next reader would do whose database it is; nothing else is changed.
+fn undo_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(busy_timeout)?;
+    pragma(&connection, "application_id").map(drop)
 }
 
 /// Reads both edges of every table, so that damage there is found before anything is written. (Reading all of

@@ -279,7 +279,10 @@ impl Report {
             let _ = writeln!(text, "\n{}", error.trim());
         }
         // A question often begins with what the reflector has to say.
-        let asked = self.question.as_ref().is_some_and(|question| question.question.starts_with(&self.summary));
+        let asked = self
+            .question
+            .as_ref()
+            .is_some_and(|question| question.question.starts_with(&self.summary));
         if !self.summary.is_empty() && !asked {
             let _ = writeln!(text, "\n{}", self.summary.trim());
         }

@@ -62,6 +62,14 @@ pub(super) struct Answer {
     pub changes: Vec<String>,
 }
 
+impl Answer {
+    /// Whether it is unknown what came of the call, as the process ended meanwhile (HOST-2).
+    pub fn was_interrupted(&self) -> bool {
+        let error = self.error.as_deref().unwrap_or_default();
+        !self.success && error.contains("was interrupted: the process ended while it ran")
+    }
+}
+
 /// What the agent is to its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -120,6 +128,9 @@ impl<'a> Conversation<'a> {
     }
 
     /// What came of the call; where it was not made yet, the call to make. A tool that the agent hasn't got fails.
+    ///
+    /// A call that was interrupted is made again: a look changes nothing, and an edit that has happened already does not
+    /// find its old text.
     pub fn look(&self, call: Call) -> Result<Answer, Call> {
         if !self.offers(&call.tool) {
             let error = format!("the tool `{}` is not offered here", call.tool);
@@ -135,8 +146,8 @@ impl<'a> Conversation<'a> {
             .rev()
             .find(|(made, _)| made.tool == call.tool && made.parameters == call.parameters);
         match seen {
-            Some((_, answer)) => Ok(answer.clone()),
-            None => Err(call),
+            Some((_, answer)) if !answer.was_interrupted() => Ok(answer.clone()),
+            Some(_) | None => Err(call),
         }
     }
 }

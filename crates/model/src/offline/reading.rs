@@ -155,6 +155,13 @@ impl Observation {
         results.into_iter().find(|(_, result)| !result.success)
     }
 
+    /// The call of which it is unknown what came of it, as the process ended meanwhile.
+    pub fn interrupted_call(&self) -> Option<&ObservedCall> {
+        self.calls
+            .iter()
+            .find(|call| call.result.as_ref().is_some_and(Answer::was_interrupted))
+    }
+
     /// Why it failed, in a line.
     pub fn why_failed(&self) -> String {
         let call = self.failed_call().and_then(|(_, result)| result.error.clone());
@@ -162,6 +169,16 @@ impl Observation {
             .clone()
             .or(call)
             .unwrap_or_else(|| "it gives no reason".to_owned())
+    }
+}
+
+/// How the reflection of a round begins in which a call was interrupted.
+pub(super) const INTERRUPTED: &str = "Interrupted: ";
+
+impl Round {
+    /// Whether it was given up because a call of it was interrupted.
+    pub fn was_interrupted(&self) -> bool {
+        self.reflection.starts_with(INTERRUPTED)
     }
 }
 

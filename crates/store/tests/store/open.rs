@@ -49,6 +49,34 @@ fn a_new_journal_is_for_its_users_eyes_only() {
 }
 
 #[test]
+fn host_2_a_journal_whose_creation_was_cut_off_is_created_anew() {
+    let folder = TempDir::new().unwrap();
+    let (begun, path) = (folder.path().join("begun.db"), folder.path().join("journal.db"));
+    let creating = Connection::open(&begun).unwrap();
+    creating
+        .execute_batch(
+            "PRAGMA cache_size = 1; BEGIN; CREATE TABLE a (x); CREATE TABLE b (x); CREATE TABLE c (x);",
+        )
+        .unwrap();
+    for table in ["a", "b", "c"] {
+        let sql = format!("INSERT INTO {table} VALUES (randomblob(20000))");
+        creating.execute(&sql, []).unwrap();
+    }
+    // What lies on the disk in the middle of the transaction is what a process leaves that dies there.
+    std::fs::copy(&begun, &path).unwrap();
+    std::fs::copy(
+        folder.path().join("begun.db-journal"),
+        folder.path().join("journal.db-journal"),
+    )
+    .unwrap();
+
+    let journal = Journal::open(&path).unwrap();
+
+    let _claim = create(&journal, 1);
+    assert_eq!(journal.runs().unwrap().len(), 1);
+}
+
+#[test]
 fn an_empty_file_becomes_a_journal() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("journal.db");

@@ -18,7 +18,7 @@ use super::conversation::{Call, Conversation};
 use super::goal::Goal;
 use super::no_work::NoWork;
 use super::place::shortened;
-use super::reading::Sections;
+use super::reading::{Observation, Sections, Status, all_observed, observed};
 use super::wishes::Wishes;
 use super::{beyond, tools};
 
@@ -124,6 +124,29 @@ fn of_calls(id: &str, title: String, depends_on: Vec<SubTaskId>, calls: Vec<Plan
         depends_on,
         work: Work::Calls { calls },
     }
+}
+
+/// Whether files may have been changed by earlier rounds, so that a check now tells nothing of what was before.
+fn has_begun(observations: &[Observation]) -> bool {
+    let was_edited = ["edit-", "repair-"]
+        .iter()
+        .flat_map(|prefix| all_observed(observations, prefix))
+        .any(|edit| edit.status != Status::Skipped);
+    let had_baseline = observed(observations, "baseline").is_some();
+    was_edited || (observed(observations, "verify").is_some() && !had_baseline)
+}
+
+/// Whether the last round's changes, if there are any, were neither checked nor verified to the end.
+fn is_unconfirmed(observations: &[Observation]) -> bool {
+    observed(observations, "verify").is_some_and(|verify| verify.status != Status::Succeeded)
+}
+
+/// The sub-tasks that confirm edits: the checks, then a look at what is left.
+fn confirming(edits: Vec<SubTaskId>, checks: &[Check], title: String, brief: &Brief) -> Vec<SubTask> {
+    let check = of_checks("check", "Build and test the project", edits.clone(), checks);
+    let after = check.as_ref().map_or(edits, |check| vec![check.id.clone()]);
+    let verify = for_agent("verify", title, after, "verify", brief);
+    check.into_iter().chain([verify]).collect()
 }
 
 /// A sub-task that runs the project's checks; none where there are none.

@@ -3,7 +3,8 @@
 use dirigent_core::id::SubTaskId;
 
 use super::{
-    Draft, NO_CHECKS, Planned, Planning, checked_by, dealt, for_agent, ids, of_calls, of_checks, repair,
+    Draft, NO_CHECKS, Planned, Planning, checked_by, confirming, dealt, for_agent, has_begun, ids,
+    is_unconfirmed, of_calls, of_checks, repair,
 };
 use crate::offline::brief::Brief;
 use crate::offline::checks;
@@ -11,7 +12,7 @@ use crate::offline::conversation::Call;
 use crate::offline::goal::{Rename, is_identifier};
 use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
-use crate::offline::reading::{Status, all_observed, observed};
+use crate::offline::reading::{Observation, Status, observed};
 use crate::offline::scope::Scope;
 use crate::offline::tools::{self, Clash, Renamed, read_output};
 use crate::offline::wishes::Decision;
@@ -44,18 +45,22 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         return Ok(NoWork::NothingToDo(format!("`{from}` has that name already.")).into());
     }
     let observations = planning.sections.observations();
-    let edited = all_observed(&observations, "edit-").chain(all_observed(&observations, "repair-"));
-    let was_edited = edited.into_iter().any(|edit| edit.status == Status::Succeeded);
     match observed(&observations, "check") {
-        Some(check) if was_edited && check.status == Status::Failed => repair::plan(planning, wanted, check),
-        Some(_) | None => rename(planning, wanted),
+        Some(check) if check.status == Status::Failed && check.interrupted_call().is_none() => {
+            repair::plan(planning, wanted, check)
+        }
+        Some(_) | None => rename(planning, wanted, &observations),
     }
 }
 
-fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
+fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]) -> Planned {
     let found = match look(planning, wanted)? {
-        Ok(found) => found,
-        Err(why) => return Ok(why.into()),
+        Found::Usages(found) => found,
+        Found::Renamed(there) if is_unconfirmed(observations) => {
+            return confirm(planning, wanted, &there.paths());
+        }
+        Found::Renamed(there) => return Ok(renamed_already(planning, wanted, &there).into()),
+        Found::Nothing(why) => return Ok(why.into()),
     };
     let paths = found.paths();
     let checks = checks::of_project(planning.conversation, &paths)?;
@@ -72,12 +77,13 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         },
     )];
     let mut before = ids(&["explore"]);
-    if let Some(baseline) = of_checks(
+    let baseline = of_checks(
         "baseline",
         "Check the project before any change",
         Vec::new(),
         &checks,
-    ) {
+    );
+    if let Some(baseline) = baseline.filter(|_| !has_begun(observations)) {
         before.push(baseline.id.clone());
         subtasks.push(baseline);
     }
@@ -96,19 +102,11 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         ));
         edits.push(SubTaskId(id));
     }
-    let check = of_checks("check", "Build and test the project", edits.clone(), &checks);
-    let confirmed = check.as_ref().map_or(edits, |check| vec![check.id.clone()]);
-    subtasks.extend(check);
-    subtasks.push(for_agent(
-        "verify",
-        format!("Verify that no usage of {from} is left"),
-        confirmed,
-        "verify",
-        &Brief::VerifyRenamed {
-            from: from.clone(),
-            to: to.clone(),
-            scope: scope.clone(),
-        },
+    subtasks.extend(confirming(
+        edits,
+        &checks,
+        verify_title(wanted),
+        &verification(wanted),
     ));
     let usages = counted(found.occurrences, "usage", "usages");
     let files = counted(found.totals.files.max(paths.len() as u64), "file", "files");
@@ -118,6 +116,28 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
     );
     debug_assert!(!checks.is_empty() || summary.contains(NO_CHECKS));
     Ok(Draft { summary, subtasks })
+}
+
+/// Checks and verifies what an earlier round has renamed to the end.
+fn confirm(planning: &Planning<'_>, wanted: &Rename, paths: &[String]) -> Planned {
+    let checks = checks::of_project(planning.conversation, paths)?;
+    let Rename { from, to, scope } = wanted;
+    Ok(Draft {
+        summary: format!(
+            "`{from}` is renamed to `{to}`{scope} already; see that it holds. {}",
+            checked_by(&checks)
+        ),
+        subtasks: confirming(Vec::new(), &checks, verify_title(wanted), &verification(wanted)),
+    })
+}
+
+pub(super) fn verify_title(wanted: &Rename) -> String {
+    format!("Verify that no usage of {} is left", wanted.from)
+}
+
+pub(super) fn verification(wanted: &Rename) -> Brief {
+    let Rename { from, to, scope } = wanted.clone();
+    Brief::VerifyRenamed { from, to, scope }
 }
 
 /// The files of each edit. Where the list of files was cut, one edit takes all of them, listed or not.
@@ -141,8 +161,18 @@ fn may_clash(planning: &Planning<'_>) -> bool {
     }
 }
 
-/// Finds the usages, or why there is nothing to rename. The outer error is the next call to make.
-fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Result<Renamed, NoWork>, Call> {
+/// What there is to rename.
+enum Found {
+    /// These.
+    Usages(Renamed),
+    /// No usage of the old name, and these of the new one.
+    Renamed(Renamed),
+    /// Nothing, or nothing that can be renamed.
+    Nothing(NoWork),
+}
+
+/// Finds the usages, or why there is nothing to rename. The error is the next call to make.
+fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
     let Rename { from, to, scope } = wanted;
     let conversation = planning.conversation;
     let answer = conversation.look(tools::preview(from, Some(to), scope))?;
@@ -151,12 +181,12 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Result<Renamed, NoWo
         let error = answer
             .error
             .unwrap_or_else(|| "`rename_symbol` gives no reason".to_owned());
-        return Ok(Err(NoWork::Impossible(format!(
+        return Ok(Found::Nothing(NoWork::Impossible(format!(
             "`{from}` can't be renamed to `{to}`: {error}"
         ))));
     }
     if found.occurrences > 0 && (found.clashes.is_empty() || may_clash(planning)) {
-        return Ok(Ok(found));
+        return Ok(Found::Usages(found));
     }
     if found.occurrences > 0 {
         let places: Vec<String> = found
@@ -164,44 +194,37 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Result<Renamed, NoWo
             .iter()
             .map(|line| format!("{} (`{}`)", line.place(), line.text.trim()))
             .collect();
-        return Ok(Err(NoWork::Undecided(format!(
+        return Ok(Found::Nothing(NoWork::Undecided(format!(
             "`{to}` is in use already, at {}, so after renaming `{from}` the two could not be told apart.",
             enumerated(&places, 3)
         ))));
     }
     let answer_to = conversation.look(tools::preview(to, None, scope))?;
     let there = read_output::<Renamed>(&answer_to.output).within(scope);
-    Ok(Err(not_found(
-        planning,
-        wanted,
-        &found,
-        &there,
-        answer.error.as_deref(),
-    )))
+    Ok(if there.occurrences > 0 {
+        Found::Renamed(there)
+    } else {
+        Found::Nothing(not_found(wanted, &found, answer.error.as_deref()))
+    })
 }
 
-fn not_found(
-    planning: &Planning<'_>,
-    wanted: &Rename,
-    found: &Renamed,
-    there: &Renamed,
-    error: Option<&str>,
-) -> NoWork {
+fn renamed_already(planning: &Planning<'_>, wanted: &Rename, there: &Renamed) -> NoWork {
     let Rename { from, to, scope } = wanted;
-    if there.occurrences > 0 {
-        let before = planning
-            .sections
-            .rounds()
-            .last()
-            .map(|round| format!(" Before this round: {}", round.reflection));
-        let files = there.paths();
-        return NoWork::NothingToDo(format!(
-            "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.{}",
-            counted(there.occurrences, "time", "times"),
-            enumerated(&files, 5),
-            before.unwrap_or_default(),
-        ));
-    }
+    let before = planning
+        .sections
+        .rounds()
+        .last()
+        .map(|round| format!(" Before this round: {}", round.reflection));
+    NoWork::NothingToDo(format!(
+        "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.{}",
+        counted(there.occurrences, "time", "times"),
+        enumerated(&there.paths(), 5),
+        before.unwrap_or_default(),
+    ))
+}
+
+fn not_found(wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
+    let Rename { from, scope, .. } = wanted;
     let similar: Vec<String> = found
         .similar
         .iter()

@@ -2,7 +2,7 @@
 
 use dirigent_core::reflection::Reflection;
 
-use super::{Judging, achieved, failed, going_on};
+use super::{INTERRUPTED_CHANGE, Judging, achieved, failed, going_on};
 use crate::offline::conversation::Answer;
 use crate::offline::goal::Rename;
 use crate::offline::place::{counted, enumerated};
@@ -37,25 +37,39 @@ pub(super) fn renamed(judging: &Judging, wanted: &Rename) -> Reflection {
     } else {
         ", changing ".to_owned()
     };
-    let done = if judging.changed.is_empty() {
-        "Nothing was changed".to_owned()
-    } else {
-        format!("Renamed `{from}` to `{to}`{scope}{how_many}{}", changed(judging))
+    let done = match (judging.changed.is_empty(), was_interrupted(judging)) {
+        (true, false) => "Nothing was changed".to_owned(),
+        (true, true) => format!("Renamed `{from}` to `{to}`{scope}, {UNRECORDED}"),
+        (false, false) => format!("Renamed `{from}` to `{to}`{scope}{how_many}{}", changed(judging)),
+        (false, true) => format!(
+            "Renamed `{from}` to `{to}`{scope}, changing {}, {UNRECORDED}",
+            changed(judging)
+        ),
     };
     judge(judging, &done, scope)
 }
 
 /// Judges a round of a replacement.
 pub(super) fn replaced(judging: &Judging, old: &str, new: &str, scope: &Scope) -> Reflection {
-    let done = if judging.changed.is_empty() {
-        "Nothing was changed".to_owned()
-    } else {
-        format!(
-            "Replaced \"{old}\" with \"{new}\"{scope}, changing {}",
-            changed(judging)
-        )
+    let replaced = format!("Replaced \"{old}\" with \"{new}\"{scope}");
+    let done = match (judging.changed.is_empty(), was_interrupted(judging)) {
+        (true, false) => "Nothing was changed".to_owned(),
+        (true, true) => format!("{replaced}, {UNRECORDED}"),
+        (false, false) => format!("{replaced}, changing {}", changed(judging)),
+        (false, true) => format!("{replaced}, changing {}, {UNRECORDED}", changed(judging)),
     };
     judge(judging, &done, scope)
+}
+
+/// What a summary says of an edit whose end nobody saw.
+const UNRECORDED: &str = "where a change was interrupted before its files were recorded";
+
+/// Whether an edit of an earlier round was interrupted, so that the record of what was changed is not whole.
+fn was_interrupted(judging: &Judging) -> bool {
+    judging
+        .rounds
+        .iter()
+        .any(|round| round.reflection.starts_with(INTERRUPTED_CHANGE))
 }
 
 fn edits(judging: &Judging) -> impl Iterator<Item = &Observation> {
@@ -121,7 +135,7 @@ fn continued(judging: &Judging) -> usize {
     judging
         .rounds
         .iter()
-        .filter(|round| round.verdict == "continue")
+        .filter(|round| round.verdict == "continue" && !round.was_interrupted())
         .count()
 }
 

@@ -11,10 +11,11 @@ use dirigent_core::reflection::{Reflection, SUBMIT_REFLECTION, Verdict};
 use serde_json::json;
 
 use super::conversation::{Call, Conversation};
-use super::goal::Goal;
+use super::goal::{Goal, Wanted};
 use super::no_work::NoWork;
 use super::place::shortened;
-use super::reading::{Observation, Round, Sections};
+use super::reading::{INTERRUPTED, Observation, Round, Sections};
+use super::report::command_line;
 use super::wishes::{Decision, Wishes};
 
 /// What a reflector judges by.
@@ -77,6 +78,9 @@ fn judge(judging: &Judging) -> Reflection {
     if judging.plan.subtasks.is_empty() {
         return no_work(judging);
     }
+    if let Some(reflection) = interrupted(judging) {
+        return reflection;
+    }
     match &judging.wishes.goal {
         Goal::Rename(wanted) => change::renamed(judging, wanted),
         Goal::Replace { old, new, scope } => change::replaced(judging, old, new, scope),
@@ -86,6 +90,40 @@ fn judge(judging: &Judging) -> Reflection {
         Goal::Beyond => failed(capitalized(&super::beyond())),
     }
 }
+
+/// An interrupted call says nothing of the project, so the round is made again; only a command of the user's own is not
+/// run twice unasked.
+fn interrupted(judging: &Judging) -> Option<Reflection> {
+    let (observation, call) = judging
+        .observations
+        .iter()
+        .find_map(|observation| Some((observation, observation.interrupted_call()?)))?;
+    let command = command_line(call);
+    if let Goal::Check {
+        check: Wanted::Command(_),
+        ..
+    } = judging.wishes.goal
+    {
+        return Some(failed(format!(
+            "`{command}` was interrupted, so how it would have ended is unknown, and it may have done a part of its work. It \
+             was not run again: start the goal again if that is safe."
+        )));
+    }
+    let is_edit = ["edit-", "repair-"]
+        .iter()
+        .any(|prefix| observation.subtask.starts_with(prefix));
+    let what = match (is_edit, command.is_empty()) {
+        (true, _) => INTERRUPTED_CHANGE.to_owned(),
+        (false, true) => format!("{INTERRUPTED}`{}`", call.tool),
+        (false, false) => format!("{INTERRUPTED}`{command}`"),
+    };
+    Some(going_on(format!(
+        "{what} was under way when the process ended, so it is seen to again."
+    )))
+}
+
+/// How the reflection of a round begins in which an edit was interrupted.
+const INTERRUPTED_CHANGE: &str = "Interrupted: a change";
 
 /// Judges a plan that says why there is nothing to carry out.
 fn no_work(judging: &Judging) -> Reflection {
