@@ -113,8 +113,8 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
     assert_eq!(
         events[2..],
         [
-            json!({"event": "sub_task_started", "subtask": "p", "title": "P", "agent": 2}),
-            json!({"event": "sub_task_started", "subtask": "q", "title": "Q", "agent": null}),
+            json!({"event": "subtask_started", "subtask": "p", "title": "P", "agent": 2}),
+            json!({"event": "subtask_started", "subtask": "q", "title": "Q", "agent": null}),
         ]
     );
     assert_eq!(
@@ -135,7 +135,7 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
     assert_eq!(events[0], ended_well("run.4"));
     assert_eq!(
         [&events[1]["event"], &events[1]["observation"]["subtask"]],
-        [&json!("sub_task_finished"), &json!("q")]
+        [&json!("subtask_finished"), &json!("q")]
     );
     assert_eq!(events[2..], [phase("acting", "observing")]);
 }
