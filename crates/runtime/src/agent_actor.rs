@@ -152,6 +152,7 @@ impl Actor for AgentActor {
             }
             AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
             #[cfg(test)]
+            #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
             AgentMsg::Break => panic!("broken on purpose"),
         }
         Ok(())

@@ -413,6 +413,7 @@ impl SupervisorState {
             }
             Steering::Cancel => self.accept(RunInput::Cancelled),
             #[cfg(test)]
+            #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
             Steering::Break => panic!("broken on purpose"),
             #[cfg(test)]
             Steering::BreakAgent(agent) => {
