@@ -313,6 +313,24 @@ async fn host_8_a_cancel_behind_a_breakdown_is_not_lost() {
 }
 
 #[tokio::test]
+async fn host_8_a_breakdown_behind_a_cancel_does_not_undo_it() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    handle.cancel().unwrap();
+    handle.door.send(Steering::Break);
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::Cancelled));
+    assert_eq!(gate.inside(), 0);
+    let inputs = world.inputs(&handle).into_iter();
+    let cancels = inputs.filter(|input| *input == Input::Run(RunInput::Cancelled));
+    assert_eq!(cancels.count(), 1);
+}
+
+#[tokio::test]
 async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let gate = Gate::shut();
     let at_gate = gate.clone();

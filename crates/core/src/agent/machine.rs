@@ -85,6 +85,11 @@ impl Agent {
         self.id
     }
 
+    /// What it looks things up in.
+    pub fn context(&self) -> &Arc<RunContext> {
+        &self.context
+    }
+
     /// What it was started with; none before its first input.
     pub fn brief(&self) -> Option<&AgentBrief> {
         self.brief.as_ref()
