@@ -23,7 +23,17 @@ pub(super) fn rename(words: &[Word]) -> Option<Goal> {
         }
     };
     // "rename X to Y" names it after the verb, "find all usages of X and rename them to Y" before it.
-    let from = first_name(&words[verb + 1..to], KIND).or_else(|| last_name(&words[..verb]))?;
+    let named = &words[verb + 1..to];
+    // A name like `a` is a filler everywhere else.
+    let alone = || {
+        named
+            .first()
+            .filter(|word| named.len() == 1 && !word.is_any(&["it", "them"]))
+            .map(|word| word.text.clone())
+    };
+    let from = first_name(named, KIND)
+        .or_else(|| last_name(&words[..verb]))
+        .or_else(alone)?;
     let target = words[to + 1..]
         .iter()
         .position(|word| !word.is_any(&["the", "be", "name", "new", "called"]))?
