@@ -1,1 +1,5 @@
 //! Ways to set up what the end-to-end tests run on.
+
+pub mod probes;
+pub mod scripted;
+pub mod stage;
