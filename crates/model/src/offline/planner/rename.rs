@@ -149,7 +149,7 @@ fn groups(found: &Renamed, paths: &[String], scope: &Scope) -> Vec<Vec<String>> 
 }
 
 /// Whether an earlier round has worked on the rename.
-fn has_begun(planning: &Planning<'_>) -> bool {
+fn has_gone_on(planning: &Planning<'_>) -> bool {
     planning
         .sections
         .rounds()
@@ -161,7 +161,7 @@ fn has_begun(planning: &Planning<'_>) -> bool {
 fn may_clash(planning: &Planning<'_>) -> bool {
     match planning.wishes.clash {
         Clash::Allowed => true,
-        Clash::Refused => has_begun(planning),
+        Clash::Refused => has_gone_on(planning),
     }
 }
 
@@ -217,7 +217,7 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
 
 /// What is true of the files before the first round has worked on them.
 fn unchanged(planning: &Planning<'_>) -> &'static str {
-    if has_begun(planning) {
+    if has_gone_on(planning) {
         ""
     } else {
         " Nothing was changed."
