@@ -13,12 +13,12 @@ use dirigent_core::plan::{Plan, PlannedCall, SUBMIT_PLAN, SubTask, Work};
 use serde_json::json;
 
 use super::brief::Brief;
-use super::checks::Check;
+use super::checks::{self, Check};
 use super::conversation::{Call, Conversation};
 use super::goal::Goal;
 use super::no_work::NoWork;
 use super::place::shortened;
-use super::reading::Sections;
+use super::reading::{Sections, observed};
 use super::wishes::Wishes;
 use super::{beyond, tools};
 
@@ -150,6 +150,42 @@ fn checked_by(checks: &[Check]) -> String {
 /// What a plan without checks says, and its reflection again.
 pub(super) const NO_CHECKS: &str =
     "There is nothing here to build or test these files with, so only a search confirms it.";
+
+/// Whether an earlier round has worked on the goal.
+fn has_begun(planning: &Planning<'_>) -> bool {
+    planning
+        .sections
+        .rounds()
+        .iter()
+        .any(|round| round.verdict == "continue")
+}
+
+/// What to plan where nothing is left to change, but an earlier round changed something and did not get through: its
+/// checks, if it had any, and the verification. That things look done is no proof that they hold.
+fn confirmation(planning: &Planning<'_>, brief: &Brief) -> Planned {
+    let observations = planning.sections.observations();
+    let had_checks = ["baseline", "check"]
+        .iter()
+        .any(|subtask| observed(&observations, subtask).is_some());
+    let checks = if had_checks {
+        checks::of_project(planning.conversation, &[])?
+    } else {
+        Vec::new()
+    };
+    let mut subtasks: Vec<SubTask> = of_checks("check", "Build and test the project", Vec::new(), &checks)
+        .into_iter()
+        .collect();
+    let before = subtasks.iter().map(|check| check.id.clone()).collect();
+    subtasks.push(for_agent(
+        "verify",
+        "Verify that nothing is left".to_owned(),
+        before,
+        "verify",
+        brief,
+    ));
+    let summary = "Nothing is left to change: check and verify what the rounds before did.".to_owned();
+    Ok(Draft { summary, subtasks })
+}
 
 /// Deals out files into at most `parts` groups whose sizes differ by one at most, in order.
 fn dealt(files: &[String], parts: usize) -> Vec<Vec<String>> {

@@ -3,7 +3,8 @@
 use dirigent_core::id::SubTaskId;
 
 use super::{
-    Draft, NO_CHECKS, Planned, Planning, checked_by, dealt, for_agent, ids, of_calls, of_checks, repair,
+    Draft, NO_CHECKS, Planned, Planning, checked_by, confirmation, dealt, for_agent, has_begun, ids,
+    of_calls, of_checks, repair,
 };
 use crate::offline::brief::Brief;
 use crate::offline::checks;
@@ -53,13 +54,19 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename) -> Planned {
 }
 
 fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
+    let Rename { from, to, scope } = wanted;
+    let verify = Brief::VerifyRenamed {
+        from: from.clone(),
+        to: to.clone(),
+        scope: scope.clone(),
+    };
     let found = match look(planning, wanted)? {
         Ok(found) => found,
+        Err(NoWork::NothingToDo(_)) if has_begun(planning) => return confirmation(planning, &verify),
         Err(why) => return Ok(why.into()),
     };
     let paths = found.paths();
     let checks = checks::of_project(planning.conversation, &paths)?;
-    let Rename { from, to, scope } = wanted;
 
     let mut subtasks = vec![for_agent(
         "explore",
@@ -104,11 +111,7 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         format!("Verify that no usage of {from} is left"),
         confirmed,
         "verify",
-        &Brief::VerifyRenamed {
-            from: from.clone(),
-            to: to.clone(),
-            scope: scope.clone(),
-        },
+        &verify,
     ));
     let usages = counted(found.occurrences, "usage", "usages");
     let files = counted(found.totals.files.max(paths.len() as u64), "file", "files");
@@ -126,15 +129,6 @@ fn groups(found: &Renamed, paths: &[String], scope: &Scope) -> Vec<Vec<String>> 
         return vec![scope.only.clone()];
     }
     dealt(paths, GROUPS)
-}
-
-/// Whether an earlier round has worked on the rename.
-fn has_begun(planning: &Planning<'_>) -> bool {
-    planning
-        .sections
-        .rounds()
-        .iter()
-        .any(|round| round.verdict == "continue")
 }
 
 /// Whether the new name may be in use: the user wants it, or an earlier round has renamed a part.
@@ -193,17 +187,11 @@ fn unchanged(planning: &Planning<'_>) -> &'static str {
 fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, there: &Renamed) -> NoWork {
     let Rename { from, to, scope } = wanted;
     if there.occurrences > 0 {
-        let before = planning
-            .sections
-            .rounds()
-            .last()
-            .map(|round| format!(" Before this round: {}", round.reflection));
         let files = there.paths();
         return NoWork::NothingToDo(format!(
-            "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.{}",
+            "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.",
             counted(there.occurrences, "time", "times"),
             enumerated(&files, 5),
-            before.unwrap_or_default(),
         ));
     }
     let similar: Vec<String> = found

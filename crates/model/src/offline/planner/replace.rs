@@ -2,7 +2,7 @@
 
 use dirigent_core::id::SubTaskId;
 
-use super::{Draft, Planned, Planning, checked_by, for_agent, ids, of_checks};
+use super::{Draft, Planned, Planning, checked_by, confirmation, for_agent, has_begun, ids, of_checks};
 use crate::offline::brief::Brief;
 use crate::offline::checks;
 use crate::offline::no_work::NoWork;
@@ -32,6 +32,14 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     found
         .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
+    let verify = Brief::VerifyReplaced {
+        old: old.to_owned(),
+        new: new.to_owned(),
+        scope: scope.clone(),
+    };
+    if found.matches.is_empty() && has_begun(planning) {
+        return confirmation(planning, &verify);
+    }
     if found.matches.is_empty() {
         return nothing_found(planning, old, new, scope);
     }
@@ -78,11 +86,6 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     let check = of_checks("check", "Build and test the project", edits.clone(), &checks);
     let confirmed = check.as_ref().map_or(edits, |check| vec![check.id.clone()]);
     subtasks.extend(check);
-    let verify = Brief::VerifyReplaced {
-        old: old.to_owned(),
-        new: new.to_owned(),
-        scope: scope.clone(),
-    };
     subtasks.push(for_agent(
         "verify",
         "Verify that the old text is gone".to_owned(),
