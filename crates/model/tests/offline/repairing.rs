@@ -190,3 +190,35 @@ fn what_an_incomplete_round_left_is_renamed_although_the_new_name_is_there() {
 
     assert_eq!(graph(&planner.plan()).len(), 3);
 }
+
+#[test]
+fn a_rename_that_looks_done_after_an_incomplete_round_is_checked_before_it_counts() {
+    let baseline = ran("baseline", &[]);
+    let round = json!({"round": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
+    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
+    let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
+    planner
+        .sees(
+            "rename_symbol",
+            json!({"from": "parse", "to": "read", "preview": true}),
+            success(usages(&[])),
+        )
+        .sees(
+            "rename_symbol",
+            json!({"from": "read", "preview": true}),
+            success(usages(&[("a.rs", 1, "read")])),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&["Cargo.toml"]),
+        );
+
+    assert_eq!(
+        graph(&planner.plan()),
+        [
+            "check <- []: cargo check --all-targets; cargo test",
+            "verify <- [check]: verify"
+        ]
+    );
+}

@@ -145,9 +145,30 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
 
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
 
-    assert_eq!(verdict, "continue");
+    assert_eq!(verdict, "failed");
     assert!(
         summary.ends_with("but now `cargo test` fails (exit code 101):\n    test a ... FAILED"),
         "{summary}"
+    );
+}
+
+#[test]
+fn what_an_earlier_round_replaced_is_checked_before_it_counts() {
+    let round = json!({"round": 1, "plan": "p", "reflection": "r", "verdict": "continue"});
+    let baseline = ran("baseline", &[]);
+    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
+    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
+    planner.sees("search", search("v1", None), matches(&[])).sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["Cargo.toml"]),
+    );
+
+    assert_eq!(
+        graph(&planner.plan()),
+        [
+            "check <- []: cargo check --all-targets; cargo test",
+            "verify <- [check]: verify"
+        ]
     );
 }
