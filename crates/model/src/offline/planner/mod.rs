@@ -13,12 +13,12 @@ use dirigent_core::plan::{Plan, PlannedCall, SUBMIT_PLAN, SubTask, Work};
 use serde_json::json;
 
 use super::brief::Brief;
-use super::checks::{self, Check};
+use super::checks::Check;
 use super::conversation::{Call, Conversation};
 use super::goal::Goal;
 use super::no_work::NoWork;
 use super::place::shortened;
-use super::reading::{Sections, observed};
+use super::reading::{Observation, Sections, Status, all_observed, observed};
 use super::wishes::Wishes;
 use super::{beyond, tools};
 
@@ -126,6 +126,29 @@ fn of_calls(id: &str, title: String, depends_on: Vec<SubTaskId>, calls: Vec<Plan
     }
 }
 
+/// Whether files may have been changed by earlier rounds, so that a check now tells nothing of what was before.
+fn has_begun(observations: &[Observation]) -> bool {
+    let was_edited = ["edit-", "repair-"]
+        .iter()
+        .flat_map(|prefix| all_observed(observations, prefix))
+        .any(|edit| edit.status != Status::Skipped);
+    let had_baseline = observed(observations, "baseline").is_some();
+    was_edited || (observed(observations, "verify").is_some() && !had_baseline)
+}
+
+/// Whether the last round's changes, if there are any, were neither checked nor verified to the end.
+fn is_unconfirmed(observations: &[Observation]) -> bool {
+    observed(observations, "verify").is_some_and(|verify| verify.status != Status::Succeeded)
+}
+
+/// The sub-tasks that confirm edits: the checks, then a look at what is left.
+fn confirming(edits: Vec<SubTaskId>, checks: &[Check], title: String, brief: &Brief) -> Vec<SubTask> {
+    let check = of_checks("check", "Build and test the project", edits.clone(), checks);
+    let after = check.as_ref().map_or(edits, |check| vec![check.id.clone()]);
+    let verify = for_agent("verify", title, after, "verify", brief);
+    check.into_iter().chain([verify]).collect()
+}
+
 /// A sub-task that runs the project's checks; none where there are none.
 fn of_checks(id: &str, title: &str, depends_on: Vec<SubTaskId>, checks: &[Check]) -> Option<SubTask> {
     let calls: Vec<_> = checks
@@ -150,42 +173,6 @@ fn checked_by(checks: &[Check]) -> String {
 /// What a plan without checks says, and its reflection again.
 pub(super) const NO_CHECKS: &str =
     "There is nothing here to build or test these files with, so only a search confirms it.";
-
-/// Whether an earlier round has worked on the goal.
-fn has_begun(planning: &Planning<'_>) -> bool {
-    planning
-        .sections
-        .rounds()
-        .iter()
-        .any(|round| round.verdict == "continue")
-}
-
-/// What to plan where nothing is left to change, but an earlier round changed something and did not get through: its
-/// checks, if it had any, and the verification. That things look done is no proof that they hold.
-fn confirmation(planning: &Planning<'_>, brief: &Brief) -> Planned {
-    let observations = planning.sections.observations();
-    let had_checks = ["baseline", "check"]
-        .iter()
-        .any(|subtask| observed(&observations, subtask).is_some());
-    let checks = if had_checks {
-        checks::of_project(planning.conversation, &[])?
-    } else {
-        Vec::new()
-    };
-    let mut subtasks: Vec<SubTask> = of_checks("check", "Build and test the project", Vec::new(), &checks)
-        .into_iter()
-        .collect();
-    let before = subtasks.iter().map(|check| check.id.clone()).collect();
-    subtasks.push(for_agent(
-        "verify",
-        "Verify that nothing is left".to_owned(),
-        before,
-        "verify",
-        brief,
-    ));
-    let summary = "Nothing is left to change: check and verify what the rounds before did.".to_owned();
-    Ok(Draft { summary, subtasks })
-}
 
 /// Deals out files into at most `parts` groups whose sizes differ by one at most, in order.
 fn dealt(files: &[String], parts: usize) -> Vec<Vec<String>> {

@@ -3,8 +3,8 @@
 use dirigent_core::id::SubTaskId;
 
 use super::{
-    Draft, NO_CHECKS, Planned, Planning, checked_by, confirmation, dealt, for_agent, has_begun, ids,
-    of_calls, of_checks, repair,
+    Draft, NO_CHECKS, Planned, Planning, checked_by, confirming, dealt, for_agent, has_begun, ids,
+    is_unconfirmed, of_calls, of_checks, repair,
 };
 use crate::offline::brief::Brief;
 use crate::offline::checks;
@@ -12,7 +12,7 @@ use crate::offline::conversation::Call;
 use crate::offline::goal::{Rename, is_identifier};
 use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
-use crate::offline::reading::{Status, all_observed, observed};
+use crate::offline::reading::{Observation, Status, observed};
 use crate::offline::scope::Scope;
 use crate::offline::tools::{self, Clash, Line, Renamed, read_output};
 use crate::offline::wishes::Decision;
@@ -45,28 +45,26 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         return Ok(NoWork::NothingToDo(format!("`{from}` has that name already.")).into());
     }
     let observations = planning.sections.observations();
-    let edited = all_observed(&observations, "edit-").chain(all_observed(&observations, "repair-"));
-    let was_edited = edited.into_iter().any(|edit| edit.status == Status::Succeeded);
     match observed(&observations, "check") {
-        Some(check) if was_edited && check.status == Status::Failed => repair::plan(planning, wanted, check),
-        Some(_) | None => rename(planning, wanted),
+        Some(check) if check.status == Status::Failed && check.interrupted_call().is_none() => {
+            repair::plan(planning, wanted, check)
+        }
+        Some(_) | None => rename(planning, wanted, &observations),
     }
 }
 
-fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
-    let Rename { from, to, scope } = wanted;
-    let verify = Brief::VerifyRenamed {
-        from: from.clone(),
-        to: to.clone(),
-        scope: scope.clone(),
-    };
+fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]) -> Planned {
     let found = match look(planning, wanted)? {
-        Ok(found) => found,
-        Err(NoWork::NothingToDo(_)) if has_begun(planning) => return confirmation(planning, &verify),
-        Err(why) => return Ok(why.into()),
+        Found::Usages(found) => found,
+        Found::Renamed(there) if is_unconfirmed(observations) => {
+            return confirm(planning, wanted, &there.paths());
+        }
+        Found::Renamed(there) => return Ok(renamed_already(planning, wanted, &there).into()),
+        Found::Nothing(why) => return Ok(why.into()),
     };
     let paths = found.paths();
     let checks = checks::of_project(planning.conversation, &paths)?;
+    let Rename { from, to, scope } = wanted;
 
     let mut subtasks = vec![for_agent(
         "explore",
@@ -79,12 +77,13 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         },
     )];
     let mut before = ids(&["explore"]);
-    if let Some(baseline) = of_checks(
+    let baseline = of_checks(
         "baseline",
         "Check the project before any change",
         Vec::new(),
         &checks,
-    ) {
+    );
+    if let Some(baseline) = baseline.filter(|_| !has_begun(observations)) {
         before.push(baseline.id.clone());
         subtasks.push(baseline);
     }
@@ -103,15 +102,11 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         ));
         edits.push(SubTaskId(id));
     }
-    let check = of_checks("check", "Build and test the project", edits.clone(), &checks);
-    let confirmed = check.as_ref().map_or(edits, |check| vec![check.id.clone()]);
-    subtasks.extend(check);
-    subtasks.push(for_agent(
-        "verify",
-        format!("Verify that no usage of {from} is left"),
-        confirmed,
-        "verify",
-        &verify,
+    subtasks.extend(confirming(
+        edits,
+        &checks,
+        verify_title(wanted),
+        &verification(wanted),
     ));
     let usages = counted(found.occurrences, "usage", "usages");
     let files = counted(found.totals.files.max(paths.len() as u64), "file", "files");
@@ -123,6 +118,28 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
     Ok(Draft { summary, subtasks })
 }
 
+/// Checks and verifies what an earlier round has renamed to the end.
+fn confirm(planning: &Planning<'_>, wanted: &Rename, paths: &[String]) -> Planned {
+    let checks = checks::of_project(planning.conversation, paths)?;
+    let Rename { from, to, scope } = wanted;
+    Ok(Draft {
+        summary: format!(
+            "`{from}` is renamed to `{to}`{scope} already; see that it holds. {}",
+            checked_by(&checks)
+        ),
+        subtasks: confirming(Vec::new(), &checks, verify_title(wanted), &verification(wanted)),
+    })
+}
+
+pub(super) fn verify_title(wanted: &Rename) -> String {
+    format!("Verify that no usage of {} is left", wanted.from)
+}
+
+pub(super) fn verification(wanted: &Rename) -> Brief {
+    let Rename { from, to, scope } = wanted.clone();
+    Brief::VerifyRenamed { from, to, scope }
+}
+
 /// The files of each edit. Where the list of files was cut, one edit takes all of them, listed or not.
 fn groups(found: &Renamed, paths: &[String], scope: &Scope) -> Vec<Vec<String>> {
     if found.totals.files > paths.len() as u64 {
@@ -131,16 +148,35 @@ fn groups(found: &Renamed, paths: &[String], scope: &Scope) -> Vec<Vec<String>> 
     dealt(paths, GROUPS)
 }
 
+/// Whether an earlier round has worked on the rename.
+fn has_gone_on(planning: &Planning<'_>) -> bool {
+    planning
+        .sections
+        .rounds()
+        .iter()
+        .any(|round| round.verdict == "continue")
+}
+
 /// Whether the new name may be in use: the user wants it, or an earlier round has renamed a part.
 fn may_clash(planning: &Planning<'_>) -> bool {
     match planning.wishes.clash {
         Clash::Allowed => true,
-        Clash::Refused => has_begun(planning),
+        Clash::Refused => has_gone_on(planning),
     }
 }
 
-/// Finds the usages, or why there is nothing to rename. The outer error is the next call to make.
-fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Result<Renamed, NoWork>, Call> {
+/// What there is to rename.
+enum Found {
+    /// These.
+    Usages(Renamed),
+    /// No usage of the old name, and these of the new one.
+    Renamed(Renamed),
+    /// Nothing, or nothing that can be renamed.
+    Nothing(NoWork),
+}
+
+/// Finds the usages, or why there is nothing to rename. The error is the next call to make.
+fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
     let Rename { from, to, scope } = wanted;
     let conversation = planning.conversation;
     let answer = conversation.look(tools::preview(from, Some(to), scope))?;
@@ -154,46 +190,57 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Result<Renamed, NoWo
         } else {
             format!("`{from}` could not be looked for{scope}")
         };
-        return Ok(Err(NoWork::Impossible(format!(
+        return Ok(Found::Nothing(NoWork::Impossible(format!(
             "{what}: {error}.{}",
             unchanged(planning)
         ))));
     }
     if found.occurrences > 0 && (found.clashes.is_empty() || may_clash(planning)) {
-        return Ok(Ok(found));
+        return Ok(Found::Usages(found));
     }
     if found.occurrences > 0 {
         let clash = |line: &Line| format!("{} (`{}`)", line.place(), line.text.trim());
         let places: Vec<String> = found.clashes.iter().map(clash).collect();
-        return Ok(Err(NoWork::Undecided(format!(
+        return Ok(Found::Nothing(NoWork::Undecided(format!(
             "`{to}` is in use already, at {}, so after renaming `{from}` the two could not be told apart.",
             enumerated(&places, 3)
         ))));
     }
     let answer_to = conversation.look(tools::preview(to, None, scope))?;
     let there = read_output::<Renamed>(&answer_to.output).within(scope);
-    Ok(Err(not_found(planning, wanted, &found, &there)))
+    Ok(if there.occurrences > 0 {
+        Found::Renamed(there)
+    } else {
+        Found::Nothing(not_found(planning, wanted, &found, answer.error.as_deref()))
+    })
 }
 
 /// What is true of the files before the first round has worked on them.
 fn unchanged(planning: &Planning<'_>) -> &'static str {
-    if has_begun(planning) {
+    if has_gone_on(planning) {
         ""
     } else {
         " Nothing was changed."
     }
 }
 
-fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, there: &Renamed) -> NoWork {
+fn renamed_already(planning: &Planning<'_>, wanted: &Rename, there: &Renamed) -> NoWork {
     let Rename { from, to, scope } = wanted;
-    if there.occurrences > 0 {
-        let files = there.paths();
-        return NoWork::NothingToDo(format!(
-            "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.",
-            counted(there.occurrences, "time", "times"),
-            enumerated(&files, 5),
-        ));
-    }
+    let before = planning
+        .sections
+        .rounds()
+        .last()
+        .map(|round| format!(" Before this round: {}", round.reflection));
+    NoWork::NothingToDo(format!(
+        "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.{}",
+        counted(there.occurrences, "time", "times"),
+        enumerated(&there.paths(), 5),
+        before.unwrap_or_default(),
+    ))
+}
+
+fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
+    let Rename { from, scope, .. } = wanted;
     let similar: Vec<String> = found
         .similar
         .iter()
@@ -208,8 +255,12 @@ fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, there: &
         Some(first) => format!(" It is mentioned in text only, first at {}.", first.place()),
         None => String::new(),
     };
+    let error = error
+        .filter(|_| found.similar.is_empty())
+        .map(|error| format!(" (`rename_symbol`: {error})"))
+        .unwrap_or_default();
     NoWork::Impossible(format!(
-        "there is no function or other symbol `{from}`{scope}.{hint}{mentions}{}",
+        "there is no function or other symbol `{from}`{scope}.{hint}{mentions}{error}{}",
         unchanged(planning)
     ))
 }

@@ -3,8 +3,8 @@
 //! A rename leaves strings and comments alone. Some of them are code all the same: documentation tests, names looked up
 //! at run time, text that a macro expands. The failing output says which.
 
-use super::{Draft, Planned, Planning, for_agent, of_calls, of_checks};
-use crate::offline::brief::Brief;
+use super::rename::{verification, verify_title};
+use super::{Draft, Planned, Planning, confirming, of_calls};
 use crate::offline::checks;
 use crate::offline::conversation::Call;
 use crate::offline::goal::Rename;
@@ -20,7 +20,7 @@ const FILES: usize = 5;
 
 /// Plans edits of the lines that the failed check names, or says that it names none.
 pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation) -> Planned {
-    let Rename { from, to, scope } = wanted;
+    let Rename { from, scope, .. } = wanted;
     let Some((call, result)) = check.failed_call() else {
         return Ok(stuck(planning, "the check failed without saying why"));
     };
@@ -56,7 +56,7 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation
     if subtasks.is_empty() {
         return Ok(stuck(
             planning,
-            &format!("nothing in the output points at a line that still names `{from}`{scope}"),
+            &format!("nothing in the output points at a line that still names `{from}`"),
         ));
     }
     let places: Vec<String> = targets.iter().map(|line| line.place().to_string()).collect();
@@ -67,19 +67,11 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation
     );
     let repairs: Vec<_> = subtasks.iter().map(|subtask| subtask.id.clone()).collect();
     let checks = checks::of_project(planning.conversation, &paths)?;
-    let check = of_checks("check", "Build and test the project", repairs.clone(), &checks);
-    let confirmed = check.as_ref().map_or(repairs, |check| vec![check.id.clone()]);
-    subtasks.extend(check);
-    subtasks.push(for_agent(
-        "verify",
-        format!("Verify that no usage of {from} is left"),
-        confirmed,
-        "verify",
-        &Brief::VerifyRenamed {
-            from: from.clone(),
-            to: to.clone(),
-            scope: scope.clone(),
-        },
+    subtasks.extend(confirming(
+        repairs,
+        &checks,
+        verify_title(wanted),
+        &verification(wanted),
     ));
     Ok(Draft { summary, subtasks })
 }

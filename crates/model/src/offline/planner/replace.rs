@@ -2,7 +2,9 @@
 
 use dirigent_core::id::SubTaskId;
 
-use super::{Draft, Planned, Planning, checked_by, confirmation, for_agent, has_begun, ids, of_checks};
+use super::{
+    Draft, Planned, Planning, checked_by, confirming, for_agent, has_begun, is_unconfirmed, of_checks,
+};
 use crate::offline::brief::Brief;
 use crate::offline::checks;
 use crate::offline::no_work::NoWork;
@@ -32,14 +34,6 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     found
         .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
-    let verify = Brief::VerifyReplaced {
-        old: old.to_owned(),
-        new: new.to_owned(),
-        scope: scope.clone(),
-    };
-    if found.matches.is_empty() && has_begun(planning) {
-        return confirmation(planning, &verify);
-    }
     if found.matches.is_empty() {
         return nothing_found(planning, old, new, scope);
     }
@@ -58,19 +52,17 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
         checks::of_project(planning.conversation, &sources)?
     };
 
-    let mut subtasks: Vec<_> = of_checks(
+    let baseline = of_checks(
         "baseline",
         "Check the project before any change",
         Vec::new(),
         &checks,
-    )
-    .into_iter()
-    .collect();
-    let before = if checks.is_empty() {
-        Vec::new()
-    } else {
-        ids(&["baseline"])
-    };
+    );
+    let mut subtasks: Vec<_> = baseline
+        .filter(|_| !has_begun(&planning.sections.observations()))
+        .into_iter()
+        .collect();
+    let before: Vec<SubTaskId> = subtasks.iter().map(|baseline| baseline.id.clone()).collect();
     let mut edits: Vec<SubTaskId> = Vec::new();
     for (number, group) in files.chunks(FILES_EACH).enumerate() {
         let id = format!("edit-{}", number + 1);
@@ -83,15 +75,11 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
         subtasks.push(for_agent(&id, title, before.clone(), "implement", &brief));
         edits.push(SubTaskId(id));
     }
-    let check = of_checks("check", "Build and test the project", edits.clone(), &checks);
-    let confirmed = check.as_ref().map_or(edits, |check| vec![check.id.clone()]);
-    subtasks.extend(check);
-    subtasks.push(for_agent(
-        "verify",
-        "Verify that the old text is gone".to_owned(),
-        confirmed,
-        "verify",
-        &verify,
+    subtasks.extend(confirming(
+        edits,
+        &checks,
+        VERIFY.to_owned(),
+        &verification(old, new, scope),
     ));
 
     let lines = counted(found.matches.len() as u64, "line", "lines");
@@ -106,11 +94,36 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     Ok(Draft { summary, subtasks })
 }
 
+const VERIFY: &str = "Verify that the old text is gone";
+
+fn verification(old: &str, new: &str, scope: &Scope) -> Brief {
+    Brief::VerifyReplaced {
+        old: old.to_owned(),
+        new: new.to_owned(),
+        scope: scope.clone(),
+    }
+}
+
 fn nothing_found(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope) -> Planned {
     let answer = planning
         .conversation
         .look(tools::search(Pattern::Text(new), scope))?;
     let there = read_output::<Search>(&answer.output).within(scope);
+    if is_unconfirmed(&planning.sections.observations()) {
+        let checks = checks::of_project(planning.conversation, &there.paths())?;
+        return Ok(Draft {
+            summary: format!(
+                "\"{old}\" is replaced with \"{new}\"{scope} already; see that it holds. {}",
+                checked_by(&checks)
+            ),
+            subtasks: confirming(
+                Vec::new(),
+                &checks,
+                VERIFY.to_owned(),
+                &verification(old, new, scope),
+            ),
+        });
+    }
     Ok(match there.matches.first() {
         Some(first) if !new.is_empty() => {
             let why = format!(
