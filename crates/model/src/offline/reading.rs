@@ -148,11 +148,10 @@ pub(super) struct ObservedCall {
 impl Observation {
     /// The call that failed, with its result.
     pub fn failed_call(&self) -> Option<(&ObservedCall, &Answer)> {
-        let results = self
-            .calls
+        self.calls
             .iter()
-            .filter_map(|call| Some((call, call.result.as_ref()?)));
-        results.into_iter().find(|(_, result)| !result.success)
+            .filter_map(|call| Some((call, call.result.as_ref()?)))
+            .find(|(_, result)| !result.success)
     }
 
     /// The call of which it is unknown what came of it, as the process ended meanwhile.
@@ -160,6 +159,12 @@ impl Observation {
         self.calls
             .iter()
             .find(|call| call.result.as_ref().is_some_and(Answer::was_interrupted))
+    }
+
+    /// The program of a command that could not be run because it is nowhere.
+    pub fn missing_program(&self) -> Option<&str> {
+        let (_, result) = self.failed_call()?;
+        in_backticks(result.error.as_deref()?.strip_prefix("no program ")?)
     }
 
     /// Why it failed, in a line.
@@ -175,11 +180,24 @@ impl Observation {
 /// How the reflection of a round begins in which a call was interrupted.
 pub(super) const INTERRUPTED: &str = "Interrupted: ";
 
+/// How the reflection of a round begins that a check could not be part of, as its program is not there.
+pub(super) const NOT_INSTALLED: &str = "Not installed: ";
+
 impl Round {
-    /// Whether it was given up because a call of it was interrupted.
-    pub fn was_interrupted(&self) -> bool {
-        self.reflection.starts_with(INTERRUPTED)
+    /// Whether it was gone on from for a reason that says nothing of the change.
+    pub fn was_no_attempt(&self) -> bool {
+        self.reflection.starts_with(INTERRUPTED) || self.reflection.starts_with(NOT_INSTALLED)
     }
+
+    /// The program that was found missing.
+    pub fn missing_program(&self) -> Option<&str> {
+        in_backticks(self.reflection.strip_prefix(NOT_INSTALLED)?)
+    }
+}
+
+/// The text between the backticks that it opens with.
+fn in_backticks(text: &str) -> Option<&str> {
+    Some(text.strip_prefix('`')?.split_once('`')?.0)
 }
 
 /// The observation of that sub-task.

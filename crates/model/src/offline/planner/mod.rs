@@ -13,7 +13,7 @@ use dirigent_core::plan::{Plan, PlannedCall, SUBMIT_PLAN, SubTask, Work};
 use serde_json::json;
 
 use super::brief::Brief;
-use super::checks::Check;
+use super::checks::{self, Check};
 use super::conversation::{Call, Conversation};
 use super::goal::Goal;
 use super::no_work::NoWork;
@@ -30,6 +30,21 @@ pub(super) struct Planning<'a> {
     pub sections: Sections<'a>,
     /// What the user wants.
     pub wishes: Wishes,
+}
+
+impl Planning<'_> {
+    /// The checks that tell something about these files, but for those whose program was found missing.
+    pub fn checks(&self, about: &[String]) -> Result<Vec<Check>, Call> {
+        let rounds = self.sections.rounds();
+        let is_missing = |program: &str| {
+            rounds
+                .iter()
+                .any(|round| round.missing_program() == Some(program))
+        };
+        let mut checks = checks::of_project(self.conversation, about)?;
+        checks.retain(|check| check.command.first().is_none_or(|program| !is_missing(program)));
+        Ok(checks)
+    }
 }
 
 /// A look that is needed first, in place of the plan.

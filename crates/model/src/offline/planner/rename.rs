@@ -7,7 +7,6 @@ use super::{
     is_unconfirmed, of_calls, of_checks, repair,
 };
 use crate::offline::brief::Brief;
-use crate::offline::checks;
 use crate::offline::conversation::Call;
 use crate::offline::goal::{Rename, is_identifier};
 use crate::offline::no_work::NoWork;
@@ -63,7 +62,7 @@ fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]
         Found::Nothing(why) => return Ok(why.into()),
     };
     let paths = found.paths();
-    let checks = checks::of_project(planning.conversation, &paths)?;
+    let checks = planning.checks(&paths)?;
     let Rename { from, to, scope } = wanted;
 
     let mut subtasks = vec![for_agent(
@@ -120,7 +119,7 @@ fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]
 
 /// Checks and verifies what an earlier round has renamed to the end.
 fn confirm(planning: &Planning<'_>, wanted: &Rename, paths: &[String]) -> Planned {
-    let checks = checks::of_project(planning.conversation, paths)?;
+    let checks = planning.checks(paths)?;
     let Rename { from, to, scope } = wanted;
     Ok(Draft {
         summary: format!(

@@ -5,7 +5,6 @@
 
 use super::rename::{verification, verify_title};
 use super::{Draft, Planned, Planning, confirming, of_calls};
-use crate::offline::checks;
 use crate::offline::conversation::Call;
 use crate::offline::goal::Rename;
 use crate::offline::no_work::NoWork;
@@ -66,7 +65,7 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation
         enumerated(&places, 5),
     );
     let repairs: Vec<_> = subtasks.iter().map(|subtask| subtask.id.clone()).collect();
-    let checks = checks::of_project(planning.conversation, &paths)?;
+    let checks = planning.checks(&paths)?;
     subtasks.extend(confirming(
         repairs,
         &checks,

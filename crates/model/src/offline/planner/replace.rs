@@ -6,7 +6,6 @@ use super::{
     Draft, Planned, Planning, checked_by, confirming, for_agent, has_begun, is_unconfirmed, of_checks,
 };
 use crate::offline::brief::Brief;
-use crate::offline::checks;
 use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
 use crate::offline::scope::Scope;
@@ -49,7 +48,7 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     let checks = if sources.is_empty() {
         Vec::new()
     } else {
-        checks::of_project(planning.conversation, &sources)?
+        planning.checks(&sources)?
     };
 
     let baseline = of_checks(
@@ -110,7 +109,7 @@ fn nothing_found(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope) -
         .look(tools::search(Pattern::Text(new), scope))?;
     let there = read_output::<Search>(&answer.output).within(scope);
     if is_unconfirmed(&planning.sections.observations()) {
-        let checks = checks::of_project(planning.conversation, &there.paths())?;
+        let checks = planning.checks(&there.paths())?;
         return Ok(Draft {
             summary: format!(
                 "\"{old}\" is replaced with \"{new}\"{scope} already; see that it holds. {}",

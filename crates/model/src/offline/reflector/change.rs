@@ -7,7 +7,9 @@ use crate::offline::conversation::Answer;
 use crate::offline::goal::Rename;
 use crate::offline::place::{counted, enumerated};
 use crate::offline::planner::NO_CHECKS;
-use crate::offline::reading::{Observation, ObservedCall, Status, all_observed, observed};
+use crate::offline::reading::{
+    NOT_INSTALLED, Observation, ObservedCall, Round, Status, all_observed, observed,
+};
 use crate::offline::report::{command_line, how_it_ended, passed_checks, telling_lines};
 use crate::offline::scope::Scope;
 use crate::offline::sub_agent::CONFIRMED;
@@ -81,7 +83,12 @@ fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
         observed(&judging.observations, subtask).filter(|one| one.status == status)
     };
     if let Some(baseline) = status("baseline", Status::Failed) {
-        return failed(broken_before(baseline, judging));
+        return match baseline.missing_program() {
+            Some(program) => going_on(format!(
+                "{NOT_INSTALLED}`{program}`, so the project can't be checked with it; the rest is done without it."
+            )),
+            None => failed(broken_before(baseline, judging)),
+        };
     }
     if let Some(explore) = status("explore", Status::Failed) {
         return failed(format!(
@@ -135,7 +142,7 @@ fn continued(judging: &Judging) -> usize {
     judging
         .rounds
         .iter()
-        .filter(|round| round.verdict == "continue" && !round.was_interrupted())
+        .filter(|round| round.verdict == "continue" && !round.was_no_attempt())
         .count()
 }
 
@@ -188,9 +195,17 @@ fn failing(call: &ObservedCall, result: &Answer) -> String {
 fn checks_passed(judging: &Judging) -> String {
     match observed(&judging.observations, "check") {
         Some(check) => format!("Confirmed by {}. ", enumerated(&passed_checks(&check.calls), 4)),
-        None if judging.plan.summary.contains(NO_CHECKS) => format!("{NO_CHECKS} "),
+        None if judging.plan.summary.contains(NO_CHECKS) => format!("{NO_CHECKS} {}", missing(judging)),
         None => String::new(),
     }
+}
+
+/// Which programs there would have been to check with.
+fn missing(judging: &Judging) -> String {
+    let programs = judging.rounds.iter().filter_map(Round::missing_program);
+    programs
+        .map(|program| format!("(`{program}` is not installed.) "))
+        .collect()
 }
 
 /// Files that were changed before the user drew the bounds narrower.
