@@ -1,1 +1,3 @@
 //! Ways to set up what the end-to-end tests run on.
+
+pub mod cli;

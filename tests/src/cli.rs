@@ -1,0 +1,374 @@
+//! The real `dirigent` command, run as its users run it: a folder of its own with a project, a journal and a home.
+//!
+//! Nothing here looks into the process: what a test knows of it is what it prints, how it ends and what it leaves on
+//! the disk.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot be set up has failed, and says where"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A home, a project and a journal that nobody else has.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::new()
+    }
+}
+
+impl Place {
+    /// An empty one.
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("dirigent-test-")
+            .tempdir()
+            .expect("a temporary folder");
+        for name in ["home", "work"] {
+            fs::create_dir(folder.path().join(name)).expect("a new folder");
+        }
+        Place { folder }
+    }
+
+    /// One whose project is the sample of `dirigent demo`.
+    pub fn with_sample() -> Self {
+        let place = Place::new();
+        copy(&sample(), &place.work());
+        place
+    }
+
+    /// The folder that holds everything.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The project.
+    pub fn work(&self) -> PathBuf {
+        self.folder().join("work")
+    }
+
+    /// The journal.
+    pub fn db(&self) -> PathBuf {
+        self.folder().join("journal.db")
+    }
+
+    /// Writes a file of the project.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.work().join(path);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).expect("a new folder");
+        }
+        fs::write(path, text).expect("a new file");
+    }
+
+    /// Reads a file of the project.
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.work().join(path)).expect("a text file")
+    }
+
+    /// The project's files, build products apart.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        files(&self.work())
+    }
+
+    /// The command with these arguments, this place's journal and nothing of the environment but what programs need to
+    /// be found.
+    pub fn command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
+        let mut command = Command::new(binary());
+        self.settle(&mut command);
+        command.arg("--db").arg(self.db()).args(arguments);
+        command
+    }
+
+    /// Gives any command this place's environment.
+    pub fn settle(&self, command: &mut Command) {
+        let home = self.folder().join("home");
+        command
+            .env_clear()
+            .envs(tool_homes())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("XDG_DATA_HOME", home.join("data"))
+            .env("HOME", home)
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC")
+            .current_dir(self.folder())
+            .stdin(Stdio::null());
+    }
+
+    /// Runs the command to its end.
+    pub fn dirigent<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Ended {
+        ended(&mut self.command(arguments))
+    }
+
+    /// Pursues a goal in the project.
+    pub fn run(&self, goal: &str) -> Ended {
+        self.dirigent(["run", goal, "--workspace", "work"])
+    }
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its status, with the signal that ended it, if one did.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it said beside that.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Its exit code; none where a signal ended it.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The same, if it ended with that exit code.
+    ///
+    /// # Panics
+    /// If it did not: with all that it printed.
+    #[must_use]
+    #[track_caller]
+    pub fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{self}");
+        self
+    }
+
+    /// What it printed, each line as JSON.
+    ///
+    /// # Panics
+    /// If a line is no JSON.
+    #[track_caller]
+    pub fn json_lines(&self) -> Vec<Value> {
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect()
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}\n--- standard output\n{}\n--- standard error\n{}",
+            self.status, self.stdout, self.stderr
+        )
+    }
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Ended {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Runs any command to its end.
+pub fn ended(command: &mut Command) -> Ended {
+    command.output().expect("a program that starts").into()
+}
+
+/// A command under way that prints its events as JSON.
+pub struct Watched {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Watched {
+    /// Starts it; its arguments must say `--json`.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a program that starts");
+        let stdout = child.stdout.take().expect("its standard output is piped");
+        Watched {
+            child,
+            lines: BufReader::new(stdout).lines(),
+        }
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the first event from here on of which that is true.
+    ///
+    /// # Panics
+    /// If the command ends before.
+    #[track_caller]
+    pub fn wait_for(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let Some(line) = self.lines.next() else {
+                panic!("the command ended before the event came");
+            };
+            let event = serde_json::from_str(&line.expect("readable output")).expect("a JSON line");
+            if is_it(&event) {
+                return event;
+            }
+        }
+    }
+
+    /// Ends it as `kill -9` does, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a process that runs");
+        self.child.wait().expect("a child");
+    }
+
+    /// Waits for its end.
+    pub fn end(self) -> Ended {
+        let rest: Vec<String> = self.lines.map(|line| line.expect("readable output")).collect();
+        let output = self.child.wait_with_output().expect("a child");
+        Ended {
+            stdout: rest.join("\n"),
+            ..output.into()
+        }
+    }
+}
+
+/// The sample project that `dirigent demo` copies.
+pub fn sample() -> PathBuf {
+    root().join("config/samples/ledger")
+}
+
+/// The repository.
+pub fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("tests/ lies in the repository").to_owned()
+}
+
+/// A folder's files with their content, sorted; build products apart.
+pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    collect(folder, folder, &mut found);
+    found.sort();
+    found
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path
+            .strip_prefix(root)
+            .expect("below its root")
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            if !["target", "__pycache__"].contains(&name.as_str()) {
+                collect(root, &path, found);
+            }
+        } else {
+            found.push((name, fs::read(&path).expect("a file")));
+        }
+    }
+}
+
+/// Copies a folder's files, build products apart.
+pub fn copy(from: &Path, to: &Path) {
+    for (name, content) in files(from) {
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a new folder");
+        fs::write(path, content).expect("a new file");
+    }
+}
+
+/// Where cargo and rustup find what they need, as their defaults lie in a home that tests don't have.
+fn tool_homes() -> Vec<(OsString, OsString)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let at = |name: &str, default: &str| {
+        let path = std::env::var_os(name).unwrap_or_else(|| home.join(default).into());
+        (name.into(), path)
+    };
+    let mut homes = vec![at("CARGO_HOME", ".cargo"), at("RUSTUP_HOME", ".rustup")];
+    homes.extend(["RUSTUP_TOOLCHAIN", "TMPDIR"].into_iter().filter_map(|name| {
+        let value = std::env::var_os(name)?;
+        Some((name.into(), value))
+    }));
+    homes
+}
+
+/// The `dirigent` binary of this build: the one beside the test where cargo has just built it too, or else one that is built
+/// now. `CARGO_BIN_EXE_dirigent` names another one.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(path) = std::env::var_os("CARGO_BIN_EXE_dirigent") {
+            return path.into();
+        }
+        let test = std::env::current_exe().expect("a test has a path");
+        let profile = test
+            .ancestors()
+            .find(|folder| folder.ends_with("deps"))
+            .and_then(Path::parent)
+            .expect("cargo puts tests into PROFILE/deps");
+        let beside = profile.join(format!("dirigent{}", std::env::consts::EXE_SUFFIX));
+        if is_fresh(&beside, &profile.join("dirigent.d")) {
+            beside
+        } else {
+            build(profile)
+        }
+    })
+}
+
+/// Whether the binary is newer than all that it was made of.
+fn is_fresh(binary: &Path, sources: &Path) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    let (Ok(built), Ok(sources)) = (changed(binary), fs::read_to_string(sources)) else {
+        return false;
+    };
+    let root = root();
+    let mut sources = sources
+        .split_once(": ")
+        .map_or("", |(_, sources)| sources)
+        .split_whitespace();
+    // A path with a blank in it is not found, so that cargo decides.
+    sources.all(|source| {
+        Path::new(source).starts_with(&root) && changed(Path::new(source)).is_ok_and(|at| at <= built)
+    })
+}
+
+fn build(profile: &Path) -> PathBuf {
+    let target = profile.parent().expect("profiles lie in the target folder");
+    let name = match profile.file_name().and_then(OsStr::to_str) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args([
+            "build",
+            "--package",
+            "dirigent-cli",
+            "--profile",
+            name,
+            "--target-dir",
+        ])
+        .arg(target)
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo");
+    let executable = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    executable.expect("cargo builds the command")
+}
