@@ -136,9 +136,16 @@ fn undisturbed(cargo: &Cargo) -> Files {
     place.files()
 }
 
-/// The run's entries, read from a copy, so that whoever opens the journal next finds it as it was left; none where not even
-/// the run is there.
-fn journal(place: &Place) -> Option<Vec<Entry>> {
+/// What the journal has of the run.
+#[derive(Default)]
+struct Stored {
+    entries: Vec<Entry>,
+    is_ended: bool,
+}
+
+/// The run as it is in the journal, read from a copy, so that whoever opens the journal next finds it as it was left; nothing
+/// where not even the run is there.
+fn journal(place: &Place) -> Stored {
     let copy = TempDir::new().unwrap();
     for end in ["", "-wal", "-journal"] {
         let name = format!("journal.db{end}");
@@ -147,8 +154,13 @@ fn journal(place: &Place) -> Option<Vec<Entry>> {
         }
     }
     let journal = Journal::open(&copy.path().join("journal.db")).unwrap();
-    let run = journal.find("last").ok()?;
-    Some(journal.entries(run, 0, usize::MAX >> 1).unwrap())
+    let Ok(run) = journal.find("last") else {
+        return Stored::default();
+    };
+    Stored {
+        entries: journal.entries(run, 0, usize::MAX >> 1).unwrap(),
+        is_ended: journal.run(run).unwrap().ended_at.is_some(),
+    }
 }
 
 fn finished(entry: &Entry) -> Option<EffectId> {
@@ -234,7 +246,10 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
         return Fate::Survived;
     }
     assert_eq!(first.status.signal(), Some(SIGXFSZ), "{case}: {first}");
-    let before = journal(&place).unwrap_or_default();
+    let Stored {
+        entries: before,
+        is_ended,
+    } = journal(&place);
 
     let resumed = resume(&place, cargo);
 
@@ -247,9 +262,13 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
         );
         let path = cargo.path(&place, "again");
         let _ = ended(place.command(RUN).env("PATH", path)).with_code(0);
+    } else if is_ended {
+        // It died as it was about to tell.
+        assert_eq!(resumed.code(), Some(2), "{case}: {resumed}");
+        assert!(resumed.stderr.contains("has already ended"), "{case}: {resumed}");
     } else {
         assert_eq!(resumed.code(), Some(0), "{case}: {resumed}");
-        let after = journal(&place).unwrap();
+        let after = journal(&place).entries;
         assert_eq!(before, after[..before.len()], "{case}: the past was changed");
         assert_nothing_is_repeated(&after, before.len(), &case);
         let commands = commands_started(&after, before.len());
@@ -307,9 +326,9 @@ fn killed_when(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
     let mut run = Watched::start(place.command(RUN).env("PATH", path));
     run.wait_for(is_it);
     run.kill();
-    let past = journal(&place).unwrap().len();
+    let past = journal(&place).entries.len();
     let _ = resume(&place, cargo).with_code(0);
-    assert_nothing_is_repeated(&journal(&place).unwrap(), past, "kill -9");
+    assert_nothing_is_repeated(&journal(&place).entries, past, "kill -9");
     place
 }
 
@@ -337,7 +356,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
         .find(|event| is_event(event, "subtask_finished") && event["observation"]["subtask"] == "baseline")
         .unwrap();
     assert_eq!(
-        baseline["observation"]["finding"]["calls"]["calls"][0]["result"]["error"],
+        baseline["observation"]["finding"]["calls"][0]["result"]["error"],
         "`execute_command` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the \
          present state before you decide whether to call it again"
     );

@@ -75,8 +75,14 @@ fn paor_2_a_function_of_a_published_crate_is_renamed_in_all_its_modules() {
     assert_eq!(
         code_with(&place, "write_lowercase"),
         [
-            "src/kebab.rs: use crate::{transform, write_lowercase};",
+            "src/kebab.rs: use crate::{write_lowercase, transform};",
             "src/kebab.rs: transform(self.0.as_ref(), write_lowercase, |f| write!(f, \"-\"), f)",
+            "src/lib.rs: fn write_lowercase(s: &str, f: &mut fmt::Formatter) -> fmt::Result {",
+            "src/lib.rs: write_lowercase(&s[i..], f)?;",
+            "src/lower_camel.rs: use crate::{capitalize, write_lowercase, transform};",
+            "src/lower_camel.rs: write_lowercase(s, f)",
+            "src/snake.rs: use crate::{write_lowercase, transform};",
+            "src/snake.rs: transform(self.0.as_ref(), write_lowercase, |f| write!(f, \"_\"), f)",
         ]
     );
     assert_eq!(lines_with(&place, "lowercase").len(), mentions_before);
@@ -86,13 +92,14 @@ fn paor_2_a_function_of_a_published_crate_is_renamed_in_all_its_modules() {
         "{run}"
     );
     assert!(
-        run.stdout
-            .contains("Confirmed by `cargo check --all-targets` and `cargo test` ("),
+        run.stdout.contains(
+            "Confirmed by `cargo check --all-targets` and `cargo test`. No usage of `lowercase` is left"
+        ),
         "{run}"
     );
     assert!(
         run.stdout
-            .contains("Left alone: 7 lines with `lowercase` in a string"),
+            .contains("Left alone: 9 lines with `lowercase` in a string"),
         "{run}"
     );
     let mut tests = Command::new("cargo");

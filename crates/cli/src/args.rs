@@ -114,7 +114,7 @@ impl FromStr for Span {
     fn from_str(text: &str) -> Result<Self, String> {
         let span: jiff::SignedDuration = text
             .parse()
-            .map_err(|error| format!("{error}; write a time such as 90s, 10m or 2h"))?;
+            .map_err(|_| "that is no time; write one such as 90s, 10m or 2h".to_owned())?;
         match std::time::Duration::try_from(span) {
             Ok(duration) if !duration.is_zero() => Ok(Span(duration.into())),
             _ => Err("a time must be more than nothing, such as 90s, 10m or 2h".to_owned()),

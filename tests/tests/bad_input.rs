@@ -1,0 +1,533 @@
+//! What is wrong with a goal, a project, an argument or a journal is said plainly, has its exit code (HOST-3), and leaves nothing
+//! half-done.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use dirigent_tests::cli::{Ended, Place};
+use rusqlite::Connection;
+
+/// The command fails with that code, and the project is as it was.
+#[track_caller]
+fn refused(place: &Place, arguments: &[&str], code: i32) -> Ended {
+    let before = place.files();
+    let ended = place.dirigent(arguments).with_code(code);
+    assert!(place.files() == before, "the project was changed: {ended}");
+    ended
+}
+
+/// A goal that is refused, and what the summary says.
+#[track_caller]
+fn hopeless(place: &Place, goal: &str, why: &str) {
+    let ended = refused(place, &["run", goal, "--workspace", "work"], 1);
+    assert!(ended.stdout.contains("\nFailed after 1 round, "), "{ended}");
+    assert!(ended.stdout.contains(&format!("\n\n{why}\n")), "{ended}");
+    assert_eq!(ended.stderr, "");
+}
+
+/// What standard error says, with the place's folder as `PLACE`.
+fn said(place: &Place, ended: &Ended) -> String {
+    let folder = place.folder().canonicalize().unwrap();
+    ended.stderr.replace(&*folder.to_string_lossy(), "PLACE")
+}
+
+// Goals
+
+#[test]
+fn paor_2_a_name_that_is_not_there_is_answered_with_the_nearest() {
+    hopeless(
+        &Place::with_sample(),
+        "rename parse_amnt to parse_money",
+        "There is no function or other symbol `parse_amnt`. Did you mean `parse_amount` or `parse_amount_list`? Nothing was \
+         changed.",
+    );
+}
+
+#[test]
+fn paor_2_a_new_name_that_is_no_name_is_refused() {
+    hopeless(
+        &Place::with_sample(),
+        "rename parse_amount to 9lives",
+        "`9lives` can't be the name of something in a program: a name has letters, digits and `_`, and no digit first.",
+    );
+}
+
+#[test]
+fn host_4_a_goal_beyond_the_offline_model_is_declined_with_what_it_can_do() {
+    let place = Place::with_sample();
+    let ended = refused(
+        &place,
+        &["run", "make it faster and more beautiful", "-w", "work"],
+        1,
+    );
+    assert!(
+        ended.stdout.contains(
+            "\n\nThis goal is beyond the offline model. It can:\n- rename a symbol: Find all usages of function \
+             `parse_amount` and rename it to `parse_money`\n"
+        ),
+        "{ended}"
+    );
+}
+
+#[test]
+fn paor_2_a_project_that_was_broken_before_is_not_touched() {
+    let place = Place::with_sample();
+    place.write(
+        "src/budget.rs",
+        "use crate::amount::parse_amount;\npub fn half( {\n",
+    );
+    hopeless(
+        &place,
+        "rename parse_amount to parse_money",
+        "The project was broken before any change: `cargo check --all-targets` fails (exit code 101):\n    \
+         error: this file contains an unclosed delimiter\n    --> src/budget.rs:2:16\nNothing was changed. Mend it first, then start \
+         again.",
+    );
+}
+
+#[test]
+fn host_3_an_empty_goal_is_refused() {
+    let place = Place::with_sample();
+    let ended = refused(&place, &["run", "  \n", "--workspace", "work"], 2);
+    assert_eq!(
+        ended.stderr,
+        "error: the goal is empty: say what is to be reached, such as \"rename parse_amount to parse_money\"\n"
+    );
+    assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
+}
+
+// Questions
+
+/// A run that stopped with the question about a name in use.
+fn asked() -> Place {
+    let place = Place::with_sample();
+    let ended = refused(
+        &place,
+        &[
+            "run",
+            "rename parse_amount to format_amount",
+            "--workspace",
+            "work",
+        ],
+        4,
+    );
+    assert!(
+        ended.stdout.contains("\nWaiting for you after 1 round, "),
+        "{ended}"
+    );
+    assert!(
+        ended.stdout.contains(
+            "Shall it get another name (write which), be renamed anyway, or stay as it is?\n  - use another name\n  \
+             - rename anyway\n  - stop\n"
+        ),
+        "{ended}"
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("\nTo go on, answer the question: `dirigent resume "),
+        "{ended}"
+    );
+    place
+}
+
+#[test]
+fn paor_9_a_name_in_use_is_asked_about_and_another_name_goes_on() {
+    let place = asked();
+
+    let ended = place
+        .dirigent(["resume", "last", "--answer", "read_amount"])
+        .with_code(0);
+
+    assert!(
+        ended
+            .stdout
+            .contains("Renamed `parse_amount` to `read_amount`: 17 usages in "),
+        "{ended}"
+    );
+    assert!(place.read("src/amount.rs").contains("pub fn read_amount("));
+    assert!(place.read("src/amount.rs").contains("pub fn format_amount("));
+}
+
+#[test]
+fn paor_9_the_answer_stop_ends_the_run_with_nothing_changed() {
+    let place = asked();
+    let ended = refused(&place, &["resume", "last", "--answer", "stop"], 1);
+    assert!(
+        ended
+            .stdout
+            .contains("\n\nYou decided not to rename `parse_amount`. Nothing was changed.\n"),
+        "{ended}"
+    );
+    let again = refused(&place, &["resume", "last"], 2);
+    assert!(
+        again
+            .stderr
+            .contains("has already ended; see it with `dirigent show "),
+        "{again}"
+    );
+}
+
+#[test]
+fn paor_9_a_question_that_nobody_answers_is_asked_again() {
+    let place = asked();
+    let ended = refused(&place, &["resume", "last"], 4);
+    assert!(
+        ended.stdout.contains("Waiting for you after 1 round, "),
+        "{ended}"
+    );
+}
+
+// Workspaces
+
+#[test]
+fn host_3_a_workspace_that_is_no_folder_is_refused() {
+    let place = Place::with_sample();
+    let missing = refused(&place, &["run", "count the files", "--workspace", "nowhere"], 2);
+    assert_eq!(
+        missing.stderr,
+        "error: the workspace nowhere cannot be used: there is no such folder\n"
+    );
+    let file = refused(
+        &place,
+        &["run", "count the files", "--workspace", "work/Cargo.toml"],
+        2,
+    );
+    assert_eq!(
+        file.stderr,
+        "error: the workspace work/Cargo.toml cannot be used: it is not a folder; name the folder of the project\n"
+    );
+    assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
+}
+
+#[cfg(unix)]
+mod permissions {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::path::Path;
+    use std::process::Command;
+
+    use dirigent_tests::cli::{Place, binary, ended};
+
+    /// `nobody` on most systems: permissions bind everybody but root.
+    const NOBODY: u32 = 65534;
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn is_root() -> bool {
+        ended(Command::new("id").arg("-u")).stdout.trim() == "0"
+    }
+
+    #[test]
+    fn paor_7_a_project_that_may_not_be_written_stays_whole_and_the_summary_says_why() {
+        let place = Place::new();
+        place.write(
+            "price.js",
+            "export function parsePrice(text) { return Number(text); }\n",
+        );
+        let state = place.folder().join("state");
+        std::fs::create_dir(&state).unwrap();
+        mode(place.folder(), 0o755);
+        mode(&place.work().join("price.js"), 0o444);
+        mode(&place.work(), 0o555);
+        let goal = ["run", "rename parsePrice to readPrice", "--workspace", "work"];
+        let before = place.files();
+
+        let mut command = if is_root() {
+            // Somebody else can hardly reach where the binary was built.
+            let copy = place.folder().join("dirigent");
+            std::fs::copy(binary(), &copy).unwrap();
+            chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
+            let mut command = Command::new("setpriv");
+            place.settle(&mut command);
+            command
+                .args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")])
+                .arg("--clear-groups")
+                .arg(copy);
+            command
+        } else {
+            let mut command = Command::new(binary());
+            place.settle(&mut command);
+            command
+        };
+        let ended = ended(command.arg("--db").arg(state.join("journal.db")).args(goal)).with_code(1);
+
+        mode(&place.work(), 0o755);
+        assert!(place.files() == before, "{ended}");
+        assert!(
+            ended.stdout.contains(
+                "\n\nNothing was changed. The change is not complete: `price.js` cannot be used: permission denied; it is \
+                 unchanged; no file is renamed\n"
+            ),
+            "{ended}"
+        );
+    }
+}
+
+// Journals
+
+/// A journal that is refused, stays as it is, and what is said about it.
+#[track_caller]
+fn refused_journal(place: &Place, why: &str) {
+    let before = std::fs::read(place.db()).unwrap();
+    let ended = refused(place, &["run", "count the files", "--workspace", "work"], 5);
+    assert_eq!(said(place, &ended), format!("error: {why}\n"));
+    assert_eq!(ended.stdout, "");
+    assert!(
+        std::fs::read(place.db()).unwrap() == before,
+        "the file was changed"
+    );
+}
+
+/// One with a run in it.
+fn with_journal() -> Place {
+    let place = Place::with_sample();
+    let _ = place.run("count the files").with_code(0);
+    place
+}
+
+#[test]
+fn host_2_a_journal_that_another_process_keeps_to_itself_is_reported() {
+    let place = with_journal();
+    let other = Connection::open(place.db()).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let ended = refused(&place, &["run", "count the files", "--workspace", "work"], 5);
+    assert!(
+        said(&place, &ended).contains(
+            "error: the journal PLACE/journal.db is locked by another process: end the process that is writing to it, then \
+             try again\n"
+        ),
+        "{ended}"
+    );
+    assert_eq!(ended.stdout, "");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(place.dirigent(["runs"]).with_code(0).stdout.lines().count(), 1);
+}
+
+#[test]
+fn host_2_a_file_that_is_no_database_is_refused() {
+    let place = Place::with_sample();
+    std::fs::write(place.db(), "Dear diary,\n".repeat(100)).unwrap();
+    refused_journal(
+        &place,
+        "the journal PLACE/journal.db is damaged or no database: restore it from a copy, or move it away to begin with a \
+         new one: file is not a database: Error code 26: file is not a database",
+    );
+}
+
+#[test]
+fn host_2_a_damaged_journal_is_refused() {
+    let place = with_journal();
+    let mut bytes = std::fs::read(place.db()).unwrap();
+    bytes[4096..].fill(0xff);
+    std::fs::write(place.db(), bytes).unwrap();
+    refused_journal(
+        &place,
+        "the journal PLACE/journal.db is damaged or no database: restore it from a copy, or move it away to begin with a \
+         new one: database disk image is malformed: Error code 11: database disk image is malformed",
+    );
+}
+
+#[test]
+fn host_2_another_programs_database_is_refused() {
+    let place = Place::with_sample();
+    Connection::open(place.db())
+        .unwrap()
+        .execute_batch("CREATE TABLE songs (title TEXT)")
+        .unwrap();
+    refused_journal(
+        &place,
+        "PLACE/journal.db is a database of another program (application id 0x0): name another file for the journal",
+    );
+}
+
+#[test]
+fn host_2_a_newer_journal_is_refused() {
+    let place = with_journal();
+    Connection::open(place.db())
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    refused_journal(
+        &place,
+        "the journal PLACE/journal.db has format 99, this version of Dirigent reads up to 1: use a newer Dirigent, or name \
+         another journal",
+    );
+}
+
+#[test]
+fn host_2_a_journal_in_an_impossible_place_is_refused() {
+    let place = Place::with_sample();
+    let below_a_file = refused(&place, &["runs", "--db", "work/Cargo.toml/journal.db"], 5);
+    assert!(
+        below_a_file.stderr.starts_with(
+            "error: cannot create the folder work/Cargo.toml: check that the path is right and that you may write there: "
+        ),
+        "{below_a_file}"
+    );
+    let folder = refused(&place, &["runs", "--db", "work"], 5);
+    assert_eq!(
+        folder.stderr,
+        "error: cannot open the journal work: check that the path is right and that you may write there: it is not a \
+         regular file\n"
+    );
+}
+
+// Runs
+
+#[test]
+fn host_3_a_run_that_is_not_there_is_reported() {
+    let place = Place::new();
+    let said_of = |arguments: &[&str]| said(&place, &refused(&place, arguments, 2));
+    assert_eq!(
+        said_of(&["show", "last"]),
+        "error: no run `last` in the journal PLACE/journal.db: list the runs to see their ids\n"
+    );
+    assert_eq!(
+        said_of(&["resume", "0123abcd"]),
+        "error: no run `0123abcd` in the journal PLACE/journal.db: list the runs to see their ids\n"
+    );
+    assert_eq!(
+        said_of(&["show", "the first"]),
+        "error: `the first` is no run id: give an id, at least 4 hexadecimal digits of its beginning or end, or `last`\n"
+    );
+}
+
+#[test]
+fn host_3_the_beginning_of_several_ids_is_refused_with_all_of_them() {
+    let place = with_journal();
+    let _ = place.run("count the files").with_code(0);
+    let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
+    let ids: Vec<&str> = runs.iter().map(|run| run["run"].as_str().unwrap()).collect();
+    // Ids begin with the time, which two runs in a row share to the hour.
+    let beginning = &ids[0][..6];
+    let ended = refused(&place, &["show", beginning], 2);
+    assert_eq!(
+        ended.stderr,
+        format!(
+            "error: `{beginning}` names 2 runs, give more of the id: {}, {}\n",
+            ids[0], ids[1]
+        )
+    );
+}
+
+#[test]
+fn host_3_a_run_that_has_ended_cannot_be_resumed() {
+    let place = with_journal();
+    for arguments in [&["resume", "last"][..], &["resume", "last", "--answer", "yes"]] {
+        let ended = refused(&place, arguments, 2);
+        assert!(
+            ended
+                .stderr
+                .contains(" has already ended; see it with `dirigent show "),
+            "{ended}"
+        );
+    }
+}
+
+#[test]
+fn paor_9_an_answer_to_no_question_is_refused() {
+    let place = asked();
+    // With its question gone from the journal, the run is one that was interrupted before it asked.
+    let journal = Connection::open(place.db()).unwrap();
+    journal
+        .execute_batch("DELETE FROM journal WHERE seq > 2; UPDATE runs SET ended_at = NULL, status = NULL")
+        .unwrap();
+    drop(journal);
+    let ended = refused(&place, &["resume", "last", "--answer", "stop"], 2);
+    assert!(
+        ended
+            .stderr
+            .ends_with(" has no question that waits for an answer\n"),
+        "{ended}"
+    );
+}
+
+// Arguments and limits
+
+#[test]
+fn host_3_bad_arguments_are_named() {
+    let place = Place::new();
+    let said_of = |arguments: &[&str]| {
+        let ended = refused(&place, arguments, 2);
+        ended.stderr.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        said_of(&["run", "count the files", "--max-iterations", "0"]),
+        "error: invalid value '0' for '--max-iterations <N>': 0 is not in 1..=4294967295"
+    );
+    assert_eq!(
+        said_of(&["run", "count the files", "--timeout", "soon"]),
+        "error: invalid value 'soon' for '--timeout <TIME>': that is no time; write one such as 90s, 10m or 2h"
+    );
+    assert_eq!(
+        said_of(&["run", "count the files", "--timeout", "0s"]),
+        "error: invalid value '0s' for '--timeout <TIME>': a time must be more than nothing, such as 90s, 10m or 2h"
+    );
+    assert_eq!(
+        said_of(&["run", "count the files", "--json", "--verbose"]),
+        "error: the argument '--json' cannot be used with '--verbose'"
+    );
+    assert_eq!(said_of(&["conduct"]), "error: unrecognized subcommand 'conduct'");
+}
+
+#[test]
+fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
+    let place = Place::with_sample();
+    let amount = place.read("src/amount.rs").replace(
+        "pub fn parse_amount(",
+        "/// ```\n/// assert!(ledger::amount::parse_amount(\"1\").is_ok());\n/// ```\npub fn parse_amount(",
+    );
+    place.write("src/amount.rs", &amount);
+
+    let ended = place
+        .dirigent([
+            "run",
+            "rename parse_amount to parse_money",
+            "--workspace",
+            "work",
+            "--max-iterations",
+            "1",
+        ])
+        .with_code(3);
+
+    for part in [
+        "\nStopped at a limit (iteration limit: 1 planning rounds did not reach the goal) after 1 round, ",
+        "but now `cargo test` fails (exit code 101):\n",
+        "\nChanged 6 files:\n",
+        "\nLeft:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
+         failed)\n",
+        "\nWhat was done so far is kept in the workspace. To go on, start the same goal again; allow more rounds with \
+         `--max-iterations`.\n",
+    ] {
+        assert!(ended.stdout.contains(part), "{part:?} is not in {ended}");
+    }
+}
+
+#[test]
+fn paor_12_a_time_limit_ends_a_command_that_takes_longer() {
+    let place = Place::new();
+    let ended = refused(
+        &place,
+        &[
+            "run",
+            "run `sleep 1000`",
+            "--workspace",
+            "work",
+            "--timeout",
+            "1s",
+        ],
+        3,
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("\nStopped at a limit (time limit) after 1 round, "),
+        "{ended}"
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("\nLeft:\n  Run sleep 1000 (not finished)\n"),
+        "{ended}"
+    );
+}

@@ -1,0 +1,386 @@
+//! HOST-3: what the command prints, for people, for pipes, for programs and in a real terminal.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::process::Command;
+
+use dirigent_tests::cli::{Ended, Place, binary, ended};
+use serde_json::Value;
+
+const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
+
+/// A project of two files, whose rename goes step by step in one order.
+fn shop() -> Place {
+    let place = Place::new();
+    place.write(
+        "price.js",
+        "export function parsePrice(text) { return Number(text); }\n",
+    );
+    place.write("notes.txt", "parsePrice reads prices.\n");
+    place
+}
+
+fn rename_in_shop(place: &Place, more: &[&str]) -> Ended {
+    let goal = [
+        "run",
+        "rename the function parsePrice to readPrice",
+        "--workspace",
+        "work",
+    ];
+    place.dirigent(goal.iter().chain(more)).with_code(0)
+}
+
+/// Compares what is printed with the snapshot, but for what differs from run to run.
+fn with_redactions(place: &Place, check: impl FnOnce()) {
+    let folder = place.folder().canonicalize().unwrap();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(true);
+    for (found, shown) in [
+        (folder.to_str().unwrap(), "PLACE"),
+        (
+            r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "RUN-ID",
+        ),
+        (r"\b(run|show|resume) [0-9a-f]{8}\b", "$1 RUN"),
+        (r"(?m)^[0-9a-f]{8}  ", "RUN  "),
+        (r"\b(\d+ min )?\d+(\.\d+)? (ms|s)\b", "TIME"),
+        (r"\b\d+ tokens", "N tokens"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
+    ] {
+        settings.add_filter(found, shown);
+    }
+    settings.bind(check);
+}
+
+#[test]
+fn host_3_help_names_the_commands_and_the_exit_codes() {
+    let help = Place::new().dirigent(["--help"]).with_code(0).stdout;
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn host_3_help_of_run_has_examples() {
+    let help = Place::new().dirigent(["run", "--help"]).with_code(0).stdout;
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn host_3_a_run_is_told_in_lines_and_a_summary() {
+    let place = Place::with_sample();
+    let run = ["run", GOAL, "--workspace", "work", "--max-parallel", "1"];
+    let ended = place.dirigent(run).with_code(0);
+    assert_eq!(ended.stderr, "");
+    with_redactions(&place, || insta::assert_snapshot!(ended.stdout));
+}
+
+#[test]
+fn paor_10_and_11_a_run_is_shown_concisely_and_with_every_step() {
+    let place = shop();
+    let _ = rename_in_shop(&place, &[]);
+    let shown = place.dirigent(["show", "last"]).with_code(0).stdout;
+    let steps = place.dirigent(["show", "last", "--verbose"]).with_code(0).stdout;
+    with_redactions(&place, || {
+        insta::assert_snapshot!("concise", shown);
+        insta::assert_snapshot!("verbose", steps);
+    });
+}
+
+#[test]
+fn host_3_the_plan_is_shown_as_a_graph_in_three_forms() {
+    let place = Place::with_sample();
+    let _ = place.run(GOAL).with_code(0);
+    for form in ["mermaid", "dot", "tree"] {
+        let graph = place
+            .dirigent(["show", "last", "--graph", form])
+            .with_code(0)
+            .stdout;
+        insta::assert_snapshot!(form, graph);
+    }
+}
+
+#[test]
+fn host_3_the_changes_are_shown_as_a_diff() {
+    let place = shop();
+    let run = rename_in_shop(&place, &["--diff"]);
+    let diff = "--- a/price.js\n+++ b/price.js\n@@ -1 +1 @@\n-export function parsePrice(text) { return Number(text); }\n\
+                +export function readPrice(text) { return Number(text); }\n";
+    assert!(run.stdout.ends_with(diff), "{run}");
+    assert_eq!(
+        place.dirigent(["show", "last", "--diff"]).with_code(0).stdout,
+        diff
+    );
+}
+
+#[test]
+fn host_3_runs_are_listed_newest_first() {
+    let place = shop();
+    let none = place.dirigent(["runs"]).with_code(0);
+    assert_eq!(
+        (none.stdout.as_str(), none.stderr.as_str()),
+        (
+            "",
+            "no runs yet; start one with `dirigent run GOAL`, or try `dirigent demo`\n"
+        )
+    );
+    let _ = rename_in_shop(&place, &[]);
+    let _ = place.run("rename nothing_here to something").with_code(1);
+    let _ = place.run("count the files").with_code(0);
+    let runs = place.dirigent(["runs"]).with_code(0).stdout;
+    with_redactions(&place, || {
+        insta::assert_snapshot!(runs, @r"
+        RUN  DATE  achieved      count the files
+        RUN  DATE  failed        rename nothing_here to something
+        RUN  DATE  achieved      rename the function parsePrice to readPrice
+        ");
+    });
+    let newest = place.dirigent(["runs", "--limit", "1"]).with_code(0);
+    assert_eq!(newest.stdout.lines().count(), 1);
+    assert_eq!(newest.stderr, "2 more; see them with --limit\n");
+}
+
+fn names(object: &Value) -> Vec<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn host_3_json_of_a_run_is_one_event_a_line_in_order() {
+    let place = shop();
+    let run = rename_in_shop(&place, &["--json"]);
+    assert_eq!(run.stderr, "");
+    let events = run.json_lines();
+    let told: Vec<String> = events
+        .iter()
+        .map(|event| {
+            assert_eq!(names(event)[..5], ["run", "seq", "at", "scope", "event"]);
+            format!(
+                "{} {}",
+                event["scope"].as_str().unwrap(),
+                event["event"].as_str().unwrap()
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"));
+    let places: Vec<u64> = events
+        .iter()
+        .map(|event| event["seq"].as_u64().unwrap())
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!(events.last().unwrap()["reason"], "goal_achieved");
+}
+
+#[test]
+fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
+    let place = shop();
+    let _ = rename_in_shop(&place, &[]);
+    let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(
+        names(&runs[0]),
+        [
+            "run",
+            "state",
+            "goal",
+            "workspace",
+            "created_at",
+            "ended_at",
+            "held_by",
+            "entries"
+        ]
+    );
+    assert_eq!(runs[0]["state"], "goal_achieved");
+
+    let shown = place
+        .dirigent(["show", "last", "--json"])
+        .with_code(0)
+        .json_lines();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(
+        names(&shown[0]),
+        [
+            "goal",
+            "phase",
+            "reason",
+            "summary",
+            "changed",
+            "confirmed_by",
+            "left",
+            "iterations",
+            "usage",
+            "duration",
+            "rounds",
+            "run"
+        ]
+    );
+    assert_eq!(shown[0]["run"], runs[0]["run"]);
+    assert_eq!(
+        shown[0]["changed"],
+        serde_json::json!([{"path": "price.js", "fate": "edited"}])
+    );
+    let graph = place
+        .dirigent(["show", "last", "--graph", "tree", "--json"])
+        .with_code(0)
+        .json_lines();
+    assert_eq!(graph[0].as_array().unwrap().len(), 1);
+}
+
+// Terminals
+
+/// Text that would colour a terminal, rename its window and turn its writing round.
+const HOSTILE: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]0;owned\u{7} \u{202e}";
+
+fn hostile_sample() -> Place {
+    let place = Place::with_sample();
+    let readme = place.read("README.md");
+    place.write("README.md", &format!("{readme}\nIn parse_amount {HOSTILE}\n"));
+    place
+}
+
+#[test]
+fn host_3_without_a_terminal_there_are_no_escape_codes() {
+    let place = hostile_sample();
+    let run = ["run", GOAL, "--workspace", "work", "--verbose", "--diff"];
+    let ended = place.dirigent(run).with_code(0);
+    assert!(
+        ended.stdout.contains("In parse_amount \u{fffd}[31mred"),
+        "{ended}"
+    );
+    assert!(
+        !ended.stdout.contains('\u{1b}') && !ended.stderr.contains('\u{1b}'),
+        "{ended}"
+    );
+    assert!(!ended.stdout.contains('\u{202e}'), "{ended}");
+}
+
+/// What the command writes to a terminal of 140 columns that is its input, output and error.
+fn in_terminal(place: &Place, settings: &[(&str, &str)], arguments: &[&str]) -> Ended {
+    const TERMINAL: &str =
+        "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let mut command = Command::new("python3");
+    place.settle(&mut command);
+    command
+        .args([
+            "-c",
+            TERMINAL,
+            "sh",
+            "-c",
+            "stty cols 140 rows 50; exec \"$@\"",
+            "sh",
+        ])
+        .arg(binary())
+        .arg("--db")
+        .arg(place.db())
+        .args(arguments)
+        .env("TERM", "xterm-256color")
+        .envs(settings.iter().copied());
+    ended(&mut command)
+}
+
+/// The codes of a terminal's output, each without its `ESC`, and the text between them.
+fn codes_and_text(output: &str) -> (Vec<String>, String) {
+    let (mut codes, mut text) = (Vec::new(), String::new());
+    let mut parts = output.split('\u{1b}');
+    text.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| c.is_ascii_alphabetic())
+            .map_or(part.len(), |(at, _)| at + 1);
+        codes.push(part[..end].to_owned());
+        text.push_str(&part[end..]);
+    }
+    (codes, text)
+}
+
+const TREE: [&str; 8] = [
+    "✓ explore: Find every usage of parse_amount (explore)",
+    "✓ baseline: Check the project before any change",
+    "✓ edit-1: Rename parse_amount to parse_money in src/amount.rs and src/budget.rs",
+    "✓ edit-2: Rename parse_amount to parse_money in src/entry.rs and src/import.rs",
+    "✓ edit-3: Rename parse_amount to parse_money in src/lib.rs",
+    "✓ edit-4: Rename parse_amount to parse_money in tests/book.rs",
+    "✓ check: Build and test the project",
+    "✓ verify: Verify that no usage of parse_amount is left (verify)",
+];
+
+#[test]
+fn host_3_a_terminal_gets_a_live_tree_in_colours_and_nothing_of_a_files_codes() {
+    let place = hostile_sample();
+    let ended = in_terminal(&place, &[], &["run", GOAL, "--workspace", "work"]).with_code(0);
+    let (codes, text) = codes_and_text(&ended.stdout);
+    for line in TREE {
+        assert!(text.contains(line), "{line:?} is not in {text}");
+    }
+    assert!(codes.contains(&"[32m".to_owned()), "nothing is green: {codes:?}");
+    assert!(
+        codes.iter().any(|code| code.ends_with('A')),
+        "nothing is redrawn: {codes:?}"
+    );
+    // Every code is a colour, a way of the cursor or a line cleared: nothing else may be told to a terminal.
+    let strange: Vec<_> = codes
+        .iter()
+        .filter(|code| !(code.starts_with('[') && code.ends_with(['m', 'A', 'B', 'K', 'J', 'G', 'l', 'h'])))
+        .collect();
+    assert!(strange.is_empty(), "{strange:?}");
+    assert!(
+        text.contains("In parse_amount \u{fffd}[31mred\u{fffd}[0m \u{fffd}]0;owned\u{fffd} \u{fffd}"),
+        "{text}"
+    );
+    assert!(text.contains("Goal achieved after 1 round"), "{text}");
+}
+
+fn is_colour(code: &str) -> bool {
+    code.ends_with('m')
+}
+
+#[test]
+fn host_3_no_color_is_respected_in_a_terminal() {
+    let place = Place::with_sample();
+    let run = ["run", GOAL, "--workspace", "work", "--diff"];
+    let ended = in_terminal(&place, &[("NO_COLOR", "1")], &run).with_code(0);
+    let (codes, text) = codes_and_text(&ended.stdout);
+    assert!(!codes.iter().any(|code| is_colour(code)), "{codes:?}");
+    assert!(text.contains(TREE[0]), "{text}");
+}
+
+#[test]
+fn host_3_a_dumb_terminal_gets_lines() {
+    let place = shop();
+    let run = [
+        "run",
+        "rename the function parsePrice to readPrice",
+        "--workspace",
+        "work",
+    ];
+    let ended = in_terminal(&place, &[("TERM", "dumb"), ("NO_COLOR", "1")], &run).with_code(0);
+    assert!(!ended.stdout.contains('\u{1b}'), "{ended}");
+    assert!(
+        ended
+            .stdout
+            .contains("▶ edit-1: Rename parsePrice to readPrice in price.js"),
+        "{ended}"
+    );
+}
+
+#[test]
+fn host_3_a_reader_that_has_gone_is_no_error() {
+    let place = shop();
+    let _ = rename_in_shop(&place, &[]);
+    for arguments in [
+        &["runs"][..],
+        &["show", "last", "--verbose"],
+        &["--help"],
+        &["run", "count the files"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut child = place
+            .command(arguments)
+            .stdout(writer)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let status = child.wait().unwrap();
+        let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
