@@ -38,7 +38,10 @@ impl Desk {
             Some(last) if system.starts_with("You judge") => {
                 let found = last.content().contains("on its way");
                 let verdict = if found { "achieved" } else { "failed" };
-                call("submit_reflection", json!({"verdict": verdict, "summary": "Order 17 is on its way."}))
+                call(
+                    "submit_reflection",
+                    json!({"verdict": verdict, "summary": "Order 17 is on its way."}),
+                )
             }
             // The clerk: its tool's result is the last message once it has called it.
             Some(Message::Tool { content, .. }) => format!("The order desk says: {content}"),
@@ -53,7 +56,12 @@ impl ChatModel for Desk {
         request: ChatRequest,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<ModelReply, ModelFailure>> + Send>> {
         let content = Self::reply(&request.messages);
-        let reply = ModelReply { content, calls: Vec::new(), finish: FinishReason::Stop, usage: Usage::default() };
+        let reply = ModelReply {
+            content,
+            calls: Vec::new(),
+            finish: FinishReason::Stop,
+            usage: Usage::default(),
+        };
         Box::pin(std::future::ready(Ok(reply)))
     }
 }
@@ -72,8 +80,12 @@ async fn main() -> Result<(), dirigent::DirigentError> {
             }
         },
     );
-    let clerk = AgentDefinition::new("clerk", "Knows about orders.", "You answer questions about orders.")
-        .tools(["order_status"]);
+    let clerk = AgentDefinition::new(
+        "clerk",
+        "Knows about orders.",
+        "You answer questions about orders.",
+    )
+    .tools(["order_status"]);
     let dirigent = Dirigent::builder()
         .journal(std::env::temp_dir().join("dirigent-own-tool.db"))
         .model(Desk)

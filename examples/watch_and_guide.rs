@@ -8,15 +8,24 @@ use dirigent::{Detail, Dirigent, EventKind, Goal, UserPresence};
 /// A project in which one function is to get a name that another one has already.
 fn project(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder.join("src/utils"))?;
-    std::fs::write(folder.join("src/utils/disk.py"), "def load(path):\n    return open(path).read()\n\n\ndef fetch():\n    pass\n")?;
-    std::fs::write(folder.join("src/main.py"), "from utils.disk import load\n\nprint(load(\"notes.txt\"))\n")
+    std::fs::write(
+        folder.join("src/utils/disk.py"),
+        "def load(path):\n    return open(path).read()\n\n\ndef fetch():\n    pass\n",
+    )?;
+    std::fs::write(
+        folder.join("src/main.py"),
+        "from utils.disk import load\n\nprint(load(\"notes.txt\"))\n",
+    )
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("dirigent-watch-{}", std::process::id()));
     project(&folder)?;
-    let dirigent = Dirigent::builder().journal(folder.join("journal.db")).build().await?;
+    let dirigent = Dirigent::builder()
+        .journal(folder.join("journal.db"))
+        .build()
+        .await?;
     let goal = Goal::new("Find all usages of function `load` and rename it to `fetch`")
         .workspace(&folder)
         .user(UserPresence::Present);
@@ -28,7 +37,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             EventKind::PhaseChanged { transition } => println!("── {}", transition.to),
             EventKind::PlanMade { plan } => {
                 println!("plan: {}", plan.summary);
-                println!("      answers guidance {:?}, {} sub-tasks", plan.answers_guidance, plan.subtasks.len());
+                println!(
+                    "      answers guidance {:?}, {} sub-tasks",
+                    plan.answers_guidance,
+                    plan.subtasks.len()
+                );
             }
             EventKind::ToolFinished { tool, success, .. } => {
                 println!("{tool} {}", if success { "succeeded" } else { "failed" });
