@@ -11,7 +11,7 @@ async fn main() -> Result<(), dirigent::DirigentError> {
     let run = dirigent.start(goal).await?;
     let mut events = run.events();
     while let Some(event) = events.next().await {
-        println!("{}", serde_json::json!(event?.kind));
+        println!("{}", serde_json::json!(event?.kind)["event"]);
     }
     println!("\n{}", run.outcome().await?.render(Detail::Concise));
     Ok(())

@@ -8,7 +8,7 @@ use dirigent::core::journal::Input;
 use dirigent::core::run::RunInput;
 use dirigent::core::tool::{Access, Repeat};
 use dirigent::model::OfflineModel;
-use dirigent::{AgentLimits, DirigentError, EndReason, EventKind, Phase, Report, RuntimeError, UserPresence};
+use dirigent::{DirigentError, EndReason, EventKind, Phase, Report, RuntimeError, UserPresence};
 use dirigent_tests::probes::{Notes, note, wait};
 use dirigent_tests::scripted::{
     Gate, Reply, Scripted, achieved, after, ask_user, call, calls, delegate, plan, says,
@@ -587,8 +587,8 @@ async fn host_11_cancelling_one_run_leaves_the_others_alone() {
 
 #[tokio::test]
 async fn host_11_a_slow_branch_does_not_hold_up_the_others() {
-    // given a branch that hangs until its limit, and a chain beside it
-    let (stage, notes) = (Stage::new(), Notes::default());
+    // given a branch that waits until the chain beside it is through
+    let (stage, notes, gate) = (Stage::new(), Notes::default(), Gate::shut());
     let model = Scripted::new()
         .planner([plan(
             "Two branches.",
@@ -598,21 +598,23 @@ async fn host_11_a_slow_branch_does_not_hold_up_the_others() {
                 after(calls("second", [("note", json!({"text": "second"}))]), ["first"]),
             ],
         )])
-        .agent("sleeper", [Reply::Never])
+        .agent("sleeper", [says("Slept.").behind(&gate)])
         .reflector([achieved("Done.")]);
-    let limits = AgentLimits {
-        timeout: dirigent::Millis(500),
-        ..AgentLimits::default()
-    };
     let dirigent = stage
         .builder(model)
         .tool(note(&notes))
-        .agent(agent("sleeper", &[]).limits(limits))
+        .agent(agent("sleeper", &[]))
         .build()
         .await
         .unwrap();
 
     let run = dirigent.start(stage.goal("Both")).await.unwrap();
+    until(
+        &mut run.events(),
+        |kind| matches!(kind, EventKind::SubTaskFinished { observation } if observation.subtask.0 == "second"),
+    )
+    .await;
+    gate.open();
     let report = achieved_report(&run).await;
 
     let order: Vec<&str> = report.rounds[0]
