@@ -20,7 +20,7 @@ use crate::reply::Reply;
 pub(crate) enum Part {
     /// Goes out as a frame of its own.
     Bytes(Bytes),
-    /// The connection breaks here.
+    /// The connection breaks here; nothing comes after it.
     Break,
 }
 
@@ -148,7 +148,7 @@ fn broken(blocks: Vec<Vec<u8>>) -> Vec<Part> {
     whole(blocks).into_iter().chain([Part::Break]).collect()
 }
 
-/// Splits the parts into frames of the size that the reply wants.
+/// Makes frames of the size that the reply wants, without regard to where events end.
 fn sized(reply: &Reply, parts: Vec<Part>) -> Vec<Part> {
     let size = reply.flaws.iter().find_map(|flaw| {
         if let Flaw::SmallFrames { bytes } = flaw {
@@ -158,14 +158,16 @@ fn sized(reply: &Reply, parts: Vec<Part>) -> Vec<Part> {
         }
     });
     let Some(size) = size else { return parts };
-    let split = |part| match part {
-        Part::Bytes(bytes) => bytes
-            .chunks(size)
-            .map(|frame| Part::Bytes(Bytes::copy_from_slice(frame)))
-            .collect(),
-        Part::Break => vec![Part::Break],
-    };
-    parts.into_iter().flat_map(split).collect()
+    let mut bytes = Vec::new();
+    let mut breaks = false;
+    for part in parts {
+        match part {
+            Part::Bytes(block) => bytes.extend_from_slice(&block),
+            Part::Break => breaks = true,
+        }
+    }
+    let frames = bytes.chunks(size).map(<[u8]>::to_vec).collect();
+    if breaks { broken(frames) } else { whole(frames) }
 }
 
 fn event(reply: &Reply, json: &Value) -> String {
