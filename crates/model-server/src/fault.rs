@@ -163,11 +163,11 @@ impl Fault {
                 "You are not allowed to sample from this model.",
                 ("invalid_request_error", None, None),
             ),
-            Self::ModelNotFound => refuse(
-                StatusCode::NOT_FOUND,
-                &format!("The model `{model}` does not exist or you do not have access to it."),
-                ("invalid_request_error", None, Some("model_not_found")),
-            ),
+            Self::ModelNotFound => Sent::Error {
+                status: StatusCode::NOT_FOUND,
+                body: model_not_found(model),
+                retry_after: None,
+            },
             Self::RequestTimeout => plain(StatusCode::REQUEST_TIMEOUT, "Request timed out."),
             Self::Conflict => plain(
                 StatusCode::CONFLICT,
@@ -240,6 +240,12 @@ impl Sent {
 /// An error object in the API's shape.
 pub(crate) fn error_object(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> Value {
     json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
+}
+
+/// The error object about a model that there is not.
+pub(crate) fn model_not_found(model: &str) -> Value {
+    let message = format!("The model `{model}` does not exist or you do not have access to it.");
+    error_object(&message, "invalid_request_error", None, Some("model_not_found"))
 }
 
 fn refuse(

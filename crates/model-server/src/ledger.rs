@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::check::{Violation, ViolationKind, check};
 use crate::fault::Fault;
 use crate::request::{Request, beginning, messages};
-use crate::script::{Answers, Rule, Script, Turn};
+use crate::script::{Answers, Function, Rule, Script, Turn};
 
 /// Everything seen so far, and a bell for those who wait.
 pub(crate) struct Ledger {
@@ -45,8 +45,8 @@ pub(crate) enum Decision {
     Refuse,
     /// Answer it so.
     Answer(Turn),
-    /// Ask the script's function.
-    AskFunction,
+    /// Ask the script's function, when nothing is locked any more.
+    Ask(Function),
 }
 
 impl Ledger {
@@ -192,7 +192,7 @@ fn decide(script: &Script, conversation: &mut Conversation, request: &mut Reques
         return Decision::Answer(Fault::ModelNotFound.into());
     }
     match &script.answers {
-        Answers::Function(_) => Decision::AskFunction,
+        Answers::Function(function) => Decision::Ask(Arc::clone(function)),
         Answers::Rules(rules) => conversation.next_turn(rules, request).map_or_else(
             || {
                 request.violations.push(unscripted(request));

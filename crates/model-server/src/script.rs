@@ -22,11 +22,14 @@ pub struct Script {
     pub(crate) answers: Answers,
 }
 
+/// A script in code.
+pub(crate) type Function = Arc<dyn Fn(&Request) -> Turn + Send + Sync>;
+
 /// Where the turns come from.
 #[derive(Clone)]
 pub(crate) enum Answers {
     Rules(Vec<Rule>),
-    Function(Arc<dyn Fn(&Request) -> Turn + Send + Sync>),
+    Function(Function),
 }
 
 impl Script {

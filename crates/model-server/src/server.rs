@@ -24,13 +24,13 @@ use tower::ServiceExt as _;
 
 use crate::check::Violation;
 use crate::completion::Completion;
-use crate::fault::{Fault, RetryAfter, Sent, error_object};
+use crate::fault::{RetryAfter, Sent, error_object, model_not_found};
 use crate::flaw::Flaw;
 use crate::gate::Hold;
 use crate::ledger::{Decision, Delivery, Ledger};
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::script::{Answer, Answers, Script, Turn};
+use crate::script::{Answer, Script, Turn};
 use crate::transmission::{Part, body, plain_parts, stream_parts, two_halves};
 
 /// How long to wait where no connection can be accepted, for lack of file handles for example.
@@ -201,12 +201,10 @@ fn router(shared: Arc<Shared>) -> Router {
 async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, raw: Bytes) -> Response {
     let (request, decision) = shared.ledger.receive(&shared.script, headers, raw);
     let delivery = Delivery::new(Arc::clone(&shared.ledger), request.number);
-    let turn = match (decision, &shared.script.answers) {
-        (Decision::Answer(turn), _) => turn,
-        (Decision::AskFunction, Answers::Function(function)) => function(&request),
-        (Decision::AskFunction, Answers::Rules(_)) | (Decision::Refuse, _) => {
-            return refusal(&request.violations, delivery);
-        }
+    let turn = match decision {
+        Decision::Answer(turn) => turn,
+        Decision::Ask(function) => function(&request),
+        Decision::Refuse => return refusal(&request.violations, delivery),
     };
     let mut response = answer(turn, &request, delivery).await;
     if let Ok(id) = HeaderValue::try_from(format!("req_{}", request.number)) {
@@ -350,12 +348,7 @@ async fn model(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> R
     if names(&shared.script).contains(&name.as_str()) {
         return axum::Json(model_object(&name)).into_response();
     }
-    match Fault::ModelNotFound.sent(&name) {
-        Sent::Error { status, body, .. } => (status, axum::Json(body)).into_response(),
-        Sent::Html { .. } | Sent::Nothing | Sent::Garbage | Sent::Endless { .. } => {
-            StatusCode::NOT_FOUND.into_response()
-        }
-    }
+    (StatusCode::NOT_FOUND, axum::Json(model_not_found(&name))).into_response()
 }
 
 fn names(script: &Script) -> Vec<&str> {
