@@ -1,0 +1,225 @@
+//! A reply as JSON: whole, or as the chunks of a stream.
+//!
+//! Only what the JSON says is made here; how it goes out is `transmission`'s.
+
+use serde_json::{Value, json};
+
+use crate::flaw::Flaw;
+use crate::reply::{Reply, Usage};
+use crate::request::{Request, words};
+
+/// In how many pieces a text goes out at most, and how many characters a piece has at least.
+const PIECES: usize = 64;
+const PIECE: usize = 4;
+
+/// A reply to a request.
+pub(crate) struct Completion<'a> {
+    pub(crate) reply: &'a Reply,
+    pub(crate) request: &'a Request,
+    /// Seconds since 1970.
+    pub(crate) created: i64,
+}
+
+impl Completion<'_> {
+    /// The `chat.completion` object.
+    pub(crate) fn whole(&self) -> Value {
+        let mut completion = self.envelope("chat.completion");
+        completion["choices"] = if self.reply.has(Flaw::EmptyChoices) {
+            json!([])
+        } else {
+            json!([{
+                "index": 0,
+                "message": self.message(),
+                "logprobs": null,
+                "finish_reason": self.finish(),
+            }])
+        };
+        if let Some(usage) = self.usage() {
+            completion["usage"] = usage;
+        }
+        completion
+    }
+
+    /// The `chat.completion.chunk` objects, in order.
+    pub(crate) fn chunks(&self) -> Vec<Value> {
+        let text = self.reply.spoken();
+        let mut deltas = vec![json!({ "role": "assistant", "content": text.as_ref().map(|_| "") })];
+        if self.reply.has(Flaw::NullContent) {
+            deltas.push(json!({ "content": null }));
+        }
+        deltas.extend(
+            pieces(&text.unwrap_or_default())
+                .into_iter()
+                .map(|piece| json!({ "content": piece })),
+        );
+        deltas.extend(self.call_deltas());
+        let mut chunks: Vec<Value> = deltas
+            .into_iter()
+            .map(|delta| self.chunk(delta, Value::Null))
+            .collect();
+        chunks.push(self.chunk(json!({}), self.finish()));
+        if self.reply.has(Flaw::EmptyChoices) {
+            chunks.insert(0, self.bare_chunk());
+        }
+        if self.request.wants_usage()
+            && let Some(usage) = self.usage()
+        {
+            let mut last = self.bare_chunk();
+            last["usage"] = usage;
+            chunks.push(last);
+        }
+        chunks
+    }
+
+    fn message(&self) -> Value {
+        let content = if self.reply.has(Flaw::NullContent) {
+            None
+        } else {
+            self.reply.spoken()
+        };
+        let mut message = json!({ "role": "assistant", "content": content, "refusal": null });
+        if !self.reply.tool_calls.is_empty() {
+            let calls = self.reply.tool_calls.iter().enumerate().map(|(index, call)| {
+                let function = json!({ "name": call.name, "arguments": call.arguments });
+                self.call_head(None, index, function)
+            });
+            message["tool_calls"] = calls.collect();
+        }
+        message
+    }
+
+    /// The deltas of all calls, in the order in which they go out.
+    fn call_deltas(&self) -> Vec<Value> {
+        let calls = self.reply.tool_calls.iter().enumerate();
+        let mut calls: Vec<Vec<Value>> = calls.map(|(index, _)| self.deltas_of_call(index)).collect();
+        if self.reply.has(Flaw::ReversedCalls) {
+            calls.reverse();
+        }
+        if self.reply.has(Flaw::InterleavedCalls) {
+            calls = vec![take_turns(calls)];
+        }
+        calls
+            .into_iter()
+            .flatten()
+            .map(|call| json!({ "tool_calls": [call] }))
+            .collect()
+    }
+
+    fn deltas_of_call(&self, index: usize) -> Vec<Value> {
+        let call = &self.reply.tool_calls[index];
+        let place = (!self.reply.has(Flaw::CallIndexMissing)).then_some(index);
+        let head = self.call_head(place, index, json!({ "name": call.name, "arguments": "" }));
+        let fragments = if self.reply.has(Flaw::SplitArguments) {
+            call.arguments.chars().map(String::from).collect()
+        } else {
+            pieces(&call.arguments)
+        };
+        let rest = fragments.into_iter().map(|fragment| {
+            let function = json!({ "arguments": fragment });
+            match place {
+                Some(index) => json!({ "index": index, "function": function }),
+                None => json!({ "function": function }),
+            }
+        });
+        std::iter::once(head).chain(rest).collect()
+    }
+
+    /// A call's `index` (in chunks), `id`, `type` and `function`.
+    fn call_head(&self, place: Option<usize>, index: usize, function: Value) -> Value {
+        let mut call = json!({});
+        if let Some(place) = place {
+            call["index"] = place.into();
+        }
+        if !self.reply.has(Flaw::CallIdsMissing) {
+            let named = if self.reply.has(Flaw::CallIdsReused) {
+                0
+            } else {
+                index
+            };
+            let given = self.reply.tool_calls[named].id.clone();
+            call["id"] = given
+                .unwrap_or_else(|| format!("call_{}_{named}", self.request.number))
+                .into();
+        }
+        call["type"] = "function".into();
+        call["function"] = function;
+        call
+    }
+
+    fn finish(&self) -> Value {
+        if self.reply.has(Flaw::FinishReasonMissing) {
+            Value::Null
+        } else {
+            self.reply.finish().into()
+        }
+    }
+
+    fn usage(&self) -> Option<Value> {
+        let (prompt, completion) = match self.reply.usage {
+            Usage::Absent => return None,
+            Usage::Tokens { prompt, completion } => (prompt, completion),
+            Usage::Counted => {
+                let calls = self.reply.tool_calls.iter();
+                let called: u64 = calls.map(|call| words(&call.name) + words(&call.arguments)).sum();
+                (
+                    self.request.words(),
+                    called + words(&self.reply.spoken().unwrap_or_default()),
+                )
+            }
+        };
+        Some(json!({
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt.saturating_add(completion),
+        }))
+    }
+
+    fn chunk(&self, delta: Value, finish: Value) -> Value {
+        let mut chunk = self.bare_chunk();
+        chunk["choices"] = json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]);
+        chunk
+    }
+
+    /// A chunk without choices. Where usage is asked for, every chunk has the field.
+    fn bare_chunk(&self) -> Value {
+        let mut chunk = self.envelope("chat.completion.chunk");
+        chunk["choices"] = json!([]);
+        if self.request.wants_usage() {
+            chunk["usage"] = Value::Null;
+        }
+        chunk
+    }
+
+    fn envelope(&self, object: &str) -> Value {
+        json!({
+            "id": format!("chatcmpl-{}", self.request.number),
+            "object": object,
+            "created": self.created,
+            "model": self.request.model(),
+            "system_fingerprint": null,
+        })
+    }
+}
+
+/// A text in pieces of equal length, split between characters and nowhere sensible.
+fn pieces(text: &str) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    let length = characters.len().div_ceil(PIECES).max(PIECE);
+    characters
+        .chunks(length)
+        .map(|piece| piece.iter().collect())
+        .collect()
+}
+
+/// The first of each, the second of each, and so on.
+fn take_turns(lists: Vec<Vec<Value>>) -> Vec<Value> {
+    let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    loop {
+        let round: Vec<Value> = lists.iter_mut().filter_map(Iterator::next).collect();
+        if round.is_empty() {
+            return all;
+        }
+        all.extend(round);
+    }
+}

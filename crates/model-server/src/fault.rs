@@ -1,0 +1,283 @@
+//! What a server can answer instead of a reply: refusals, outages, garbage, or nothing at all.
+//!
+//! Bodies are worded as the OpenAI API words them, so that a client that reads them is tested too.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+/// An answer in place of a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Fault {
+    /// 400, code `context_length_exceeded`.
+    ContextLengthExceeded {
+        /// Tokens that the model takes.
+        limit: u64,
+        /// Tokens that the request has.
+        requested: u64,
+    },
+    /// 401, code `invalid_api_key`.
+    InvalidApiKey,
+    /// 403: the key may not use this.
+    Forbidden,
+    /// 404, code `model_not_found`, naming the model asked for.
+    ModelNotFound,
+    /// 408.
+    RequestTimeout,
+    /// 409.
+    Conflict,
+    /// 413.
+    PayloadTooLarge,
+    /// 422.
+    Unprocessable,
+    /// 429, code `rate_limit_exceeded`.
+    RateLimited {
+        /// When to come back, in the `Retry-After` header.
+        #[serde(default)]
+        retry_after: Option<RetryAfter>,
+    },
+    /// 429, code `insufficient_quota`: coming back later does not help.
+    QuotaExceeded,
+    /// 500.
+    ServerError,
+    /// 502.
+    BadGateway,
+    /// 503.
+    Unavailable {
+        /// When to come back, in the `Retry-After` header.
+        #[serde(default)]
+        retry_after: Option<RetryAfter>,
+    },
+    /// 529, as Anthropic and some gateways say that they are overloaded.
+    Overloaded,
+    /// Any other error status, with this message.
+    Status {
+        /// The status, 400 to 599.
+        #[serde(deserialize_with = "error_status")]
+        status: StatusCode,
+        /// The error's message.
+        message: String,
+    },
+    /// A proxy's error page in HTML.
+    HtmlPage {
+        /// The status, 400 to 599.
+        #[serde(deserialize_with = "error_status")]
+        status: StatusCode,
+    },
+    /// The connection closes without a byte of an answer.
+    ClosedBeforeHeaders,
+    /// Status 200 and the right content type, but what should be JSON is not.
+    Garbage,
+    /// Status 200, then comments for ever (plain JSON: empty lines), never an event.
+    EndlessKeepAlive {
+        /// Milliseconds between two comments; 0 counts as 1.
+        every_ms: u64,
+    },
+}
+
+/// What a `Retry-After` header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryAfter {
+    /// A number of seconds.
+    Seconds(u64),
+    /// The HTTP date this many seconds from now.
+    DateInSeconds(u32),
+}
+
+impl RetryAfter {
+    /// The header's value.
+    pub(crate) fn header(self) -> String {
+        match self {
+            Self::Seconds(seconds) => seconds.to_string(),
+            Self::DateInSeconds(seconds) => {
+                let at = Timestamp::now() + SignedDuration::from_secs(seconds.into());
+                // An HTTP date has no weekday or year that a clock of this century could miss.
+                jiff::fmt::rfc2822::DateTimePrinter::new()
+                    .timestamp_to_rfc9110_string(&at)
+                    .unwrap_or_else(|_| seconds.to_string())
+            }
+        }
+    }
+}
+
+/// What of a fault goes over the wire.
+pub(crate) enum Sent {
+    /// A status with an error as JSON.
+    Error {
+        status: StatusCode,
+        body: Value,
+        retry_after: Option<RetryAfter>,
+    },
+    /// A status with a page of HTML.
+    Html { status: StatusCode, page: String },
+    /// No answer.
+    Nothing,
+    /// Status 200 and not JSON.
+    Garbage,
+    /// Status 200 and filler for ever.
+    Endless { every: Duration },
+}
+
+impl Fault {
+    /// Any error status with a message of your own; none where the status is not 400 to 599.
+    pub fn status(status: u16, message: impl Into<String>) -> Option<Self> {
+        error_code(status).map(|status| Self::Status {
+            status,
+            message: message.into(),
+        })
+    }
+
+    /// An HTML page with this status; none where the status is not 400 to 599.
+    pub fn html_page(status: u16) -> Option<Self> {
+        error_code(status).map(|status| Self::HtmlPage { status })
+    }
+
+    /// How it goes out to a client that asked for `model`.
+    pub(crate) fn sent(&self, model: &str) -> Sent {
+        match self {
+            Self::ContextLengthExceeded { limit, requested } => refuse(
+                StatusCode::BAD_REQUEST,
+                &format!(
+                    "This model's maximum context length is {limit} tokens. However, your messages resulted in \
+                     {requested} tokens. Please reduce the length of the messages."
+                ),
+                (
+                    "invalid_request_error",
+                    Some("messages"),
+                    Some("context_length_exceeded"),
+                ),
+            ),
+            Self::InvalidApiKey => refuse(
+                StatusCode::UNAUTHORIZED,
+                "Incorrect API key provided.",
+                ("invalid_request_error", None, Some("invalid_api_key")),
+            ),
+            Self::Forbidden => refuse(
+                StatusCode::FORBIDDEN,
+                "You are not allowed to sample from this model.",
+                ("invalid_request_error", None, None),
+            ),
+            Self::ModelNotFound => Sent::Error {
+                status: StatusCode::NOT_FOUND,
+                body: model_not_found(model),
+                retry_after: None,
+            },
+            Self::RequestTimeout => plain(StatusCode::REQUEST_TIMEOUT, "Request timed out."),
+            Self::Conflict => plain(
+                StatusCode::CONFLICT,
+                "The resource was changed by another request.",
+            ),
+            Self::PayloadTooLarge => plain(StatusCode::PAYLOAD_TOO_LARGE, "The request body is too large."),
+            Self::Unprocessable => plain(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The request cannot be processed.",
+            ),
+            Self::RateLimited { retry_after } => refuse(
+                StatusCode::TOO_MANY_REQUESTS,
+                &format!("Rate limit reached for {model} on requests per min (RPM)."),
+                ("requests", None, Some("rate_limit_exceeded")),
+            )
+            .coming_back(*retry_after),
+            Self::QuotaExceeded => refuse(
+                StatusCode::TOO_MANY_REQUESTS,
+                "You exceeded your current quota, please check your plan and billing details.",
+                ("insufficient_quota", None, Some("insufficient_quota")),
+            ),
+            Self::ServerError => plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The server had an error while processing your request. Sorry about that!",
+            ),
+            Self::BadGateway => plain(StatusCode::BAD_GATEWAY, "Bad gateway."),
+            Self::Unavailable { retry_after } => plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The engine is currently overloaded, please try again later.",
+            )
+            .coming_back(*retry_after),
+            Self::Overloaded => Sent::Error {
+                status: error_code(529).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+                body: json!({
+                    "type": "error",
+                    "error": { "type": "overloaded_error", "message": "Overloaded" },
+                }),
+                retry_after: None,
+            },
+            Self::Status { status, message } => plain(*status, message),
+            Self::HtmlPage { status } => Sent::Html {
+                status: *status,
+                page: format!(
+                    "<html>\r\n<head><title>{status}</title></head>\r\n<body>\r\n<center><h1>{status}</h1></center>\r\n\
+                     <hr><center>proxy</center>\r\n</body>\r\n</html>\r\n"
+                ),
+            },
+            Self::ClosedBeforeHeaders => Sent::Nothing,
+            Self::Garbage => Sent::Garbage,
+            Self::EndlessKeepAlive { every_ms } => Sent::Endless {
+                every: Duration::from_millis((*every_ms).max(1)),
+            },
+        }
+    }
+}
+
+impl Sent {
+    fn coming_back(self, when: Option<RetryAfter>) -> Self {
+        match self {
+            Self::Error { status, body, .. } => Self::Error {
+                status,
+                body,
+                retry_after: when,
+            },
+            other @ (Self::Html { .. } | Self::Nothing | Self::Garbage | Self::Endless { .. }) => other,
+        }
+    }
+}
+
+/// An error object in the API's shape.
+pub(crate) fn error_object(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> Value {
+    json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
+}
+
+/// The error object about a model that there is not.
+pub(crate) fn model_not_found(model: &str) -> Value {
+    let message = format!("The model `{model}` does not exist or you do not have access to it.");
+    error_object(&message, "invalid_request_error", None, Some("model_not_found"))
+}
+
+fn refuse(
+    status: StatusCode,
+    message: &str,
+    (kind, param, code): (&str, Option<&str>, Option<&str>),
+) -> Sent {
+    Sent::Error {
+        status,
+        body: error_object(message, kind, param, code),
+        retry_after: None,
+    }
+}
+
+fn plain(status: StatusCode, message: &str) -> Sent {
+    let kind = if status.is_server_error() {
+        "server_error"
+    } else {
+        "invalid_request_error"
+    };
+    refuse(status, message, (kind, None, None))
+}
+
+fn error_code(status: u16) -> Option<StatusCode> {
+    (400..=599)
+        .contains(&status)
+        .then(|| StatusCode::from_u16(status).ok())
+        .flatten()
+}
+
+fn error_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StatusCode, D::Error> {
+    let status = u16::deserialize(deserializer)?;
+    error_code(status)
+        .ok_or_else(|| D::Error::custom(format!("status {status} is not an error: use 400 to 599")))
+}

@@ -1,0 +1,74 @@
+//! The command, from a script file to an answer.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use crate::socket::asking;
+
+fn script(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn it_serves_a_script_and_tells_what_was_asked() {
+    let file = script(r#"{ "rules": [{ "turns": [{ "reply": { "text": "Hi from a file" } }] }] }"#);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dirigent-model-server"))
+        .arg("--script")
+        .arg(file.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(command.stdout.take().unwrap()).lines();
+    let line = said.next_line().await.unwrap().unwrap();
+    let address = line
+        .strip_prefix("listening on http://")
+        .unwrap()
+        .strip_suffix("/v1")
+        .unwrap();
+
+    let body = asking("Hi").to_string();
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: model\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("Hi from a file"));
+
+    let mut told = BufReader::new(command.stderr.take().unwrap()).lines();
+    let line = told.next_line().await.unwrap().unwrap();
+    assert_eq!(
+        line,
+        "request 1: conversation 1, turn 1, attempt 1, model m, 1 messages"
+    );
+    command.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bad_script_ends_it_with_the_place_and_code_2() {
+    let file = script(r#"{ "rules": [{ "turns": [{ "fault": "no_such_fault" }] }] }"#);
+    let output = Command::new(env!("CARGO_BIN_EXE_dirigent-model-server"))
+        .arg("--script")
+        .arg(file.path())
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("the script is not valid at rules[0].turns[0].fault: unknown variant `no_such_fault`"),
+        "{told}"
+    );
+}
