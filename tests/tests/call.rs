@@ -146,7 +146,7 @@ async fn call_5_two_different_calls_are_an_error_that_goes_back_and_neither_runs
 
     assert_eq!(scouted.notes.len(), 0);
     insta::assert_snapshot!(scouted.asked[1].last().lines().next().unwrap(), @r#"
-    Your last reply could not be used: your reply has 2 different tool calls (of `note` and `note`), and none was carried out: make one call, wait for its result, then make the next. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer
+    Your last reply could not be used: your reply has 2 different tool calls (of `note` and `note`), and none was carried out: make one call, wait for its result, then make the next
     "#);
 }
 

@@ -190,7 +190,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     assert_eq!(findings(&report, 0, "ask").unwrap(), "Noted at last.");
     assert_eq!(asked[1].roles(), ["system", "user", "assistant", "user"]);
     insta::assert_snapshot!(asked[1].last(), @r#"
-    Your last reply could not be used: your tool call is incomplete: `terminate` is missing: it must be true or false, without quotes. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer
+    Your last reply could not be used: your tool call is incomplete: `terminate` is missing: it must be true or false, without quotes
 
     To call a tool, reply with exactly one JSON object in this form:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
@@ -198,7 +198,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     To finish, answer in plain text without any JSON object of that form.
     "#);
     insta::assert_snapshot!(asked[2].last(), @r#"
-    Your last reply could not be used: your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer
+    Your last reply could not be used: your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
 
     To call a tool, reply with exactly one JSON object in this form:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
@@ -221,7 +221,7 @@ async fn loop_3_after_three_malformed_replies_in_a_row_the_loop_ends_with_the_la
 
     assert_eq!(asked.len(), 3);
     insta::assert_snapshot!(findings(&report, 0, "ask").unwrap_err(), @r#"
-    the model's reply was malformed 3 times in a row: your tool call is incomplete: `terminate` must be true or false, without quotes, and is a string. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer. Its last reply: I try: {"tool": "note", "parameters": {}, "terminate": "no"}
+    the model's reply was malformed 3 times in a row: your tool call is incomplete: `terminate` must be true or false, without quotes, and is a string. Its last reply: I try: {"tool": "note", "parameters": {}, "terminate": "no"}
     "#);
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dirigent::{Detail, Dirigent, DirigentError, Event, EventKind, Goal, Report, RunHandle, UserPresence};
+use dirigent::{Dirigent, DirigentError, Event, EventKind, Goal, Report, RunHandle, UserPresence};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{ResumeCommand, RunCommand, Watching};
@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::live::LiveTree;
 use crate::output::{Output, coloured_diff, inert};
 use crate::plain;
+use crate::show::summary;
 
 pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     let builder = Dirigent::builder();
@@ -96,15 +97,10 @@ fn conclude(
     watching: &Watching,
     output: &Output,
 ) {
-    let detail = if watching.verbose {
-        Detail::Verbose
-    } else {
-        Detail::Concise
-    };
-    let text = report
-        .render(detail)
-        .replace("resume RUN", &format!("resume {}", run.id().short()));
-    output.say(&format!("\n{}", inert(&text)));
+    output.say(&format!(
+        "\n{}",
+        summary(events.view(), run.id(), watching.verbose)
+    ));
     let diff = events.view().run().diff();
     if watching.diff && !diff.is_empty() {
         output.say(&coloured_diff(&inert(&diff)));

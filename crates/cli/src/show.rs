@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::core::time::Timestamp;
-use dirigent::{Detail, EndReason, RunRecord};
+use dirigent::{Detail, EndReason, RunId, RunRecord, RunView};
 use serde_json::json;
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
@@ -130,22 +130,27 @@ pub(crate) async fn show(
         }
         (None, false, true) => output.say(&coloured_diff(&inert(&machine.diff()))),
         (None, false, false) => {
-            let detail = if command.verbose {
-                Detail::Verbose
-            } else {
-                Detail::Concise
-            };
-            let report = machine.report();
-            let text = report
-                .render(detail)
-                .replace("resume RUN", &format!("resume {}", run.short()));
+            let goal = inert(&machine.report().goal);
             output.say(&format!(
-                "run {}\ngoal: {}\n{}",
-                run,
-                inert(&report.goal),
-                inert(&text)
+                "run {run}\ngoal: {goal}\n{}",
+                summary(&view, run, command.verbose)
             ));
         }
     }
     Ok(Exit::Success)
+}
+
+/// What a person reads of a run: the concise summary, or every step with what was said.
+pub(crate) fn summary(view: &RunView, run: RunId, verbose: bool) -> String {
+    let report = view.run().report();
+    let text = if verbose {
+        format!(
+            "{}\nWhat was said:\n{}",
+            report.render(Detail::Verbose),
+            view.transcripts()
+        )
+    } else {
+        report.render(Detail::Concise)
+    };
+    inert(&text.replace("resume RUN", &format!("resume {}", run.short())))
 }

@@ -4,6 +4,7 @@
 //! nothing of who watches.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,12 +14,16 @@ use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
-use crate::message::Usage;
+use crate::message::{Message, Usage};
 use crate::observation::Observation;
 use crate::plan::Plan;
+use crate::prompt::shorten;
 use crate::run::{EndReason, Question, Run, RunCommand, RunInput, Transition};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
+
+/// Characters of a message in a transcript.
+const TRANSCRIPT_MESSAGE: usize = 2_000;
 
 /// Something that happened in a run. JSON: `{"run", "seq", "at", "scope", "event": "…", …}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -182,6 +187,27 @@ impl RunView {
     /// All agents that have started, in that order.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
+    }
+
+    /// The conversations of all agents as text for people, each message shortened (PAOR-11).
+    pub fn transcripts(&self) -> String {
+        let mut text = String::new();
+        for agent in self.agents.values() {
+            let name = agent.spec().map_or("agent", |spec| spec.name.as_str());
+            let _ = writeln!(text, "\n{} ({name})", agent.id());
+            // The system prompt is the same for every agent of that name, and long.
+            for message in agent.conversation().iter().skip(1) {
+                let who = match message {
+                    Message::System { .. } => "system".to_owned(),
+                    Message::User { .. } => "task".to_owned(),
+                    Message::Assistant { .. } => "model".to_owned(),
+                    Message::Tool { name, .. } => name.clone(),
+                };
+                let content = shorten(message.content().trim(), TRANSCRIPT_MESSAGE, None);
+                let _ = writeln!(text, "  {who}: {}", content.replace('\n', "\n    "));
+            }
+        }
+        text
     }
 
     /// Takes the next entry of the journal. A refusal means that the journal is not one of this version's machines.

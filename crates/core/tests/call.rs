@@ -37,13 +37,9 @@ fn text(text: &str) -> Result<Said, Malformed> {
     Ok(Said::Text(text.to_owned()))
 }
 
-/// What was wrong, without the form that every message ends with.
+/// What was wrong.
 fn fault(content: &str) -> String {
-    let message = said(content).expect_err(content).to_string();
-    let (problem, _) = message
-        .split_once(". To call a tool")
-        .expect("the message shows the form");
-    problem.to_owned()
+    said(content).expect_err(content).to_string()
 }
 
 const LIST: &str = r#"{"tool": "list_files", "parameters": {"path": "src"}, "terminate": false}"#;
@@ -80,11 +76,6 @@ fn call_1_a_key_given_twice_is_malformed() {
     insta::assert_snapshot!(fault(r#"{"tool": "a", "tool": "b", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` is given twice at line 1 column 20");
     insta::assert_snapshot!(fault(r#"{"tool": "a", "t\u006fol": "a", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` is given twice at line 1 column 25");
     insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"p": [{"q": 1, "q": 1}]}, "terminate": false}"#), @"your tool call is not valid JSON: the key `q` is given twice at line 1 column 47");
-}
-
-#[test]
-fn malformed_shows_the_form_wanted() {
-    insta::assert_snapshot!(said(r#"{"tool": "a", "parameters": {}}"#).unwrap_err(), @r#"your tool call is incomplete: `terminate` is missing: it must be true or false, without quotes. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer"#);
 }
 
 #[test]

@@ -335,8 +335,14 @@ impl Agent {
             };
             return self.finish(now, Err(failure), commands);
         }
+        // Some providers refuse a message without text.
+        let content = if reply.content.is_empty() {
+            "(no text)".to_owned()
+        } else {
+            reply.content
+        };
         self.say(Message::Assistant {
-            content: reply.content,
+            content,
             calls: Vec::new(),
         });
         self.say(Message::User { content: correction });

@@ -42,29 +42,24 @@ pub enum Malformed {
         finish: FinishReason,
     },
     /// An object that was meant as a call, and is not JSON.
-    #[error("your tool call is not valid JSON: {problem}. {FORM}")]
+    #[error("your tool call is not valid JSON: {problem}")]
     InvalidJson {
         /// What is wrong with it.
         problem: String,
     },
     /// A call whose fields are missing or of the wrong type (CALL-1).
-    #[error("your tool call is incomplete: {}. {FORM}", problems.join("; "))]
+    #[error("your tool call is incomplete: {}", problems.join("; "))]
     WrongFields {
         /// What is wrong, field by field.
         problems: Vec<String>,
     },
     /// Different calls where the form allows one (CALL-5).
-    #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next. {FORM}", tools.len(), listed(tools.iter().map(String::as_str)))]
+    #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next", tools.len(), listed(tools.iter().map(String::as_str)))]
     Ambiguous {
         /// The tool of each of the different calls, in order; at most 32.
         tools: Vec<String>,
     },
 }
-
-/// The form wanted, for the model.
-const FORM: &str = "To call a tool, reply with one JSON object of this form and nothing after it: \
-{\"tool\": \"the tool's name\", \"parameters\": {\"name\": \"value\"}, \"terminate\": false}. \
-Set `terminate` to true only where the result of this call is your final answer";
 
 /// What a reply says. Calls that the provider delivered as such count alone (CALL-2); otherwise the text is searched for a call in the
 /// JSON form (CALL-1, CALL-5):

@@ -456,6 +456,18 @@ fn paor_8_guidance_given_at_any_moment_is_in_the_next_plans_request() {
 }
 
 #[test]
+fn paor_8_guidance_that_no_plan_has_taken_into_account_keeps_the_run_from_ending() {
+    for verdict in ["achieved", "failed"] {
+        let mut run = reflecting(spec());
+        let guidance = "also in the docs".to_owned();
+        give(&mut run, 0, RunInput::Guided { guidance });
+        give(&mut run, 0, reflected("run.3", verdict, "All that was planned."));
+        assert_eq!(run.phase(), Phase::Planning, "{verdict}");
+        assert!(brief_of(&run, "run.4").task.contains("1. also in the docs"));
+    }
+}
+
+#[test]
 fn paor_8_the_plan_says_which_guidance_it_answers() {
     let answers = json!({"summary": "s", "answers_guidance": [1], "subtasks": []});
     let (run, _) = acting(spec(), &answers);

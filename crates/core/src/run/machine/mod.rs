@@ -48,6 +48,8 @@ pub struct Run {
     iteration: u32,
     rounds: Vec<Round>,
     guidance: Vec<String>,
+    /// How much of the guidance the last planner was given.
+    guidance_planned: usize,
     answers: Vec<Answer>,
     outstanding: Outstanding<Pending>,
     agents: u32,
@@ -77,6 +79,7 @@ impl Run {
             iteration: 0,
             rounds: Vec::new(),
             guidance: Vec::new(),
+            guidance_planned: 0,
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
             agents: 0,

@@ -24,6 +24,7 @@ impl Run {
             return self.finish(EndReason::IterationLimit { max_iterations }, commands);
         }
         self.iteration += 1;
+        self.guidance_planned = self.guidance.len();
         self.enter(Phase::Planning, commands)?;
         let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
         let task = prompt::plan_request(

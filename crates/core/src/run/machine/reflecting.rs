@@ -41,6 +41,8 @@ impl Run {
         };
         round.reflection = Some(reflection.clone());
         match reflection.verdict {
+            // PAOR-8: what the user said since the last plan was made is part of the next one, so there is a next one.
+            Verdict::Achieved | Verdict::Failed if self.has_unplanned_guidance() => self.plan(commands),
             Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
             Verdict::Continue => self.plan(commands),
             Verdict::Failed => self.finish(
@@ -90,5 +92,11 @@ impl Run {
             self.put_off_deadline(now - asked_at, commands);
         }
         self.plan(commands)
+    }
+
+    /// Whether the user has said something that no planner has heard, and another can hear it.
+    fn has_unplanned_guidance(&self) -> bool {
+        let max_iterations = self.spec().map_or(0, |spec| spec.limits.max_iterations);
+        self.guidance.len() > self.guidance_planned && self.iteration < max_iterations
     }
 }
