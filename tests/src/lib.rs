@@ -1,3 +1,6 @@
 //! Ways to set up what the end-to-end tests run on.
 
 pub mod cli;
+pub mod probes;
+pub mod scripted;
+pub mod stage;

@@ -283,6 +283,12 @@ impl RunView {
     fn after_run(&self, command: RunCommand) -> Option<EventKind> {
         match command {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
+            // A restart commands again what has started already.
+            RunCommand::StartAgent { effect, .. } | RunCommand::RunTool { effect, .. }
+                if effect.attempt > 0 =>
+            {
+                None
+            }
             RunCommand::StartAgent { brief, .. } => {
                 let round = self.run.rounds().last()?;
                 let (index, _) = round
@@ -327,10 +333,11 @@ impl RunView {
         let Some(context) = self.run.context() else {
             return Err(foreign(input.name(), Scope::Agent(id)));
         };
-        let agent = self
-            .agents
-            .entry(id)
-            .or_insert_with(|| Agent::new(id, context.clone()));
+        let mut new = None;
+        let agent = match self.agents.get_mut(&id) {
+            Some(agent) => agent,
+            None => new.insert(Agent::new(id, context.clone())),
+        };
         let event = match &input {
             AgentInput::Started { brief } => Some(EventKind::AgentStarted {
                 role: brief.role.clone(),
@@ -354,6 +361,9 @@ impl RunView {
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
         };
         let commands = agent.handle(at, input)?;
+        if let Some(agent) = new {
+            self.agents.insert(id, agent);
+        }
         let ended = commands.into_iter().find_map(|command| match command {
             AgentCommand::Finish { report } => Some(EventKind::AgentFinished {
                 failure: report.result.err(),

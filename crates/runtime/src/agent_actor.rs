@@ -5,15 +5,14 @@ use std::sync::{Arc, Weak};
 use dirigent_core::agent::{
     Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
 };
-use dirigent_core::call::ToolCall;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, ToolResult};
 use dirigent_model::ChatRequest;
-use dirigent_store::{Durability, RunClaim, StoreError};
+use dirigent_store::{RunClaim, StoreError};
 use dirigent_tools::ToolContext;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
@@ -152,6 +151,7 @@ impl Actor for AgentActor {
             }
             AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
             #[cfg(test)]
+            #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
             AgentMsg::Break => panic!("broken on purpose"),
         }
         Ok(())
@@ -181,12 +181,8 @@ impl AgentState {
     }
 
     fn accept(&mut self, input: AgentInput) {
-        self.accept_as(input, Durability::Normal);
-    }
-
-    fn accept_as(&mut self, input: AgentInput, durability: Durability) {
         let (now, name) = (self.share.services.clock.now(), input.name());
-        if let Err(refusal) = self.driver.accept(now, input, durability) {
+        if let Err(refusal) = self.driver.accept(now, input) {
             // A completion that came too late, or a timer that was put off.
             tracing::debug!(run = %self.share.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
         }
@@ -195,10 +191,8 @@ impl AgentState {
     fn carry_out(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
         match command {
             AgentCommand::AskModel { effect } => self.ask_model(myself, effect),
-            AgentCommand::RunTool { effect, call } => {
-                let durability = self.share.start_durability(&call);
-                self.accept_as(AgentInput::ToolStarted { effect }, durability);
-            }
+            // It runs once its start, which the driver has queued, is stored.
+            AgentCommand::RunTool { .. } => {}
             AgentCommand::SetTimer { timer, at } => {
                 let (myself, when) = (myself.clone(), self.share.services.clock.instant(at));
                 let cancel = self.cancel.clone();
@@ -273,14 +267,6 @@ impl AgentState {
 }
 
 impl RunShare {
-    /// The start of a call that must not happen twice is on the disk before it happens.
-    pub(crate) fn start_durability(&self, call: &ToolCall) -> Durability {
-        match self.context.tools().get(&call.tool).map(|tool| tool.repeat) {
-            Some(Repeat::Safe) => Durability::Normal,
-            Some(Repeat::Unsafe) | None => Durability::Full,
-        }
-    }
-
     pub(crate) fn tool_context(
         &self,
         effect: EffectId,

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
-use dirigent_core::run::{Run, RunInput};
+use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
+use dirigent_core::tool::{Repeat, ToolSpec};
 use dirigent_store::{Durability, Journal, RunClaim, StoreError};
 
 /// Called on the journal's thread when an input is stored: it sends the actor a message.
@@ -19,6 +20,10 @@ pub(crate) trait Journaled: Machine {
     fn entry(input: &Self::Input) -> InputRef<'_>;
     /// The tool call whose start the input records.
     fn started(input: &Self::Input) -> Option<EffectId>;
+    /// The input that records the start of the call that is commanded.
+    fn start(command: &Self::Command) -> Option<Self::Input>;
+    /// The tool of a call that is under way; none where either is unknown.
+    fn tool(&self, effect: EffectId) -> Option<&ToolSpec>;
 }
 
 impl Journaled for Run {
@@ -33,6 +38,18 @@ impl Journaled for Run {
             None
         }
     }
+
+    fn start(command: &RunCommand) -> Option<RunInput> {
+        if let RunCommand::RunTool { effect, .. } = command {
+            Some(RunInput::ToolStarted { effect: *effect })
+        } else {
+            None
+        }
+    }
+
+    fn tool(&self, effect: EffectId) -> Option<&ToolSpec> {
+        self.context()?.tools().get(&self.running_call(effect)?.tool)
+    }
 }
 
 impl Journaled for Agent {
@@ -46,6 +63,18 @@ impl Journaled for Agent {
         } else {
             None
         }
+    }
+
+    fn start(command: &AgentCommand) -> Option<AgentInput> {
+        if let AgentCommand::RunTool { effect, .. } = command {
+            Some(AgentInput::ToolStarted { effect: *effect })
+        } else {
+            None
+        }
+    }
+
+    fn tool(&self, effect: EffectId) -> Option<&ToolSpec> {
+        self.context().tools().get(&self.running_call(effect)?.tool)
     }
 }
 
@@ -88,13 +117,9 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`].
-    pub(crate) fn accept(
-        &mut self,
-        now: Timestamp,
-        input: M::Input,
-        durability: Durability,
-    ) -> Result<(), Refusal> {
+    /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`]. The starts of the
+    /// calls that it commands are queued right behind it, so that both are stored at once.
+    pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
         // Plain data with string keys: it has a JSON form.
         #[expect(
             clippy::expect_used,
@@ -102,8 +127,23 @@ impl<M: Journaled> Driver<M> {
         )]
         let body = serde_json::to_string(&M::entry(&input)).expect("an input serializes");
         let started = M::started(&input);
+        let durability = started.map_or(Durability::Normal, |effect| self.start_durability(effect));
         let commands = self.machine.handle(now, input)?;
+        let starts: Vec<M::Input> = commands.iter().filter_map(M::start).collect();
         self.waiting.push_back(Stored { commands, started });
+        self.append(now, body, durability);
+        starts.into_iter().try_for_each(|start| self.accept(now, start))
+    }
+
+    /// The start of a call that must not happen twice is on the disk before it happens.
+    fn start_durability(&self, effect: EffectId) -> Durability {
+        match self.machine.tool(effect).map(|tool| tool.repeat) {
+            Some(Repeat::Safe) => Durability::Normal,
+            Some(Repeat::Unsafe) | None => Durability::Full,
+        }
+    }
+
+    fn append(&self, now: Timestamp, body: String, durability: Durability) {
         let notify = self.notify.clone();
         match self.claim.upgrade() {
             Some(claim) => self
@@ -114,7 +154,6 @@ impl<M: Journaled> Driver<M> {
             // The run was given free.
             None => notify(Err(StoreError::NotHeld { run: self.run })),
         }
-        Ok(())
     }
 
     /// What the oldest input that was not stored before allows.

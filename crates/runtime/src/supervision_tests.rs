@@ -1,1 +1,479 @@
-//! Supervision, tried on real actors.
+//! Supervision, tried on real actors: what breaks is an observation, a recorded failure or rebuilt from the journal, and
+//! whoever waits gets an end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code)]
+#[path = "../tests/runs/script.rs"]
+mod script;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dirigent_core::agent::{AgentFailure, AgentInput};
+use dirigent_core::id::AgentId;
+use dirigent_core::journal::Input;
+use dirigent_core::observation::Finding;
+use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_store::Journal;
+use serde_json::json;
+
+use crate::handle::{Steering, read_entries};
+use crate::{Orchestrator, RunHandle, RuntimeError, Services, UserPresence};
+use script::{
+    Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say, spec,
+    tools, work,
+};
+
+/// The planner is always agent 1; here the worker is agent 2 and the reflector agent 3.
+const PLANNER: AgentId = AgentId(1);
+const WORKER: AgentId = AgentId(2);
+const REFLECTOR: AgentId = AgentId(3);
+
+struct World {
+    journal: Journal,
+    orchestrator: Orchestrator,
+    spec: RunSpec,
+    model: Arc<Scripted>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new(model: Arc<Scripted>, tools: dirigent_tools::ToolRegistry) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&folder.path().join("journal.db")).unwrap();
+        let spec = spec(folder.path(), &tools);
+        let services = Services::new(journal.clone(), model.clone(), tools);
+        World {
+            journal,
+            orchestrator: Orchestrator::start_up(services).await.unwrap(),
+            spec,
+            model,
+            _folder: folder,
+        }
+    }
+
+    async fn start(&self) -> RunHandle {
+        let start = self.orchestrator.start(self.spec.clone(), UserPresence::Absent);
+        start.await.unwrap()
+    }
+
+    fn inputs(&self, handle: &RunHandle) -> Vec<Input> {
+        let entries = read_entries(&self.journal, handle.id()).unwrap();
+        entries.into_iter().map(|entry| entry.input).collect()
+    }
+
+    fn resumptions(&self, handle: &RunHandle) -> usize {
+        let inputs = self.inputs(handle).into_iter();
+        inputs
+            .filter(|input| *input == Input::Run(RunInput::Resumed))
+            .count()
+    }
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    let far_away = Duration::from_secs(120);
+    tokio::time::timeout(far_away, work).await.expect("it hangs")
+}
+
+async fn ended(handle: &RunHandle) -> Result<Arc<Report>, RuntimeError> {
+    within(handle.outcome()).await
+}
+
+async fn usual(asked: Asked) -> Reply {
+    match asked.who() {
+        "planner" => plan_work(),
+        "worker" => say("worked"),
+        _ => achieved(),
+    }
+}
+
+/// The usual replies; that agent waits at the gate before its own.
+fn blocked(who: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
+    let gate = gate.clone();
+    Scripted::new(move |asked| {
+        let gate = gate.clone();
+        async move {
+            if asked.who() == who {
+                gate.pass().await;
+            }
+            usual(asked).await
+        }
+    })
+}
+
+fn broken() -> AgentFailure {
+    AgentFailure::Panicked {
+        message: "broken on purpose".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn paor_7_a_sub_agent_that_breaks_down_is_an_observation_and_its_request_ends() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    handle.door.send(Steering::BreakAgent(WORKER));
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    match &report.rounds[0].observations[0].finding {
+        Finding::Agent { agent, result, .. } => {
+            assert_eq!((*agent, result), (WORKER, &Err(broken())));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(gate.inside(), 0);
+    assert_eq!(world.resumptions(&handle), 0);
+}
+
+#[tokio::test]
+async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match asked.who() {
+                "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
+                "worker" => {
+                    gate.pass().await;
+                    say("worked")
+                }
+                _ => achieved(),
+            }
+        }
+    });
+    let world = World::new(model, tools([])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    within(gate.entered()).await;
+    handle.door.send(Steering::BreakAgent(WORKER));
+    let mut events = handle.events();
+    while !within(events.next()).await.is_some_and(|event| {
+        matches!(
+            event.unwrap().kind,
+            dirigent_core::view::EventKind::SubTaskFinished { .. }
+        )
+    }) {}
+    gate.open();
+    let report = ended(&handle).await.unwrap();
+
+    let ends: Vec<_> = report.rounds[0]
+        .observations
+        .iter()
+        .map(|seen| (seen.title.as_str(), seen.succeeded()))
+        .collect();
+    assert_eq!(ends, [("left", false), ("right", true)]);
+}
+
+#[tokio::test]
+async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure() {
+    for (who, agent, expected) in [
+        (
+            "planner",
+            PLANNER,
+            "the planner ended without a plan: the agent broke down: broken on purpose",
+        ),
+        (
+            "reflector",
+            REFLECTOR,
+            "the reflector ended without a judgement: the agent broke down: broken on purpose",
+        ),
+    ] {
+        let gate = Gate::shut();
+        let world = World::new(blocked(who, &gate), tools([])).await;
+
+        let handle = world.start().await;
+        within(gate.entered()).await;
+        handle.door.send(Steering::BreakAgent(agent));
+        let report = ended(&handle).await.unwrap();
+
+        let error = expected.to_owned();
+        assert_eq!(report.end, Some(EndReason::Failed { error }));
+        let status = world.journal.run(handle.id()).unwrap().status.unwrap();
+        assert!(status.contains(expected), "{status}");
+        assert_eq!(gate.inside(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_supervisor_that_breaks_down_in_any_phase_is_rebuilt_and_nothing_finished_is_repeated() {
+    for who in ["planner", "worker", "reflector"] {
+        let gate = Gate::shut();
+        let world = World::new(blocked(who, &gate), tools([])).await;
+
+        let handle = world.start().await;
+        within(gate.entered()).await;
+        handle.door.send(Steering::Break);
+        // The request is made again, once the first was given up.
+        within(gate.entered()).await;
+        assert_eq!(gate.inside(), 1);
+        gate.open();
+        let report = ended(&handle).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(report.usage.model_calls, 3);
+        // Three replies, and the request that was given up.
+        assert_eq!(world.model.asked(), 4, "while the {who} was asked");
+        assert_eq!(world.resumptions(&handle), 1);
+        assert!(world.orchestrator.run(handle.id()).is_none());
+    }
+}
+
+/// A tool that waits at the gate, and how often it was called.
+fn waiting_tool(repeat: Repeat, gate: &Arc<Gate>) -> (Scriptool, Arc<AtomicUsize>) {
+    let (gate, count) = (gate.clone(), Arc::<AtomicUsize>::default());
+    let counter = count.clone();
+    let tool = Scriptool::new("it", repeat, move |_, _| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            ToolResult::success(json!("passed"))
+        }
+    });
+    (tool, count)
+}
+
+fn calling(by: &'static str) -> Arc<Scripted> {
+    Scripted::new(move |asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) if by == "plan" => plan_call("it"),
+            ("planner", _) => plan_work(),
+            ("worker", 0) => call("it", json!({})),
+            ("worker", _) => say(asked.last()),
+            _ => achieved(),
+        }
+    })
+}
+
+#[tokio::test]
+async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_safe() {
+    for by in ["plan", "worker"] {
+        let gate = Gate::shut();
+        let (tool, called) = waiting_tool(Repeat::Safe, &gate);
+        let world = World::new(calling(by), tools([tool])).await;
+
+        let handle = world.start().await;
+        within(gate.entered()).await;
+        handle.door.send(Steering::Break);
+        within(gate.entered()).await;
+        assert_eq!(gate.inside(), 1);
+        gate.open();
+        let report = ended(&handle).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert!(report.rounds[0].observations[0].succeeded());
+        assert_eq!(called.load(Ordering::SeqCst), 2);
+        assert_eq!(report.usage.tool_calls, 1);
+    }
+}
+
+#[tokio::test]
+async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_is_not_safe() {
+    for by in ["plan", "worker"] {
+        let gate = Gate::shut();
+        let (tool, called) = waiting_tool(Repeat::Unsafe, &gate);
+        let world = World::new(calling(by), tools([tool])).await;
+
+        let handle = world.start().await;
+        within(gate.entered()).await;
+        handle.door.send(Steering::Break);
+        let report = ended(&handle).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        let seen = serde_json::to_string(&report.rounds[0].observations).unwrap();
+        assert!(seen.contains("`it` was interrupted"), "{seen}");
+        assert_eq!(called.load(Ordering::SeqCst), 1);
+        assert_eq!(gate.inside(), 0);
+    }
+}
+
+#[tokio::test]
+async fn host_8_a_cancel_behind_a_breakdown_is_not_lost() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    handle.door.send(Steering::Break);
+    handle.cancel().unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::Cancelled));
+    assert_eq!(gate.inside(), 0);
+    let status = world.journal.run(handle.id()).unwrap().status;
+    assert_eq!(status.as_deref(), Some(r#"{"reason":"cancelled"}"#));
+}
+
+#[tokio::test]
+async fn host_8_a_breakdown_behind_a_cancel_does_not_undo_it() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    handle.cancel().unwrap();
+    handle.door.send(Steering::Break);
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::Cancelled));
+    assert_eq!(gate.inside(), 0);
+    let inputs = world.inputs(&handle).into_iter();
+    let cancels = inputs.filter(|input| *input == Input::Run(RunInput::Cancelled));
+    assert_eq!(cancels.count(), 1);
+}
+
+#[tokio::test]
+async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match asked.who() {
+                "planner" if asked.task().contains("first") && asked.task().contains("second") => {
+                    say("Both were heard.")
+                }
+                "planner" => plan_work(),
+                "worker" => {
+                    gate.pass().await;
+                    say("worked")
+                }
+                _ => call(
+                    "submit_reflection",
+                    json!({"verdict": "continue", "summary": "Not yet."}),
+                ),
+            }
+        }
+    });
+    let world = World::new(model, tools([])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    handle.guide("first").unwrap();
+    handle.door.send(Steering::Break);
+    handle.guide("second").unwrap();
+    within(gate.entered()).await;
+    gate.open();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.summary, "Both were heard.");
+}
+
+#[tokio::test]
+async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match asked.who() {
+                "planner" if asked.task().contains("the blue one") => {
+                    gate.pass().await;
+                    say("The blue one it is.")
+                }
+                "reflector" => ask_user(),
+                _ => usual(asked).await,
+            }
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start().await;
+    assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+
+    let answer = Some("the blue one".to_owned());
+    let resume = world
+        .orchestrator
+        .resume(handle.id(), UserPresence::Absent, answer);
+    let resumed = resume.await.unwrap();
+    within(gate.entered()).await;
+    resumed.door.send(Steering::Break);
+    within(gate.entered()).await;
+    gate.open();
+    let report = ended(&resumed).await.unwrap();
+
+    assert_eq!(report.summary, "The blue one it is.");
+    let inputs = world.inputs(&resumed).into_iter();
+    let answers = inputs.filter(|input| matches!(input, Input::Run(RunInput::UserAnswered { .. })));
+    assert_eq!(answers.count(), 1);
+}
+
+#[tokio::test]
+async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_resumed() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+
+    let handle = world.start().await;
+    for _ in 0..4 {
+        within(gate.entered()).await;
+        handle.door.send(Steering::Break);
+    }
+    let error = ended(&handle).await.unwrap_err();
+
+    match error {
+        RuntimeError::BrokenDown { run, times, message } => {
+            assert_eq!(
+                (run, times, message.as_str()),
+                (handle.id(), 4, "broken on purpose")
+            );
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(gate.inside(), 0);
+    assert!(world.orchestrator.run(handle.id()).is_none());
+    assert_eq!(world.journal.run(handle.id()).unwrap().status, None);
+
+    gate.open();
+    let resume = world.orchestrator.resume(handle.id(), UserPresence::Absent, None);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    let plans = world.inputs(&handle).into_iter().filter(
+        |input| matches!(input, Input::Agent(AgentInput::Started { brief }) if brief.agent == PLANNER),
+    );
+    assert_eq!(plans.count(), 1);
+}
+
+#[tokio::test]
+async fn breakdowns_before_anything_is_done_end_too() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("planner", &gate), tools([])).await;
+
+    let handle = world.start().await;
+    for _ in 0..4 {
+        handle.door.send(Steering::Break);
+    }
+    let error = ended(&handle).await.unwrap_err();
+
+    assert!(
+        matches!(error, RuntimeError::BrokenDown { times: 4, .. }),
+        "{error}"
+    );
+    assert_eq!(gate.inside(), 0);
+}
+
+#[tokio::test]
+async fn a_breakdown_of_one_run_does_not_touch_another() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+    let broken = world.start().await;
+    let other = world.start().await;
+    within(gate.entered()).await;
+    within(gate.entered()).await;
+
+    broken.door.send(Steering::Break);
+    within(gate.entered()).await;
+    gate.open();
+    for handle in [&broken, &other] {
+        let report = ended(handle).await.unwrap();
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    }
+
+    assert_eq!((world.resumptions(&broken), world.resumptions(&other)), (1, 0));
+}

@@ -14,7 +14,7 @@ use dirigent_core::run::{EndReason, Report, Run, RunCommand, RunInput, RunTimer}
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, ToolResult};
-use dirigent_store::{Durability, RunClaim, StoreError};
+use dirigent_store::{RunClaim, StoreError};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -254,12 +254,8 @@ impl SupervisorState {
     }
 
     fn accept(&mut self, input: RunInput) {
-        self.accept_as(input, Durability::Normal);
-    }
-
-    fn accept_as(&mut self, input: RunInput, durability: Durability) {
         let (now, name) = (self.arguments.services.clock.now(), input.name());
-        if let Err(refusal) = self.driver.accept(now, input, durability) {
+        if let Err(refusal) = self.driver.accept(now, input) {
             // A completion that came too late, or a timer that was put off.
             tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
         }
@@ -275,10 +271,8 @@ impl SupervisorState {
                 tracing::debug!(run = %self.arguments.run, from = %transition.from, to = %transition.to, "phase");
             }
             RunCommand::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
-            RunCommand::RunTool { effect, call, .. } => {
-                let durability = self.share().start_durability(&call);
-                self.accept_as(RunInput::ToolStarted { effect }, durability);
-            }
+            // It runs once its start, which the driver has queued, is stored.
+            RunCommand::RunTool { .. } => {}
             RunCommand::StopTool { effect } => {
                 if let Some(call) = self.calls.remove(&effect) {
                     call.cancel();
@@ -408,6 +402,7 @@ impl SupervisorState {
             }
             Steering::Cancel => self.accept(RunInput::Cancelled),
             #[cfg(test)]
+            #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
             Steering::Break => panic!("broken on purpose"),
             #[cfg(test)]
             Steering::BreakAgent(agent) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
-use crate::call::{Said, ToolCall, parse};
+use crate::call::{Said, ToolCall, parse_after};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::{Message, ModelReply};
@@ -83,6 +83,11 @@ impl Agent {
     /// Its id in the run.
     pub fn id(&self) -> AgentId {
         self.id
+    }
+
+    /// What it looks things up in.
+    pub fn context(&self) -> &Arc<RunContext> {
+        &self.context
     }
 
     /// What it was started with; none before its first input.
@@ -274,7 +279,7 @@ impl Agent {
         // A reply that cannot be used was paid for all the same.
         self.work.usage += reply.usage;
         let answer = self.spec().map_or(AnswerForm::Text, |spec| spec.answer);
-        match (parse(&reply), answer) {
+        match (parse_after(&reply, &self.prompts()), answer) {
             (Ok(Said::Calls(calls)), _) => {
                 self.malformed = 0;
                 let calls = self.with_ids(calls);
@@ -303,6 +308,17 @@ impl Agent {
             }
             (Err(malformed), _) => self.ask_again(now, reply, malformed.to_string(), commands),
         }
+    }
+
+    /// What the model was told in words, as opposed to what it said and what its calls returned.
+    fn prompts(&self) -> Vec<&str> {
+        self.conversation
+            .iter()
+            .filter_map(|message| match message {
+                Message::System { content } | Message::User { content } => Some(content.as_str()),
+                Message::Assistant { .. } | Message::Tool { .. } => None,
+            })
+            .collect()
     }
 
     /// LOOP-3.

@@ -75,6 +75,7 @@ Set `terminate` to true only where the result of this call is your final answer"
 /// - The same call several times counts once; different ones are [`Malformed::Ambiguous`].
 /// - Malformed, not text, is an object meant as a call that is not JSON or never closed, gives a key twice (at any depth), is nested
 ///   deeper than 64, or holds a number that cannot be held as it is written (an integer beyond 64 bits, `1e999`) or a lone surrogate.
+/// - The form as it is shown to models, with its placeholder for the tool's name, is no call (CALL-7).
 /// - A byte order mark or NUL is prose outside an object and breaks one that it stands in; `\u0000` in a string is a character.
 ///
 /// A reply that was cut short is never acted on, whatever it holds (CALL-7).
@@ -86,11 +87,44 @@ pub fn parse(reply: &ModelReply) -> Result<Said, Malformed> {
     }
 }
 
+/// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call (CALL-7). Repeated is a line with a
+/// call and other text in it (`Example: …`) that stands in a prompt as well; the call alone, which a prompt may well ask for, is meant.
+pub fn parse_after(reply: &ModelReply, prompts: &[&str]) -> Result<Said, Malformed> {
+    let is_echo = |line: &str| {
+        let line = line.trim();
+        line.contains("\"tool\"")
+            && !line.starts_with('{')
+            && prompts
+                .iter()
+                .any(|prompt| prompt.lines().any(|other| other.trim() == line))
+    };
+    if !reply.calls.is_empty() || !reply.content.lines().any(is_echo) {
+        return parse(reply);
+    }
+    let own: Vec<&str> = reply.content.lines().filter(|line| !is_echo(line)).collect();
+    let own = ModelReply {
+        content: own.join("\n"),
+        ..reply.clone()
+    };
+    match parse(&own)? {
+        Said::Calls(calls) => Ok(Said::Calls(calls)),
+        // An answer may quote the prompt.
+        Said::Text(_) => Ok(Said::Text(scan(&reply.content, &is_mark).answer.to_owned())),
+    }
+}
+
+/// What stands for a tool's name where the form of a call is shown to models.
+const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
+
 fn in_text(content: &str) -> Result<Said, Malformed> {
     let scan = scan(content, &is_mark);
     let mut calls: Vec<ToolCall> = Vec::new();
     for found in &scan.marked {
         let call = read_call(found)?;
+        // CALL-7: the form repeated, not used.
+        if PLACEHOLDERS.contains(&call.tool.as_str()) {
+            continue;
+        }
         if calls.len() < MAX_DIFFERENT && !calls.contains(&call) {
             calls.push(call);
         }

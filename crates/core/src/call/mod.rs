@@ -1,6 +1,7 @@
 //! How a model calls a tool: from what it said to calls that may run.
 //!
-//! [`parse`] finds the calls in a reply, whichever form they came in (CALL-1, CALL-5); [`ToolSet::check`] validates one
+//! [`parse`] finds the calls in a reply, whichever form they came in (CALL-1, CALL-5), and [`parse_after`] leaves out what
+//! the reply repeats of its prompts (CALL-7); [`ToolSet::check`] validates one
 //! against its tool's schema (CALL-6). Nothing past this module knows which form a call had.
 
 mod check;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::{CallFault, ParameterProblem, ToolSet};
-pub use extract::{Malformed, Said, parse};
+pub use extract::{Malformed, Said, parse, parse_after};
 pub(crate) use name::{kind, listed, nearest, quoted};
 
 /// A call of a tool, in the one inner form (CALL-4).

@@ -13,14 +13,16 @@
 mod machine;
 mod phase;
 mod report;
+mod round;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use machine::{Active, Round, Run};
+pub use machine::Run;
 pub use phase::{ImpossibleTransition, Phase, Transition};
 pub use report::{ChangedFile, Detail, FileFate, Report};
+pub use round::{Active, Round};
 
 use crate::agent::{AgentBrief, AgentReport};
 use crate::call::ToolCall;

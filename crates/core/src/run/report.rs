@@ -177,20 +177,14 @@ pub(super) fn changed_files(rounds: &[Round]) -> Vec<ChangedFile> {
     let mut files: BTreeMap<&str, FileFate> = BTreeMap::new();
     for change in changes(rounds) {
         match change {
-            StateChange::FileCreated { path, .. } => {
-                let fate = match files.get(path.as_str()) {
-                    Some(FileFate::Deleted | FileFate::Edited) => FileFate::Edited,
-                    Some(FileFate::Created) | None => FileFate::Created,
-                };
-                files.insert(path, fate);
-            }
+            StateChange::FileCreated { path, .. } => create(&mut files, path),
             StateChange::FileEdited { path, .. } => {
                 files.entry(path).or_insert(FileFate::Edited);
             }
             StateChange::FileDeleted { path, .. } => remove(&mut files, path),
             StateChange::FileMoved { from, to } => {
                 remove(&mut files, from);
-                files.insert(to, FileFate::Created);
+                create(&mut files, to);
             }
             StateChange::ProcessExited { .. } => {}
         }
@@ -202,6 +196,14 @@ pub(super) fn changed_files(rounds: &[Round]) -> Vec<ChangedFile> {
             fate,
         })
         .collect()
+}
+
+fn create<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
+    let fate = match files.get(path) {
+        Some(FileFate::Deleted | FileFate::Edited) => FileFate::Edited,
+        Some(FileFate::Created) | None => FileFate::Created,
+    };
+    files.insert(path, fate);
 }
 
 fn remove<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
@@ -271,6 +273,11 @@ impl Report {
     pub fn render(&self, detail: Detail) -> String {
         let mut text = String::new();
         self.headline(&mut text);
+        if let Some(EndReason::Failed { error }) = &self.end
+            && *error != self.summary
+        {
+            let _ = writeln!(text, "\n{}", error.trim());
+        }
         // A question often begins with what the reflector has to say.
         let asked = self
             .question

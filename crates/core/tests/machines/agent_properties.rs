@@ -325,7 +325,7 @@ fn assert_ends(mut agent: Agent, now: Timestamp) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_agent_holds_its_invariants_under_any_inputs(role in any::<Index>(), steps in steps()) {

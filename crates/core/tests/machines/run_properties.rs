@@ -428,7 +428,7 @@ fn assert_ends(mut run: Run, now: Timestamp) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_run_holds_its_invariants_under_any_inputs(spec in a_spec(), steps in steps()) {

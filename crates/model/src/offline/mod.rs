@@ -95,14 +95,18 @@ fn estimated_tokens(characters: usize) -> u64 {
 /// What a conversation is told that is no request of a run.
 fn introduction() -> String {
     format!(
-        "This is Dirigent's offline model: it works without a network, for a few kinds of goals, and holds no free conversation. {}",
+        "This is Dirigent's offline model: it works without a network and holds no free conversation. {}",
         abilities()
     )
 }
 
-/// What the model can do, for a goal that it can't.
+/// What a goal is told that fits no family.
+fn beyond() -> String {
+    format!("this goal is beyond the offline model. {}", abilities())
+}
+
 fn abilities() -> String {
-    "This goal is beyond the offline model. It can:\n\
+    "The offline model can\n\
      - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\
      - find usages: Find all usages of `parse_amount` in src\n\
      - replace a text: Replace \"old text\" with \"new text\" in docs/\n\

@@ -195,7 +195,8 @@ impl Scope {
     }
 }
 
-/// For sentences: ` in src/utils, except tests`, or nothing. Names are quoted, so that it can be read again.
+/// For sentences: in `src`, only files ending with `.rs`, not in `src/old`; for all files nothing. Names are quoted, so that it can be
+/// read again.
 impl std::fmt::Display for Scope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let quoted = |names: &[String]| {
@@ -209,10 +210,10 @@ impl std::fmt::Display for Scope {
             write!(f, " in {}", quoted(&self.only))?;
         }
         if !self.endings.is_empty() {
-            write!(f, " in files ending with {}", quoted(&self.endings))?;
+            write!(f, ", only files ending with {}", quoted(&self.endings))?;
         }
         if !self.except.is_empty() {
-            write!(f, " except in {}", quoted(&self.except))?;
+            write!(f, ", not in {}", quoted(&self.except))?;
         }
         Ok(())
     }

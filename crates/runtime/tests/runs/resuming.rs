@@ -222,9 +222,9 @@ async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
     );
 
     let resume = world.orchestrator.resume(run, UserPresence::Absent, None).await;
-    let error = ended(&resume.unwrap()).await.unwrap_err();
 
-    assert!(matches!(error, RuntimeError::Stopped { .. }));
+    let error = resume.err().unwrap();
+    assert!(matches!(error, RuntimeError::NeverBegan { .. }), "{error}");
     assert!(error.to_string().contains("start its goal again"));
     assert_eq!(world.model.asked(), 0);
 }

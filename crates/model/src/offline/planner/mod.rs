@@ -20,7 +20,7 @@ use super::no_work::NoWork;
 use super::place::shortened;
 use super::reading::{Observation, Sections, Status, all_observed, observed};
 use super::wishes::Wishes;
-use super::{abilities, tools};
+use super::{beyond, tools};
 
 /// What a planner works from.
 pub(super) struct Planning<'a> {
@@ -83,7 +83,7 @@ fn plan(planning: &Planning<'_>) -> Planned {
         Goal::FindUsages { symbol, scope } => Ok(ask::find_usages(symbol, scope)),
         Goal::Check { check, .. } => ask::check(planning, check),
         Goal::Count { what, scope } => Ok(ask::count(what, scope)),
-        Goal::Beyond => Ok(NoWork::Impossible(abilities()).into()),
+        Goal::Beyond => Ok(NoWork::Impossible(beyond()).into()),
     }
 }
 

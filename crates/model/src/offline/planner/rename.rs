@@ -13,7 +13,7 @@ use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
 use crate::offline::reading::{Observation, Status, observed};
 use crate::offline::scope::Scope;
-use crate::offline::tools::{self, Clash, Renamed, read_output};
+use crate::offline::tools::{self, Clash, Line, Renamed, read_output};
 use crate::offline::wishes::Decision;
 
 /// Groups of files that are edited side by side.
@@ -147,16 +147,20 @@ fn groups(found: &Renamed, paths: &[String], scope: &Scope) -> Vec<Vec<String>> 
     dealt(paths, GROUPS)
 }
 
-/// Whether the new name may be in use: the user wants it, or an earlier round has renamed a part.
-fn may_clash(planning: &Planning<'_>) -> bool {
-    let begun = planning
+/// Whether an earlier round has worked on the rename.
+fn has_gone_on(planning: &Planning<'_>) -> bool {
+    planning
         .sections
         .rounds()
         .iter()
-        .any(|round| round.verdict == "continue");
+        .any(|round| round.verdict == "continue")
+}
+
+/// Whether the new name may be in use: the user wants it, or an earlier round has renamed a part.
+fn may_clash(planning: &Planning<'_>) -> bool {
     match planning.wishes.clash {
         Clash::Allowed => true,
-        Clash::Refused => begun,
+        Clash::Refused => has_gone_on(planning),
     }
 }
 
@@ -176,23 +180,26 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
     let conversation = planning.conversation;
     let answer = conversation.look(tools::preview(from, Some(to), scope))?;
     let found = read_output::<Renamed>(&answer.output).within(scope);
-    if !answer.success && found.occurrences > 0 {
+    if !answer.success {
         let error = answer
             .error
             .unwrap_or_else(|| "`rename_symbol` gives no reason".to_owned());
+        let what = if found.occurrences > 0 {
+            format!("`{from}` can't be renamed to `{to}`")
+        } else {
+            format!("`{from}` could not be looked for{scope}")
+        };
         return Ok(Found::Nothing(NoWork::Impossible(format!(
-            "`{from}` can't be renamed to `{to}`: {error}"
+            "{what}: {error}.{}",
+            unchanged(planning)
         ))));
     }
     if found.occurrences > 0 && (found.clashes.is_empty() || may_clash(planning)) {
         return Ok(Found::Usages(found));
     }
     if found.occurrences > 0 {
-        let places: Vec<String> = found
-            .clashes
-            .iter()
-            .map(|line| format!("{} (`{}`)", line.place(), line.text.trim()))
-            .collect();
+        let clash = |line: &Line| format!("{} (`{}`)", line.place(), line.text.trim());
+        let places: Vec<String> = found.clashes.iter().map(clash).collect();
         return Ok(Found::Nothing(NoWork::Undecided(format!(
             "`{to}` is in use already, at {}, so after renaming `{from}` the two could not be told apart.",
             enumerated(&places, 3)
@@ -203,8 +210,17 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
     Ok(if there.occurrences > 0 {
         Found::Renamed(there)
     } else {
-        Found::Nothing(not_found(wanted, &found, answer.error.as_deref()))
+        Found::Nothing(not_found(planning, wanted, &found, answer.error.as_deref()))
     })
+}
+
+/// What is true of the files before the first round has worked on them.
+fn unchanged(planning: &Planning<'_>) -> &'static str {
+    if has_gone_on(planning) {
+        ""
+    } else {
+        " Nothing was changed."
+    }
 }
 
 fn renamed_already(planning: &Planning<'_>, wanted: &Rename, there: &Renamed) -> NoWork {
@@ -222,7 +238,7 @@ fn renamed_already(planning: &Planning<'_>, wanted: &Rename, there: &Renamed) ->
     ))
 }
 
-fn not_found(wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
+fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
     let Rename { from, scope, .. } = wanted;
     let similar: Vec<String> = found
         .similar
@@ -243,6 +259,7 @@ fn not_found(wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
         .map(|error| format!(" (`rename_symbol`: {error})"))
         .unwrap_or_default();
     NoWork::Impossible(format!(
-        "there is no function or other symbol `{from}`{scope}.{hint}{mentions}{error} Nothing was changed."
+        "there is no function or other symbol `{from}`{scope}.{hint}{mentions}{error}{}",
+        unchanged(planning)
     ))
 }

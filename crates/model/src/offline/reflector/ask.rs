@@ -35,7 +35,7 @@ pub(super) fn checked(judging: &Judging, expectation: Expectation) -> Reflection
     };
     let passed = passed_checks(&check.calls);
     if check.status == Status::Succeeded {
-        return achieved(format!("{} passed.", enumerated(&passed, passed.len())));
+        return achieved(format!("Succeeded: {}.", enumerated(&passed, passed.len())));
     }
     let Some((call, result)) = check.failed_call() else {
         return failed(format!("The check did not run: {}.", check.why_failed()));
@@ -53,7 +53,7 @@ fn report(call: &ObservedCall, result: &Answer, passed: &[String]) -> String {
     let before = if passed.is_empty() {
         String::new()
     } else {
-        format!("{} passed. ", enumerated(passed, passed.len()))
+        format!("Succeeded: {}. ", enumerated(passed, passed.len()))
     };
     let lines: Vec<String> = telling_lines(result, LINES)
         .iter()

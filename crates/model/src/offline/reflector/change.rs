@@ -37,14 +37,14 @@ pub(super) fn renamed(judging: &Judging, wanted: &Rename) -> Reflection {
     let how_many = if usages > 0 && !goes_on(judging) {
         format!(": {} in ", counted(usages, "usage", "usages"))
     } else {
-        " in ".to_owned()
+        ", changing ".to_owned()
     };
     let done = match (judging.changed.is_empty(), was_interrupted(judging)) {
         (true, false) => "Nothing was changed".to_owned(),
         (true, true) => format!("Renamed `{from}` to `{to}`{scope}, {UNRECORDED}"),
         (false, false) => format!("Renamed `{from}` to `{to}`{scope}{how_many}{}", changed(judging)),
         (false, true) => format!(
-            "Renamed `{from}` to `{to}`{scope} in {}, {UNRECORDED}",
+            "Renamed `{from}` to `{to}`{scope}, changing {}, {UNRECORDED}",
             changed(judging)
         ),
     };
@@ -57,8 +57,8 @@ pub(super) fn replaced(judging: &Judging, old: &str, new: &str, scope: &Scope) -
     let done = match (judging.changed.is_empty(), was_interrupted(judging)) {
         (true, false) => "Nothing was changed".to_owned(),
         (true, true) => format!("{replaced}, {UNRECORDED}"),
-        (false, false) => format!("{replaced} in {}", changed(judging)),
-        (false, true) => format!("{replaced} in {}, {UNRECORDED}", changed(judging)),
+        (false, false) => format!("{replaced}, changing {}", changed(judging)),
+        (false, true) => format!("{replaced}, changing {}, {UNRECORDED}", changed(judging)),
     };
     judge(judging, &done, scope)
 }

@@ -87,7 +87,7 @@ fn judge(judging: &Judging) -> Reflection {
         Goal::FindUsages { .. } => ask::usages(judging),
         Goal::Check { expectation, .. } => ask::checked(judging, *expectation),
         Goal::Count { what, scope } => ask::counted(judging, what, scope),
-        Goal::Beyond => failed(super::abilities()),
+        Goal::Beyond => failed(capitalized(&super::beyond())),
     }
 }
 

@@ -1,83 +1,23 @@
-//! The run machine: its state, and what each input does to it.
+//! The run machine: its state, and what each input does to it. What a phase does is in the module of its name.
 
-use std::collections::BTreeMap;
+mod acting;
+mod planning;
+mod reflecting;
+
 use std::sync::Arc;
 
-use super::{EndReason, Phase, Question, RunCommand, RunInput, RunTimer, Transition};
+use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole, interrupted_result};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
-use crate::observation::{Finding, Observation, ObservedCall};
-use crate::plan::{Plan, PlanFault, PlanGraph, Success, Work};
-use crate::prompt::{self, Answer, PastReflection, PastRound, RoundContext};
-use crate::reflection::{Reflection, Verdict};
+use crate::observation::Finding;
+use crate::plan::Success;
+use crate::prompt::{Answer, PastReflection, PastRound, RoundContext};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{Repeat, ToolResult};
-
-/// One round: a plan, what was observed of it, and the judgement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Round {
-    /// Its number, from 1.
-    pub iteration: u32,
-    /// The plan and how far it is.
-    pub graph: PlanGraph,
-    /// The ends of its sub-tasks, in their order.
-    pub observations: Vec<Observation>,
-    /// The judgement, once there is one.
-    pub reflection: Option<Reflection>,
-    /// Which observation belongs to which sub-task of the plan.
-    observed: BTreeMap<usize, usize>,
-    /// The sub-tasks that run now.
-    active: BTreeMap<usize, Active>,
-}
-
-/// A sub-task that runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Active {
-    /// When it started.
-    pub since: Timestamp,
-    /// The agent that works on it; none for a sequence of calls.
-    pub agent: Option<AgentId>,
-    calls: Vec<ObservedCall>,
-}
-
-impl Round {
-    fn new(iteration: u32, graph: PlanGraph) -> Self {
-        Round {
-            iteration,
-            graph,
-            observations: Vec::new(),
-            reflection: None,
-            observed: BTreeMap::new(),
-            active: BTreeMap::new(),
-        }
-    }
-
-    /// The sub-tasks that run now, by their index in the plan.
-    pub fn active(&self) -> impl Iterator<Item = (usize, &Active)> {
-        self.active.iter().map(|(index, active)| (*index, active))
-    }
-
-    /// The observation of the sub-task at that index of the plan, once it has ended.
-    pub fn observation(&self, index: usize) -> Option<&Observation> {
-        self.observations.get(*self.observed.get(&index)?)
-    }
-
-    fn observe(&mut self, index: usize, now: Timestamp, finding: Finding) {
-        let subtask = &self.graph.plan().subtasks[index];
-        let started = self.active.remove(&index).map(|active| active.since);
-        self.observed.insert(index, self.observations.len());
-        self.observations.push(Observation {
-            subtask: subtask.id.clone(),
-            title: subtask.title.clone(),
-            duration: started.map_or_else(Default::default, |since| now - since),
-            finding,
-        });
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 enum Pending {
@@ -383,248 +323,6 @@ impl Run {
         self.plan(commands)
     }
 
-    // Planning
-
-    fn plan(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
-        let Some(context) = self.context.clone() else {
-            return Ok(());
-        };
-        if let Some(reason) = self.budget_exhausted() {
-            return self.finish(reason, commands);
-        }
-        let spec = context.spec();
-        let max_iterations = spec.limits.max_iterations;
-        if self.iteration >= max_iterations {
-            return self.finish(EndReason::IterationLimit { max_iterations }, commands);
-        }
-        self.iteration += 1;
-        self.enter(Phase::Planning, commands)?;
-        let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
-        let task = prompt::plan_request(
-            &self.round_context(spec, self.rounds.len()),
-            &spec.agents,
-            &spec.tools,
-            observed,
-        );
-        let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
-        let brief = self.brief(AgentRole::Planner, task, Some(left));
-        self.start_agent(Pending::Planner(brief), commands);
-        Ok(())
-    }
-
-    fn accept_plan(&mut self, now: Timestamp, plan: Plan, commands: &mut Commands) -> Result<(), Refusal> {
-        match runnable(plan) {
-            Ok(graph) => {
-                self.rounds.push(Round::new(self.iteration, graph));
-                self.enter(Phase::Acting, commands)?;
-                self.advance(now, commands)
-            }
-            // The planner's loop has refused such plans already.
-            Err(faults) => {
-                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                self.finish(
-                    EndReason::Failed {
-                        error: faults.join("; "),
-                    },
-                    commands,
-                )
-            }
-        }
-    }
-
-    /// SPEC, "Where the rules meet", 6: text instead of a plan answers the goal.
-    fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
-        self.answer = Some(text);
-        for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {
-            self.enter(phase, commands)?;
-        }
-        self.finish(EndReason::GoalAchieved, commands)
-    }
-
-    // Acting and observing
-
-    /// Starts what is ready, and goes on to reflection when nothing is left.
-    fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        if let Some(reason) = self.budget_exhausted() {
-            return self.finish(reason, commands);
-        }
-        let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
-        while let Some(index) = self.take_ready(max_parallel) {
-            self.start_subtask(now, index, commands);
-        }
-        if !self.rounds.last().is_some_and(|round| round.graph.is_done()) {
-            return Ok(());
-        }
-        if self.phase == Phase::Acting {
-            self.enter(Phase::Observing, commands)?;
-        }
-        self.reflect(commands)
-    }
-
-    fn take_ready(&mut self, max_parallel: usize) -> Option<usize> {
-        let graph = &mut self.rounds.last_mut()?.graph;
-        if graph.running() >= max_parallel {
-            None
-        } else {
-            graph.next_ready()
-        }
-    }
-
-    fn start_subtask(&mut self, now: Timestamp, index: usize, commands: &mut Commands) {
-        let Some(round) = self.rounds.last() else { return };
-        let plan = round.graph.plan().clone();
-        let agent = match &plan.subtasks[index].work {
-            Work::Agent { agent, task } => {
-                let findings: Vec<&Observation> = round
-                    .graph
-                    .dependencies(index)
-                    .filter_map(|dependency| round.observation(dependency))
-                    .collect();
-                let task = prompt::task_request(task, &findings);
-                let brief = self.brief(AgentRole::Sub(agent.clone()), task, None);
-                self.sub_agents += 1;
-                let agent = brief.agent;
-                self.start_agent(Pending::SubAgent { brief, index }, commands);
-                Some(agent)
-            }
-            Work::Calls { .. } => None,
-        };
-        if let Some(round) = self.rounds.last_mut() {
-            round.active.insert(
-                index,
-                Active {
-                    since: now,
-                    agent,
-                    calls: Vec::new(),
-                },
-            );
-        }
-        if agent.is_none() {
-            self.start_call(now, &plan, index, 0, commands);
-        }
-    }
-
-    fn start_call(
-        &mut self,
-        now: Timestamp,
-        plan: &Plan,
-        index: usize,
-        position: usize,
-        commands: &mut Commands,
-    ) {
-        let Work::Calls { calls } = &plan.subtasks[index].work else {
-            return;
-        };
-        let planned = &calls[position];
-        let call = ToolCall {
-            id: String::new(),
-            tool: planned.tool.clone(),
-            parameters: planned.parameters.clone(),
-            terminate: false,
-        };
-        let deadline = now + self.call_timeout();
-        let pending = Pending::Tool {
-            index,
-            position,
-            call: call.clone(),
-            started: false,
-            deadline,
-        };
-        let effect = self.outstanding.start(pending);
-        commands.push(RunCommand::RunTool {
-            effect,
-            subtask: plan.subtasks[index].id.clone(),
-            call,
-        });
-        commands.push(RunCommand::SetTimer {
-            timer: RunTimer::Call(effect.step),
-            at: deadline,
-        });
-    }
-
-    fn call_timeout(&self) -> Millis {
-        self.spec().map_or(Millis(0), |spec| spec.limits.call_timeout)
-    }
-
-    fn overdue_call(&self, now: Timestamp, step: u32) -> Option<EffectId> {
-        self.outstanding
-            .iter()
-            .find_map(|(effect, pending)| match pending {
-                Pending::Tool { deadline, .. } if effect.step == step && *deadline <= now => Some(effect),
-                Pending::Tool { .. }
-                | Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::SubAgent { .. }
-                | Pending::Question { .. } => None,
-            })
-    }
-
-    fn end_call(
-        &mut self,
-        now: Timestamp,
-        effect: EffectId,
-        result: ToolResult,
-        commands: &mut Commands,
-    ) -> Result<(), Refusal> {
-        let &Pending::Tool { index, position, .. } = self.outstanding.get(effect)? else {
-            return Err(Refusal::Stale { effect });
-        };
-        let Pending::Tool { call, .. } = self.outstanding.finish(effect)? else {
-            return Err(Refusal::Stale { effect });
-        };
-        let Some(round) = self.rounds.last_mut() else {
-            return Err(Refusal::Stale { effect });
-        };
-        self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
-        let plan = round.graph.plan().clone();
-        let planned = match &plan.subtasks[index].work {
-            Work::Calls { calls } => calls.len(),
-            Work::Agent { .. } => 0,
-        };
-        let succeeded = result.succeeded();
-        let calls = round
-            .active
-            .get_mut(&index)
-            .map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
-        let mut calls = calls;
-        calls.push(ObservedCall { effect, call, result });
-        if succeeded && position + 1 < planned {
-            if let Some(active) = round.active.get_mut(&index) {
-                active.calls = calls;
-            }
-            self.start_call(now, &plan, index, position + 1, commands);
-            return Ok(());
-        }
-        let success = if succeeded {
-            Success::Succeeded
-        } else {
-            Success::Failed
-        };
-        self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
-    }
-
-    fn end_subtask(
-        &mut self,
-        now: Timestamp,
-        index: usize,
-        success: Success,
-        finding: Finding,
-        commands: &mut Commands,
-    ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else {
-            return Ok(());
-        };
-        round.observe(index, now, finding);
-        for skipped in round.graph.finish(index, success) {
-            let because = round.graph.plan().subtasks[skipped.because].id.clone();
-            round.observe(skipped.index, now, Finding::Skipped { because });
-        }
-        if self.phase == Phase::Acting {
-            self.enter(Phase::Observing, commands)?;
-        }
-        self.advance(now, commands)
-    }
-
     fn end_agent(
         &mut self,
         now: Timestamp,
@@ -689,91 +387,6 @@ impl Run {
         let used = self.usage.tokens();
         (used >= max_tokens).then_some(EndReason::BudgetExhausted { used, max_tokens })
     }
-
-    // Reflecting
-
-    fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
-        self.enter(Phase::Reflecting, commands)?;
-        let (Some(context), Some(round)) = (self.context.clone(), self.rounds.last()) else {
-            return Ok(());
-        };
-        let earlier = self.rounds.len() - 1;
-        let changed = super::report::changed_files(&self.rounds);
-        let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
-        let task = prompt::reflect_request(
-            &self.round_context(context.spec(), earlier),
-            round.graph.plan(),
-            &round.observations,
-            &changed,
-        );
-        let brief = self.brief(AgentRole::Reflector, task, None);
-        self.start_agent(Pending::Reflector(brief), commands);
-        Ok(())
-    }
-
-    fn accept_reflection(
-        &mut self,
-        now: Timestamp,
-        reflection: Reflection,
-        commands: &mut Commands,
-    ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else {
-            return Ok(());
-        };
-        round.reflection = Some(reflection.clone());
-        match reflection.verdict {
-            Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
-            Verdict::Continue => self.plan(commands),
-            Verdict::Failed => self.finish(
-                EndReason::Failed {
-                    error: reflection.summary,
-                },
-                commands,
-            ),
-            Verdict::AskUser => {
-                if let Some(reason) = self.budget_exhausted() {
-                    return self.finish(reason, commands);
-                }
-                let question = Question {
-                    question: reflection.question.unwrap_or(reflection.summary),
-                    choices: reflection.choices,
-                };
-                let pending = Pending::Question {
-                    question: question.clone(),
-                    asked_at: now,
-                };
-                let effect = self.outstanding.start(pending);
-                commands.push(RunCommand::AskUser { effect, question });
-                Ok(())
-            }
-        }
-    }
-
-    fn read_answer(
-        &mut self,
-        now: Timestamp,
-        effect: EffectId,
-        answer: String,
-        commands: &mut Commands,
-    ) -> Result<(), Refusal> {
-        match self.outstanding.get(effect)? {
-            Pending::Question { .. } => {}
-            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
-                return Err(Refusal::Stale { effect });
-            }
-        }
-        if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
-            self.answers.push(Answer {
-                question: question.question,
-                answer,
-            });
-            self.end = None;
-            self.put_off_deadline(now - asked_at, commands);
-        }
-        self.plan(commands)
-    }
-
-    // Starting anew and ending
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
     fn resume(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
@@ -860,8 +473,6 @@ impl Run {
         Ok(())
     }
 
-    // What they share
-
     fn enter(&mut self, to: Phase, commands: &mut Commands) -> Result<(), Refusal> {
         let from = self.phase;
         self.phase = from.enter(to)?;
@@ -913,24 +524,6 @@ impl Run {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
-    }
-}
-
-/// The plan's graph, if it is one and every sub-task has something to do.
-fn runnable(plan: Plan) -> Result<PlanGraph, Vec<PlanFault>> {
-    let idle = plan.subtasks.iter().filter(|subtask| match &subtask.work {
-        Work::Calls { calls } => calls.is_empty(),
-        Work::Agent { .. } => false,
-    });
-    let faults: Vec<PlanFault> = idle
-        .map(|subtask| PlanFault::NoCalls {
-            subtask: subtask.id.clone(),
-        })
-        .collect();
-    if faults.is_empty() {
-        PlanGraph::new(Arc::new(plan))
-    } else {
-        Err(faults)
     }
 }
 

@@ -1,0 +1,216 @@
+//! How long the machines take for a step, a whole graph and a resumption: `cargo bench -p dirigent-core --bench machines`.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use dirigent_core::agent::{Agent, AgentAnswer, AgentBrief, AgentInput, AgentReport, AgentRole};
+use dirigent_core::id::{AgentId, EffectId, Scope};
+use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::machine::Machine;
+use dirigent_core::message::{FinishReason, ModelReply, Usage};
+use dirigent_core::observation::AgentWork;
+use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
+use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::spec::{AgentSpec, AnswerForm, RunContext, RunSpec};
+use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use serde_json::json;
+
+const NOW: Timestamp = Timestamp(1_000);
+
+fn spec() -> RunSpec {
+    let agent = |name: &str, answer| AgentSpec {
+        name: name.to_owned(),
+        description: "An agent.".to_owned(),
+        system_prompt: "You are an agent.".to_owned(),
+        tools: vec!["look".to_owned()],
+        access: Access::ReadWrite,
+        model: None,
+        limits: AgentLimits {
+            max_turns: u32::MAX,
+            ..AgentLimits::default()
+        },
+        answer,
+    };
+    RunSpec {
+        goal: "Look at everything".to_owned(),
+        workspace: "/work".to_owned(),
+        limits: RunLimits {
+            max_parallel: 64,
+            ..RunLimits::default()
+        },
+        planner: agent("planner", AnswerForm::Plan),
+        reflector: agent("reflector", AnswerForm::Reflection),
+        agents: vec![agent("explore", AnswerForm::Text)],
+        tools: vec![ToolSpec {
+            name: "look".to_owned(),
+            description: "Looks at a file.".to_owned(),
+            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
+            repeat: Repeat::Safe,
+            example: json!({"path": "x"}),
+        }],
+    }
+}
+
+/// Each sub-task looks at a file; nine of ten depend on one or two before them.
+fn plan(count: usize) -> Plan {
+    let subtasks = (0..count).map(|index| {
+        let depends_on = [index.checked_sub(10), index.checked_sub(37)]
+            .into_iter()
+            .flatten()
+            .filter(|_| index % 10 != 0)
+            .map(|earlier| format!("s{earlier}").as_str().into())
+            .collect();
+        SubTask {
+            id: format!("s{index}").as_str().into(),
+            title: "Look".to_owned(),
+            depends_on,
+            work: Work::Calls {
+                calls: vec![PlannedCall {
+                    tool: "look".to_owned(),
+                    parameters: json!({"path": format!("src/{index}.rs")}),
+                }],
+            },
+        }
+    });
+    Plan {
+        summary: "Look at all of them.".to_owned(),
+        answers_guidance: Vec::new(),
+        subtasks: subtasks.collect(),
+    }
+}
+
+/// A run that waits for its planner, and what its planner will say.
+fn planning(plan: Plan) -> (Run, RunInput) {
+    let mut run = Run::new();
+    let spec = Arc::new(spec());
+    run.handle(NOW, RunInput::Started { spec }).unwrap();
+    let report = AgentReport {
+        result: Ok(AgentAnswer::Plan(plan)),
+        work: AgentWork::default(),
+        duration: Millis(1),
+    };
+    let effect = EffectId {
+        scope: Scope::Run,
+        step: 1,
+        attempt: 0,
+    };
+    (run, RunInput::AgentFinished { effect, report })
+}
+
+/// Carries out the whole plan; every call succeeds. Gives the inputs where they are wanted.
+fn carry_out(run: &mut Run, planned: RunInput, mut taken: impl FnMut(&RunInput)) {
+    taken(&planned);
+    let mut open: VecDeque<RunCommand> = run.handle(NOW, planned).unwrap().into();
+    while let Some(command) = open.pop_front() {
+        if let RunCommand::RunTool { effect, .. } = command {
+            let result = ToolResult::success(json!("seen"));
+            for input in [
+                RunInput::ToolStarted { effect },
+                RunInput::ToolFinished { effect, result },
+            ] {
+                taken(&input);
+                open.extend(run.handle(NOW, input).unwrap());
+            }
+        }
+    }
+    assert_eq!(
+        run.rounds()[0].graph.counts().succeeded,
+        run.rounds()[0].observations.len()
+    );
+}
+
+fn agent_step(criterion: &mut Criterion) {
+    let context = Arc::new(RunContext::new(Arc::new(spec())));
+    let mut agent = Agent::new(AgentId(1), context);
+    let brief = AgentBrief {
+        agent: AgentId(1),
+        role: AgentRole::Sub("explore".to_owned()),
+        task: "Look.".to_owned(),
+        agents_left: None,
+    };
+    agent.handle(NOW, AgentInput::Started { brief }).unwrap();
+    let reply = ModelReply {
+        content:
+            r#"I look at it. {"tool": "look", "parameters": {"path": "src/lib.rs"}, "terminate": false}"#
+                .to_owned(),
+        calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage: Usage::default(),
+    };
+    let mut step = 0;
+    let mut next = || {
+        step += 1;
+        EffectId {
+            scope: Scope::Agent(AgentId(1)),
+            step,
+            attempt: 0,
+        }
+    };
+    criterion.bench_function("an agent's turn: reply with a call, then its result", |bencher| {
+        bencher.iter(|| {
+            let replied = AgentInput::ModelReplied {
+                effect: next(),
+                reply: reply.clone(),
+            };
+            black_box(agent.handle(NOW, replied).unwrap());
+            let finished = AgentInput::ToolFinished {
+                effect: next(),
+                result: ToolResult::success(json!("fn main() {}")),
+            };
+            black_box(agent.handle(NOW, finished).unwrap());
+        });
+    });
+}
+
+fn graphs(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("a plan carried out");
+    group.sample_size(10);
+    for count in [1_000_usize, 10_000, 100_000] {
+        group.throughput(Throughput::Elements(count as u64));
+        let plan = plan(count);
+        group.bench_with_input(BenchmarkId::from_parameter(count), &plan, |bencher, plan| {
+            bencher.iter_batched(
+                || planning(plan.clone()),
+                |(mut run, planned)| {
+                    carry_out(&mut run, planned, |_| {});
+                    run
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn resume(criterion: &mut Criterion) {
+    let (mut run, planned) = planning(plan(5_000));
+    let mut inputs = vec![RunInput::Started {
+        spec: Arc::new(spec()),
+    }];
+    carry_out(&mut run, planned, |input| inputs.push(input.clone()));
+    let journal: Vec<String> = inputs
+        .iter()
+        .map(|input| serde_json::to_string(input).unwrap())
+        .collect();
+    let mut group = criterion.benchmark_group("a run resumed");
+    group.throughput(Throughput::Elements(journal.len() as u64));
+    group.sample_size(10);
+    group.bench_function(format!("{} inputs", journal.len()), |bencher| {
+        bencher.iter(|| {
+            let mut run = Run::new();
+            for line in &journal {
+                run.handle(NOW, serde_json::from_str(line).unwrap()).unwrap();
+            }
+            run.handle(NOW, RunInput::Resumed).unwrap();
+            run
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(machines, agent_step, graphs, resume);
+criterion_main!(machines);

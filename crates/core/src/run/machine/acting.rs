@@ -1,0 +1,198 @@
+//! Acting and observing: starting what is ready, and collecting how it ends.
+
+use super::{Commands, Pending, Run};
+use crate::agent::AgentRole;
+use crate::call::ToolCall;
+use crate::id::EffectId;
+use crate::machine::Refusal;
+use crate::observation::{Finding, Observation, ObservedCall};
+use crate::plan::{Plan, Success, Work};
+use crate::prompt;
+use crate::run::round::Active;
+use crate::run::{Phase, RunCommand, RunTimer};
+use crate::time::{Millis, Timestamp};
+use crate::tool::ToolResult;
+
+impl Run {
+    /// Starts what is ready, and goes on to reflection when nothing is left.
+    pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        if let Some(reason) = self.budget_exhausted() {
+            return self.finish(reason, commands);
+        }
+        let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
+        while let Some(index) = self.take_ready(max_parallel) {
+            self.start_subtask(now, index, commands);
+        }
+        if !self.rounds.last().is_some_and(|round| round.graph.is_done()) {
+            return Ok(());
+        }
+        if self.phase == Phase::Acting {
+            self.enter(Phase::Observing, commands)?;
+        }
+        self.reflect(commands)
+    }
+
+    pub(super) fn take_ready(&mut self, max_parallel: usize) -> Option<usize> {
+        let graph = &mut self.rounds.last_mut()?.graph;
+        if graph.running() >= max_parallel {
+            None
+        } else {
+            graph.next_ready()
+        }
+    }
+
+    pub(super) fn start_subtask(&mut self, now: Timestamp, index: usize, commands: &mut Commands) {
+        let Some(round) = self.rounds.last() else { return };
+        let plan = round.graph.plan().clone();
+        let agent = match &plan.subtasks[index].work {
+            Work::Agent { agent, task } => {
+                let findings: Vec<&Observation> = round
+                    .graph
+                    .dependencies(index)
+                    .filter_map(|dependency| round.observation(dependency))
+                    .collect();
+                let task = prompt::task_request(task, &findings);
+                let brief = self.brief(AgentRole::Sub(agent.clone()), task, None);
+                self.sub_agents += 1;
+                let agent = brief.agent;
+                self.start_agent(Pending::SubAgent { brief, index }, commands);
+                Some(agent)
+            }
+            Work::Calls { .. } => None,
+        };
+        if let Some(round) = self.rounds.last_mut() {
+            round.active.insert(
+                index,
+                Active {
+                    since: now,
+                    agent,
+                    calls: Vec::new(),
+                },
+            );
+        }
+        if agent.is_none() {
+            self.start_call(now, &plan, index, 0, commands);
+        }
+    }
+
+    pub(super) fn start_call(
+        &mut self,
+        now: Timestamp,
+        plan: &Plan,
+        index: usize,
+        position: usize,
+        commands: &mut Commands,
+    ) {
+        let Work::Calls { calls } = &plan.subtasks[index].work else {
+            return;
+        };
+        let planned = &calls[position];
+        let call = ToolCall {
+            id: String::new(),
+            tool: planned.tool.clone(),
+            parameters: planned.parameters.clone(),
+            terminate: false,
+        };
+        let deadline = now + self.call_timeout();
+        let pending = Pending::Tool {
+            index,
+            position,
+            call: call.clone(),
+            started: false,
+            deadline,
+        };
+        let effect = self.outstanding.start(pending);
+        commands.push(RunCommand::RunTool {
+            effect,
+            subtask: plan.subtasks[index].id.clone(),
+            call,
+        });
+        commands.push(RunCommand::SetTimer {
+            timer: RunTimer::Call(effect.step),
+            at: deadline,
+        });
+    }
+
+    pub(super) fn call_timeout(&self) -> Millis {
+        self.spec().map_or(Millis(0), |spec| spec.limits.call_timeout)
+    }
+
+    pub(super) fn overdue_call(&self, now: Timestamp, step: u32) -> Option<EffectId> {
+        self.outstanding
+            .iter()
+            .find_map(|(effect, pending)| match pending {
+                Pending::Tool { deadline, .. } if effect.step == step && *deadline <= now => Some(effect),
+                Pending::Tool { .. }
+                | Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Question { .. } => None,
+            })
+    }
+
+    pub(super) fn end_call(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        result: ToolResult,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let &Pending::Tool { index, position, .. } = self.outstanding.get(effect)? else {
+            return Err(Refusal::Stale { effect });
+        };
+        let Pending::Tool { call, .. } = self.outstanding.finish(effect)? else {
+            return Err(Refusal::Stale { effect });
+        };
+        let Some(round) = self.rounds.last_mut() else {
+            return Err(Refusal::Stale { effect });
+        };
+        self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
+        let plan = round.graph.plan().clone();
+        let planned = match &plan.subtasks[index].work {
+            Work::Calls { calls } => calls.len(),
+            Work::Agent { .. } => 0,
+        };
+        let succeeded = result.succeeded();
+        let calls = round
+            .active
+            .get_mut(&index)
+            .map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
+        let mut calls = calls;
+        calls.push(ObservedCall { effect, call, result });
+        if succeeded && position + 1 < planned {
+            if let Some(active) = round.active.get_mut(&index) {
+                active.calls = calls;
+            }
+            self.start_call(now, &plan, index, position + 1, commands);
+            return Ok(());
+        }
+        let success = if succeeded {
+            Success::Succeeded
+        } else {
+            Success::Failed
+        };
+        self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
+    }
+
+    pub(super) fn end_subtask(
+        &mut self,
+        now: Timestamp,
+        index: usize,
+        success: Success,
+        finding: Finding,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(round) = self.rounds.last_mut() else {
+            return Ok(());
+        };
+        round.observe(index, now, finding);
+        for skipped in round.graph.finish(index, success) {
+            let because = round.graph.plan().subtasks[skipped.because].id.clone();
+            round.observe(skipped.index, now, Finding::Skipped { because });
+        }
+        if self.phase == Phase::Acting {
+            self.enter(Phase::Observing, commands)?;
+        }
+        self.advance(now, commands)
+    }
+}

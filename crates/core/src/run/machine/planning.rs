@@ -1,0 +1,92 @@
+//! Planning: the planner's brief, and what becomes of its answer.
+
+use std::sync::Arc;
+
+use super::{Commands, Pending, Run};
+use crate::agent::AgentRole;
+use crate::machine::Refusal;
+use crate::plan::{Plan, PlanFault, PlanGraph, Work};
+use crate::prompt;
+use crate::run::{EndReason, Phase, Round};
+use crate::time::Timestamp;
+
+impl Run {
+    pub(super) fn plan(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        let Some(context) = self.context.clone() else {
+            return Ok(());
+        };
+        if let Some(reason) = self.budget_exhausted() {
+            return self.finish(reason, commands);
+        }
+        let spec = context.spec();
+        let max_iterations = spec.limits.max_iterations;
+        if self.iteration >= max_iterations {
+            return self.finish(EndReason::IterationLimit { max_iterations }, commands);
+        }
+        self.iteration += 1;
+        self.enter(Phase::Planning, commands)?;
+        let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
+        let task = prompt::plan_request(
+            &self.round_context(spec, self.rounds.len()),
+            &spec.agents,
+            &spec.tools,
+            observed,
+        );
+        let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
+        let brief = self.brief(AgentRole::Planner, task, Some(left));
+        self.start_agent(Pending::Planner(brief), commands);
+        Ok(())
+    }
+
+    pub(super) fn accept_plan(
+        &mut self,
+        now: Timestamp,
+        plan: Plan,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        match runnable(plan) {
+            Ok(graph) => {
+                self.rounds.push(Round::new(self.iteration, graph));
+                self.enter(Phase::Acting, commands)?;
+                self.advance(now, commands)
+            }
+            // The planner's loop has refused such plans already.
+            Err(faults) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                self.finish(
+                    EndReason::Failed {
+                        error: faults.join("; "),
+                    },
+                    commands,
+                )
+            }
+        }
+    }
+
+    /// SPEC, "Where the rules meet", 6: text instead of a plan answers the goal.
+    pub(super) fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
+        self.answer = Some(text);
+        for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {
+            self.enter(phase, commands)?;
+        }
+        self.finish(EndReason::GoalAchieved, commands)
+    }
+}
+
+/// The plan's graph, if it is one and every sub-task has something to do.
+fn runnable(plan: Plan) -> Result<PlanGraph, Vec<PlanFault>> {
+    let idle = plan.subtasks.iter().filter(|subtask| match &subtask.work {
+        Work::Calls { calls } => calls.is_empty(),
+        Work::Agent { .. } => false,
+    });
+    let faults: Vec<PlanFault> = idle
+        .map(|subtask| PlanFault::NoCalls {
+            subtask: subtask.id.clone(),
+        })
+        .collect();
+    if faults.is_empty() {
+        PlanGraph::new(Arc::new(plan))
+    } else {
+        Err(faults)
+    }
+}

@@ -1,0 +1,94 @@
+//! Reflecting: the reflector's brief, its judgement, and the user's answer to its question.
+
+use super::{Commands, Pending, Run};
+use crate::agent::AgentRole;
+use crate::id::EffectId;
+use crate::machine::Refusal;
+use crate::prompt::{self, Answer};
+use crate::reflection::{Reflection, Verdict};
+use crate::run::report::changed_files;
+use crate::run::{EndReason, Phase, Question, RunCommand};
+use crate::time::Timestamp;
+
+impl Run {
+    pub(super) fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        self.enter(Phase::Reflecting, commands)?;
+        let (Some(context), Some(round)) = (self.context.clone(), self.rounds.last()) else {
+            return Ok(());
+        };
+        let earlier = self.rounds.len() - 1;
+        let changed = changed_files(&self.rounds);
+        let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
+        let task = prompt::reflect_request(
+            &self.round_context(context.spec(), earlier),
+            round.graph.plan(),
+            &round.observations,
+            &changed,
+        );
+        let brief = self.brief(AgentRole::Reflector, task, None);
+        self.start_agent(Pending::Reflector(brief), commands);
+        Ok(())
+    }
+
+    pub(super) fn accept_reflection(
+        &mut self,
+        now: Timestamp,
+        reflection: Reflection,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(round) = self.rounds.last_mut() else {
+            return Ok(());
+        };
+        round.reflection = Some(reflection.clone());
+        match reflection.verdict {
+            Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
+            Verdict::Continue => self.plan(commands),
+            Verdict::Failed => self.finish(
+                EndReason::Failed {
+                    error: reflection.summary,
+                },
+                commands,
+            ),
+            Verdict::AskUser => {
+                if let Some(reason) = self.budget_exhausted() {
+                    return self.finish(reason, commands);
+                }
+                let question = Question {
+                    question: reflection.question.unwrap_or(reflection.summary),
+                    choices: reflection.choices,
+                };
+                let pending = Pending::Question {
+                    question: question.clone(),
+                    asked_at: now,
+                };
+                let effect = self.outstanding.start(pending);
+                commands.push(RunCommand::AskUser { effect, question });
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn read_answer(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        answer: String,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        match self.outstanding.get(effect)? {
+            Pending::Question { .. } => {}
+            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
+                return Err(Refusal::Stale { effect });
+            }
+        }
+        if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
+            self.answers.push(Answer {
+                question: question.question,
+                answer,
+            });
+            self.end = None;
+            self.put_off_deadline(now - asked_at, commands);
+        }
+        self.plan(commands)
+    }
+}

@@ -1,0 +1,71 @@
+//! One round of a run: its plan and what came of it.
+
+use std::collections::BTreeMap;
+
+use crate::id::AgentId;
+use crate::observation::{Finding, Observation, ObservedCall};
+use crate::plan::PlanGraph;
+use crate::reflection::Reflection;
+use crate::time::Timestamp;
+
+/// One round: a plan, what was observed of it, and the judgement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// Its number, from 1.
+    pub iteration: u32,
+    /// The plan and how far it is.
+    pub graph: PlanGraph,
+    /// The ends of its sub-tasks, in their order.
+    pub observations: Vec<Observation>,
+    /// The judgement, once there is one.
+    pub reflection: Option<Reflection>,
+    /// Which observation belongs to which sub-task of the plan.
+    pub(super) observed: BTreeMap<usize, usize>,
+    /// The sub-tasks that run now.
+    pub(super) active: BTreeMap<usize, Active>,
+}
+
+/// A sub-task that runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Active {
+    /// When it started.
+    pub since: Timestamp,
+    /// The agent that works on it; none for a sequence of calls.
+    pub agent: Option<AgentId>,
+    pub(super) calls: Vec<ObservedCall>,
+}
+
+impl Round {
+    pub(super) fn new(iteration: u32, graph: PlanGraph) -> Self {
+        Round {
+            iteration,
+            graph,
+            observations: Vec::new(),
+            reflection: None,
+            observed: BTreeMap::new(),
+            active: BTreeMap::new(),
+        }
+    }
+
+    /// The sub-tasks that run now, by their index in the plan.
+    pub fn active(&self) -> impl Iterator<Item = (usize, &Active)> {
+        self.active.iter().map(|(index, active)| (*index, active))
+    }
+
+    /// The observation of the sub-task at that index of the plan, once it has ended.
+    pub fn observation(&self, index: usize) -> Option<&Observation> {
+        self.observations.get(*self.observed.get(&index)?)
+    }
+
+    pub(super) fn observe(&mut self, index: usize, now: Timestamp, finding: Finding) {
+        let subtask = &self.graph.plan().subtasks[index];
+        let started = self.active.remove(&index).map(|active| active.since);
+        self.observed.insert(index, self.observations.len());
+        self.observations.push(Observation {
+            subtask: subtask.id.clone(),
+            title: subtask.title.clone(),
+            duration: started.map_or_else(Default::default, |since| now - since),
+            finding,
+        });
+    }
+}

@@ -1,0 +1,292 @@
+//! What a user reads of a run: concise and verbose (PAOR-10, PAOR-11), at its end and on the way (PAOR-3).
+
+use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::observation::{AgentWork, CallDigest};
+use dirigent_core::run::{ChangedFile, Detail, FileFate, Run, RunInput};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{StateChange, ToolOutcome, ToolResult};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::driver::{acting, agent_ended, ended, give, planned, reflected, reflecting};
+use crate::fixture::{effect, ended_with, spec};
+
+fn edited(path: &str) -> StateChange {
+    StateChange::FileEdited {
+        path: path.to_owned(),
+        diff: Some(format!("--- {path}\n+++ {path}\n@@ -1 +1 @@\n-a\n+b\n")),
+    }
+}
+
+fn exited(command: &str, code: i32) -> StateChange {
+    StateChange::ProcessExited {
+        command: command.to_owned(),
+        code: Some(code),
+    }
+}
+
+fn rename() -> Value {
+    let change = json!({"tool": "change", "parameters": {"path": "src/main.rs"}});
+    let look = json!({"tool": "look", "parameters": {"path": "src"}});
+    json!({"summary": "Rename, then test.", "subtasks": [
+        {"id": "lib", "title": "Rename in the library", "agent": "implement", "task": "t"},
+        {"id": "main", "title": "Rename in the program", "calls": [change]},
+        {"id": "test", "title": "Run the tests", "depends_on": ["lib", "main"], "calls": [look]}
+    ]})
+}
+
+/// The library and the program are renamed; the tests are `run.4`.
+fn renamed() -> Run {
+    let (mut run, _) = acting(spec(), &rename());
+    let mut report = ended_with(AgentAnswer::Text("Renamed `a` in src/lib.rs.".to_owned()));
+    report.work.calls.push(CallDigest {
+        effect: effect("a2.2"),
+        tool: "change".to_owned(),
+        parameters: json!({"path": "src/lib.rs"}),
+        success: true,
+        duration: Millis(12),
+        error: None,
+    });
+    report.work.changes.push(edited("src/lib.rs"));
+    give(&mut run, 1_000, agent_ended("run.2", report));
+    let mut changed = ToolResult::success(json!("1 line")).with_changes(vec![edited("src/main.rs")]);
+    changed.duration = Millis(8);
+    give(&mut run, 2_000, ended("run.3", changed));
+    run
+}
+
+fn achieved() -> Run {
+    let mut run = renamed();
+    let tested = ToolResult::success(json!("12 passed")).with_changes(vec![exited("cargo test", 0)]);
+    give(&mut run, 63_500, ended("run.4", tested));
+    give(
+        &mut run,
+        65_000,
+        reflected(
+            "run.5",
+            "achieved",
+            "Renamed `a` to `b` in two files; the tests pass.",
+        ),
+    );
+    run
+}
+
+#[test]
+fn paor_10_the_result_says_what_changed_and_how_it_was_confirmed() {
+    assert_snapshot!(achieved().report().render(Detail::Concise));
+}
+
+#[test]
+fn paor_11_the_verbose_result_has_every_step_and_observation() {
+    assert_snapshot!(achieved().report().render(Detail::Verbose));
+}
+
+#[test]
+fn paor_11_the_verbose_result_shows_failures_and_skipped_steps() {
+    let (mut run, _) = acting(spec(), &rename());
+    let broken = AgentReport {
+        result: Err(AgentFailure::Panicked {
+            message: "index out of bounds".to_owned(),
+        }),
+        work: AgentWork::default(),
+        duration: Millis(5),
+    };
+    give(&mut run, 5, agent_ended("run.2", broken));
+    let failure = ToolResult {
+        outcome: ToolOutcome::Failure {
+            error: "exited with 1".to_owned(),
+            output: json!("permission denied"),
+        },
+        ..ToolResult::success(Value::Null)
+    };
+    give(&mut run, 9, ended("run.3", failure));
+    give(
+        &mut run,
+        10,
+        reflected("run.4", "failed", "The workspace is read-only."),
+    );
+    assert_snapshot!(run.report().render(Detail::Verbose));
+}
+
+#[test]
+fn paor_3_at_the_iteration_limit_the_report_says_what_is_done_what_is_left_and_how_to_go_on() {
+    let mut spec = spec();
+    spec.limits.max_iterations = 1;
+    let (mut run, _) = acting(spec, &rename());
+    give(
+        &mut run,
+        10,
+        agent_ended(
+            "run.2",
+            ended_with(AgentAnswer::Text("Nothing to do.".to_owned())),
+        ),
+    );
+    give(&mut run, 20, ended("run.3", ToolResult::failure("read-only")));
+    give(
+        &mut run,
+        30,
+        reflected("run.4", "continue", "The library is done, the program is not."),
+    );
+    assert_snapshot!(run.report().render(Detail::Concise));
+}
+
+#[test]
+fn paor_9_a_run_that_waits_for_the_user_shows_its_question() {
+    let mut run = reflecting(spec());
+    give(&mut run, 10, reflected("run.3", "ask_user", "Two functions fit."));
+    give(
+        &mut run,
+        20,
+        RunInput::UserAbsent {
+            effect: effect("run.4"),
+        },
+    );
+    assert_snapshot!(run.report().render(Detail::Concise));
+}
+
+#[test]
+fn paor_12_a_failure_in_a_later_round_says_why() {
+    let mut run = reflecting(spec());
+    give(
+        &mut run,
+        10,
+        reflected("run.3", "continue", "Half of it is done."),
+    );
+    let unanswered = AgentReport {
+        result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
+        work: AgentWork::default(),
+        duration: Millis(1),
+    };
+    give(&mut run, 20, agent_ended("run.4", unanswered));
+    assert_snapshot!(run.report().render(Detail::Concise));
+}
+
+#[test]
+fn a_report_on_the_way_says_so() {
+    assert_snapshot!(renamed().report().render(Detail::Concise));
+}
+
+#[test]
+fn a_cancelled_run_says_how_to_go_on() {
+    let mut run = renamed();
+    give(&mut run, 3_000, RunInput::Cancelled);
+    assert_snapshot!(run.report().render(Detail::Concise));
+}
+
+#[test]
+fn a_report_as_json_has_the_reason_beside_the_phase() {
+    let report = serde_json::to_value(achieved().report()).unwrap();
+    assert_eq!(
+        [&report["phase"], &report["reason"], &report["iterations"]],
+        [&json!("complete"), &json!("goal_achieved"), &json!(1)]
+    );
+}
+
+#[test]
+fn the_diff_has_every_change_in_order() {
+    assert_eq!(
+        achieved().diff(),
+        "--- src/lib.rs\n+++ src/lib.rs\n@@ -1 +1 @@\n-a\n+b\n--- src/main.rs\n+++ src/main.rs\n@@ -1 +1 @@\n-a\n+b\n"
+    );
+}
+
+/// A run of one call with these changes.
+fn changed(changes: Vec<StateChange>) -> Run {
+    let look = json!([{"tool": "look", "parameters": {"path": "x"}}]);
+    let one = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "calls": look}]});
+    let (mut run, _) = acting(spec(), &one);
+    give(
+        &mut run,
+        0,
+        ended("run.2", ToolResult::success(Value::Null).with_changes(changes)),
+    );
+    run
+}
+
+#[test]
+fn paor_10_of_several_changes_of_a_file_the_net_is_told() {
+    let file = |path: &str| path.to_owned();
+    let created = |path| StateChange::FileCreated {
+        path: file(path),
+        diff: None,
+    };
+    let deleted = |path| StateChange::FileDeleted {
+        path: file(path),
+        diff: None,
+    };
+    let moved = |from, to| StateChange::FileMoved {
+        from: file(from),
+        to: file(to),
+    };
+    for (changes, net) in [
+        (vec![created("x"), edited("x")], vec![("x", FileFate::Created)]),
+        (vec![created("x"), deleted("x")], vec![]),
+        (vec![edited("x"), deleted("x")], vec![("x", FileFate::Deleted)]),
+        (vec![deleted("x"), created("x")], vec![("x", FileFate::Edited)]),
+        (
+            vec![moved("x", "y")],
+            vec![("x", FileFate::Deleted), ("y", FileFate::Created)],
+        ),
+        (
+            vec![created("x"), moved("x", "y")],
+            vec![("y", FileFate::Created)],
+        ),
+        (
+            vec![deleted("y"), moved("x", "y")],
+            vec![("x", FileFate::Deleted), ("y", FileFate::Edited)],
+        ),
+        (
+            vec![edited("b"), edited("a"), exited("ls", 0)],
+            vec![("a", FileFate::Edited), ("b", FileFate::Edited)],
+        ),
+    ] {
+        let expected: Vec<ChangedFile> = net
+            .into_iter()
+            .map(|(path, fate)| ChangedFile {
+                path: path.to_owned(),
+                fate,
+            })
+            .collect();
+        assert_eq!(changed(changes.clone()).report().changed, expected, "{changes:?}");
+    }
+}
+
+#[test]
+fn paor_10_only_what_succeeded_after_the_last_change_confirms() {
+    let run = changed(vec![
+        exited("cargo build", 0),
+        edited("x"),
+        exited("cargo fmt --check", 0),
+        exited("cargo test", 1),
+        exited("cargo test", 0),
+        exited("cargo clippy", 0),
+        exited("cargo clippy", 1),
+        exited("cargo test", 0),
+    ]);
+    assert_eq!(run.report().confirmed_by, ["cargo fmt --check", "cargo test"]);
+}
+
+#[test]
+fn rule_6_an_answered_question_needs_no_plan_in_its_report() {
+    let (mut run, _) = crate::driver::running(spec());
+    let report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
+    give(&mut run, 700, agent_ended("run.1", report));
+    assert_snapshot!(run.report().render(Detail::Verbose));
+}
+
+#[test]
+fn paor_11_every_round_is_shown() {
+    let mut run = reflecting(spec());
+    give(
+        &mut run,
+        10,
+        reflected("run.3", "continue", "Half of it is done."),
+    );
+    give(
+        &mut run,
+        20,
+        planned("run.4", &json!({"summary": "The other half.", "subtasks": []})),
+    );
+    give(&mut run, 30, reflected("run.5", "achieved", "All of it is done."));
+    assert_snapshot!(run.report().render(Detail::Verbose));
+}

@@ -1,0 +1,256 @@
+//! What a watcher is told, entry by entry.
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{AgentBrief, AgentInput, AgentRole};
+use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
+use dirigent_core::tool::ToolResult;
+use dirigent_core::view::RunView;
+use serde_json::{Value, json};
+
+use crate::driver::{ended, planned, reflected};
+use crate::fixture::{at, effect, replied, says_call, spec, tool_ended};
+
+const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
+
+/// A watcher and how many entries it has seen.
+#[derive(Default)]
+struct Watcher {
+    view: RunView,
+    seq: u64,
+}
+
+impl Watcher {
+    fn started() -> Self {
+        let mut watcher = Watcher::default();
+        watcher.run(RunInput::Started {
+            spec: Arc::new(spec()),
+        });
+        watcher
+    }
+
+    fn apply(&mut self, scope: Scope, input: Input) -> Result<Vec<Value>, String> {
+        self.seq += 1;
+        let entry = Entry {
+            run: RUN,
+            seq: self.seq,
+            at: at(self.seq),
+            scope,
+            input,
+        };
+        let events = self.view.apply(entry).map_err(|refusal| refusal.to_string())?;
+        Ok(events
+            .iter()
+            .map(|event| {
+                assert_eq!((event.run, event.seq, event.scope), (RUN, self.seq, scope));
+                serde_json::to_value(&event.kind).unwrap()
+            })
+            .collect())
+    }
+
+    fn run(&mut self, input: RunInput) -> Vec<Value> {
+        self.apply(Scope::Run, Input::Run(input)).unwrap()
+    }
+
+    fn agent(&mut self, agent: u32, input: AgentInput) -> Vec<Value> {
+        self.apply(Scope::Agent(AgentId(agent)), Input::Agent(input))
+            .unwrap()
+    }
+}
+
+fn phase(from: &str, to: &str) -> Value {
+    json!({"event": "phase_changed", "from": from, "to": to, "iteration": 1})
+}
+
+fn two() -> Value {
+    json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "calls": [
+            {"tool": "look", "parameters": {"path": "x"}},
+            {"tool": "look", "parameters": {"path": "y"}}
+        ]}
+    ]})
+}
+
+#[test]
+fn paor_1_a_watcher_sees_the_start_and_every_phase() {
+    let mut watcher = Watcher::default();
+    let start = RunInput::Started {
+        spec: Arc::new(spec()),
+    };
+    assert_eq!(
+        watcher.run(start),
+        [
+            json!({"event": "run_started", "goal": "Rename `a` to `b`", "workspace": "/work"}),
+            phase("idle", "planning")
+        ]
+    );
+    let empty = json!({"summary": "Nothing.", "subtasks": []});
+    assert_eq!(
+        watcher.run(planned("run.1", &empty)),
+        [
+            json!({"event": "plan_made", "plan": {"summary": "Nothing.", "subtasks": []}}),
+            phase("planning", "acting"),
+            phase("acting", "observing"),
+            phase("observing", "reflecting")
+        ]
+    );
+    assert_eq!(
+        watcher.run(reflected("run.2", "achieved", "Done.")),
+        [
+            phase("reflecting", "complete"),
+            json!({"event": "run_finished", "reason": "goal_achieved", "summary": "Done."})
+        ]
+    );
+}
+
+#[test]
+fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
+    let mut watcher = Watcher::started();
+    let events = watcher.run(planned("run.1", &two()));
+    assert_eq!(
+        events[2..],
+        [
+            json!({"event": "subtask_started", "subtask": "p", "title": "P", "agent": 2}),
+            json!({"event": "subtask_started", "subtask": "q", "title": "Q", "agent": null}),
+        ]
+    );
+    assert_eq!(
+        watcher.run(RunInput::ToolStarted {
+            effect: effect("run.3")
+        }),
+        [json!({"event": "tool_started", "effect": "run.3", "tool": "look", "parameters": {"path": "x"}})]
+    );
+    let ended_well = |effect: &str| {
+        json!({"event": "tool_finished", "effect": effect, "tool": "look", "success": true, "error": null,
+               "duration": 0, "changes": []})
+    };
+    assert_eq!(
+        watcher.run(ended("run.3", ToolResult::success(json!("seen")))),
+        [ended_well("run.3")]
+    );
+    let events = watcher.run(ended("run.4", ToolResult::success(json!("seen"))));
+    assert_eq!(events[0], ended_well("run.4"));
+    assert_eq!(
+        [&events[1]["event"], &events[1]["observation"]["subtask"]],
+        [&json!("subtask_finished"), &json!("q")]
+    );
+    assert_eq!(events[2..], [phase("acting", "observing")]);
+}
+
+#[test]
+fn host_2_a_watcher_sees_a_subtask_start_once_though_it_is_commanded_again() {
+    let mut watcher = Watcher::started();
+    watcher.run(planned("run.1", &two()));
+    assert_eq!(watcher.run(RunInput::Resumed), [json!({"event": "resumed"})]);
+}
+
+#[test]
+fn a_watcher_sees_an_agents_loop() {
+    let mut watcher = Watcher::started();
+    let brief = AgentBrief {
+        agent: AgentId(1),
+        role: AgentRole::Planner,
+        task: "t".to_owned(),
+        agents_left: None,
+    };
+    assert_eq!(
+        watcher.agent(1, AgentInput::Started { brief }),
+        [json!({"event": "agent_started", "role": "planner"})]
+    );
+    let said = r#"{"tool":"look","parameters":{"path":"x"},"terminate":false}"#;
+    let reply = replied("a1.1", says_call("look", json!({"path": "x"}), false));
+    assert_eq!(
+        watcher.agent(1, reply),
+        [json!({"event": "model_replied", "turn": 1, "content": said,
+                "usage": {"model_calls": 1, "tool_calls": 0, "input_tokens": 10, "output_tokens": 5}})]
+    );
+    assert_eq!(
+        watcher.agent(
+            1,
+            AgentInput::ToolStarted {
+                effect: effect("a1.2")
+            }
+        ),
+        [json!({"event": "tool_started", "effect": "a1.2", "tool": "look", "parameters": {"path": "x"}})]
+    );
+    assert_eq!(
+        watcher.agent(1, tool_ended("a1.2", ToolResult::failure("no such file"))),
+        [
+            json!({"event": "tool_finished", "effect": "a1.2", "tool": "look", "success": false, "error": "no such file",
+                   "duration": 0, "changes": []})
+        ]
+    );
+    assert_eq!(
+        watcher.agent(1, AgentInput::Cancelled),
+        [
+            json!({"event": "agent_finished", "failure": {"kind": "cancelled"}, "duration": 4,
+                   "usage": {"model_calls": 1, "tool_calls": 1, "input_tokens": 10, "output_tokens": 5}})
+        ]
+    );
+    assert_eq!(watcher.view.agents().count(), 1);
+}
+
+#[test]
+fn paor_9_a_watcher_sees_the_question_and_its_answer() {
+    let mut watcher = Watcher::started();
+    watcher.run(planned("run.1", &json!({"summary": "s", "subtasks": []})));
+    assert_eq!(
+        watcher.run(reflected("run.2", "ask_user", "Two fit.")),
+        [
+            json!({"event": "question_asked", "effect": "run.3", "question": "Which one?", "choices": ["a", "b"]})
+        ]
+    );
+    let absent = RunInput::UserAbsent {
+        effect: effect("run.3"),
+    };
+    assert_eq!(
+        watcher.run(absent),
+        [json!({"event": "run_finished", "reason": "user_required", "summary": "Two fit."})]
+    );
+    let answer = RunInput::UserAnswered {
+        effect: effect("run.3"),
+        answer: "a".to_owned(),
+    };
+    assert_eq!(
+        watcher.run(answer)[0],
+        json!({"event": "question_answered", "answer": "a"})
+    );
+    let guided = RunInput::Guided {
+        guidance: "g".to_owned(),
+    };
+    assert_eq!(watcher.run(guided), [json!({"event": "guided", "guidance": "g"})]);
+}
+
+#[test]
+fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
+    let mut watcher = Watcher::started();
+    let before = watcher.view.clone();
+    for (scope, input, error) in [
+        (
+            Scope::Run,
+            Input::Agent(AgentInput::Resumed),
+            "Resumed cannot apply while the journal's scope is run",
+        ),
+        (
+            Scope::Agent(AgentId(1)),
+            Input::Run(RunInput::Resumed),
+            "Resumed cannot apply while the journal's scope is a1",
+        ),
+        (
+            Scope::Agent(AgentId(9)),
+            Input::Agent(AgentInput::Resumed),
+            "Resumed cannot apply while the agent has not started",
+        ),
+        (
+            Scope::Run,
+            Input::Run(ended("run.1", ToolResult::success(Value::Null))),
+            "run.1 is not under way: it has ended, or was never started",
+        ),
+    ] {
+        assert_eq!(watcher.apply(scope, input), Err(error.to_owned()));
+        assert_eq!(watcher.view, before);
+    }
+}

@@ -1,0 +1,322 @@
+//! A run and its agents driven together as the actors drive them, with arbitrary models, tools, users and crashes; and a
+//! watcher that is fed with the journal alone.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentRole};
+use dirigent_core::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::machine::Machine;
+use dirigent_core::message::{FinishReason, ModelReply};
+use dirigent_core::plan::Plan;
+use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::ToolResult;
+use dirigent_core::view::{Event, EventKind, RunView};
+use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
+use serde_json::json;
+
+use crate::agent_properties::assert_conversation;
+use crate::fixture::{call, native, says_call, spec, text};
+use crate::run_properties::{a_plan, assert_rounds};
+
+const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
+
+/// Something under way, of the run or of one of its agents.
+#[derive(Clone, Debug)]
+enum Work {
+    Model(AgentId, EffectId),
+    AgentTool(AgentId, EffectId),
+    RunTool(EffectId),
+    User(EffectId),
+}
+
+/// Carries out commands at once or when it is told to, and keeps the journal.
+struct Driver {
+    run: Run,
+    agents: BTreeMap<AgentId, Agent>,
+    /// Which effect of the run an agent's end answers.
+    answers: BTreeMap<AgentId, EffectId>,
+    work: VecDeque<Work>,
+    journal: Vec<Entry>,
+    now: u64,
+}
+
+impl Driver {
+    fn start(spec: RunSpec) -> Self {
+        let mut driver = Driver {
+            run: Run::new(),
+            agents: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            work: VecDeque::new(),
+            journal: Vec::new(),
+            now: 1_000,
+        };
+        driver.give_run(RunInput::Started { spec: Arc::new(spec) });
+        driver
+    }
+
+    fn journal(&mut self, scope: Scope, input: Input) {
+        let seq = self.journal.len() as u64 + 1;
+        self.journal.push(Entry {
+            run: RUN,
+            seq,
+            at: Timestamp(self.now),
+            scope,
+            input,
+        });
+    }
+
+    fn give_run(&mut self, input: RunInput) {
+        let commands = self.run.handle(Timestamp(self.now), input.clone()).unwrap();
+        self.journal(Scope::Run, Input::Run(input));
+        for command in commands {
+            match command {
+                RunCommand::StartAgent { effect, brief } => {
+                    let agent = brief.agent;
+                    self.answers.insert(agent, effect);
+                    let brief = Arc::unwrap_or_clone(brief);
+                    self.go_on(agent, AgentInput::Started { brief });
+                }
+                RunCommand::RunTool { effect, .. } => self.work.push_back(Work::RunTool(effect)),
+                RunCommand::AskUser { effect, .. } => self.work.push_back(Work::User(effect)),
+                RunCommand::Finish { .. } if self.run.phase().is_terminal() => self.work.clear(),
+                RunCommand::Finish { .. }
+                | RunCommand::Announce { .. }
+                | RunCommand::StopTool { .. }
+                | RunCommand::SetTimer { .. } => {}
+            }
+        }
+    }
+
+    /// Starts an agent, goes on with it, or says once more how it ended.
+    fn go_on(&mut self, agent: AgentId, start: AgentInput) {
+        match self.agents.get(&agent).map(Agent::report) {
+            None => self.give_agent(agent, start),
+            Some(None) => self.give_agent(agent, AgentInput::Resumed),
+            Some(Some(report)) => {
+                let report = report.clone();
+                let effect = self.answers[&agent];
+                self.give_run(RunInput::AgentFinished { effect, report });
+            }
+        }
+    }
+
+    fn give_agent(&mut self, id: AgentId, input: AgentInput) {
+        let context = self.run.context().unwrap().clone();
+        let agent = self.agents.entry(id).or_insert_with(|| Agent::new(id, context));
+        let commands = agent.handle(Timestamp(self.now), input.clone()).unwrap();
+        assert_conversation(agent);
+        self.journal(Scope::Agent(id), Input::Agent(input));
+        for command in commands {
+            match command {
+                AgentCommand::AskModel { effect } => self.work.push_back(Work::Model(id, effect)),
+                AgentCommand::RunTool { effect, .. } => self.work.push_back(Work::AgentTool(id, effect)),
+                AgentCommand::Finish { report } => {
+                    let effect = self.answers[&id];
+                    self.give_run(RunInput::AgentFinished { effect, report });
+                }
+                AgentCommand::SetTimer { .. } => {}
+            }
+        }
+    }
+
+    /// The process dies and comes back: what was under way is lost, and the machines are told.
+    fn crash(&mut self) {
+        self.work.clear();
+        self.now += 60_000;
+        self.give_run(RunInput::Resumed);
+    }
+
+    /// Ends one of the things under way.
+    fn end(&mut self, choice: &Choice) {
+        let Some(work) = self.work.remove(choice.pick % self.work.len().max(1)) else {
+            panic!("nothing is under way in {}", self.run.phase());
+        };
+        self.now += u64::from(choice.kind);
+        match work {
+            Work::Model(agent, effect) => {
+                let role = self.agents[&agent].brief().unwrap().role.clone();
+                let reply = reply(&role, choice);
+                self.give_agent(agent, AgentInput::ModelReplied { effect, reply });
+            }
+            Work::AgentTool(agent, effect) if choice.starts => {
+                self.give_agent(agent, AgentInput::ToolStarted { effect });
+                self.work.push_back(Work::AgentTool(agent, effect));
+            }
+            Work::AgentTool(agent, effect) => {
+                let result = result(choice);
+                self.give_agent(agent, AgentInput::ToolFinished { effect, result });
+            }
+            Work::RunTool(effect) if choice.starts => {
+                self.give_run(RunInput::ToolStarted { effect });
+                self.work.push_back(Work::RunTool(effect));
+            }
+            Work::RunTool(effect) => self.give_run(RunInput::ToolFinished {
+                effect,
+                result: result(choice),
+            }),
+            Work::User(effect) if choice.starts && self.run.end().is_none() => {
+                self.give_run(RunInput::UserAbsent { effect });
+                self.work.push_back(Work::User(effect));
+            }
+            Work::User(effect) => self.give_run(RunInput::UserAnswered {
+                effect,
+                answer: "a".to_owned(),
+            }),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Choice {
+    pick: usize,
+    kind: u8,
+    starts: bool,
+    crashes: bool,
+    plan: Plan,
+}
+
+fn choices() -> impl Strategy<Value = Vec<Choice>> {
+    let choice = (
+        any::<usize>(),
+        any::<u8>(),
+        proptest::bool::weighted(0.3),
+        proptest::bool::weighted(0.05),
+        a_plan(),
+    )
+        .prop_map(|(pick, kind, starts, crashes, plan)| Choice {
+            pick,
+            kind,
+            starts,
+            crashes,
+            plan,
+        });
+    proptest::collection::vec(choice, 0..80)
+}
+
+/// Replies of all kinds, good ones for the role the likeliest.
+fn reply(role: &AgentRole, choice: &Choice) -> ModelReply {
+    match (choice.kind % 16, role) {
+        (0, _) => text(r#"{"tool": "look""#),
+        (1, _) => ModelReply {
+            finish: FinishReason::Length,
+            ..text("cut")
+        },
+        (2, _) => native(vec![
+            call("", "look", json!({"path": "1"})),
+            call("p", "change", json!({"path": "2"})),
+            call("p", "nothing", json!({})),
+        ]),
+        (3, _) => says_call("look", json!({"path": "x"}), true),
+        (4, _) => text("It is 42."),
+        (5 | 6, _) => says_call("look", json!({"path": "x"}), false),
+        (_, AgentRole::Planner) => says_call("submit_plan", json!(choice.plan), true),
+        (kind, AgentRole::Reflector) => {
+            let verdict = match kind {
+                7 => "achieved",
+                8 => "failed",
+                9 | 10 => "ask_user",
+                _ => "continue",
+            };
+            let judgement = json!({"verdict": verdict, "summary": "s", "question": "q"});
+            says_call("submit_reflection", judgement, true)
+        }
+        (7 | 8, AgentRole::Sub(_)) => says_call("change", json!({"path": "x"}), false),
+        (_, AgentRole::Sub(_)) => text("found"),
+    }
+}
+
+fn result(choice: &Choice) -> ToolResult {
+    if choice.kind.is_multiple_of(4) {
+        ToolResult::failure("no such file")
+    } else {
+        ToolResult::success(json!("seen"))
+    }
+}
+
+/// What a watcher is told is whole: every sub-task starts and ends once in its round, and the run ends once.
+fn assert_events(events: &[Event]) {
+    let (mut started, mut ended) = (BTreeSet::<SubTaskId>::new(), BTreeSet::<SubTaskId>::new());
+    let mut ends = 0;
+    for event in events {
+        match &event.kind {
+            EventKind::PlanMade { .. } => {
+                started.clear();
+                ended.clear();
+            }
+            EventKind::SubTaskStarted { subtask, .. } => {
+                assert!(started.insert(subtask.clone()), "{subtask} started twice");
+            }
+            EventKind::SubTaskFinished { observation } => {
+                assert!(ended.insert(observation.subtask.clone()));
+                let skipped = matches!(
+                    observation.finding,
+                    dirigent_core::observation::Finding::Skipped { .. }
+                );
+                assert_eq!(started.contains(&observation.subtask), !skipped);
+            }
+            EventKind::RunFinished { reason, .. } => {
+                ends += u32::from(*reason != dirigent_core::run::EndReason::UserRequired);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(ends, 1);
+    let last = &events.last().unwrap().kind;
+    assert!(matches!(last, EventKind::RunFinished { .. }), "{last:?}");
+}
+
+fn check(spec: RunSpec, choices: Vec<Choice>) {
+    let mut driver = Driver::start(spec);
+    let plain = Choice {
+        pick: 0,
+        kind: 15,
+        starts: false,
+        crashes: false,
+        plan: Plan::default(),
+    };
+    // Once the choices are used up, plain work brings every run to its end.
+    for choice in choices.iter().chain(std::iter::repeat_n(&plain, 2_000)) {
+        if driver.run.phase().is_terminal() {
+            break;
+        }
+        if choice.crashes {
+            driver.crash();
+        } else {
+            driver.end(choice);
+        }
+        assert_rounds(&driver.run);
+    }
+    assert!(
+        driver.run.phase().is_terminal(),
+        "no end in {}",
+        driver.run.phase()
+    );
+    let (mut view, mut events) = (RunView::new(), Vec::new());
+    for entry in &driver.journal {
+        let entry: Entry = serde_json::from_str(&serde_json::to_string(entry).unwrap()).unwrap();
+        events.extend(view.apply(entry).unwrap());
+    }
+    assert_eq!(*view.run(), driver.run);
+    assert!(view.agents().eq(driver.agents.values()));
+    assert_events(&events);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn host_2_a_whole_run_ends_and_its_journal_tells_it_all(
+        parallel in 1..4_u32,
+        iterations in 1..5_u32,
+        choices in choices(),
+    ) {
+        let mut spec = spec();
+        spec.limits.max_parallel = parallel;
+        spec.limits.max_iterations = iterations;
+        check(spec, choices);
+    }
+}

@@ -1,0 +1,177 @@
+//! Goals that only look: usages, checks, counts and lists.
+
+use serde_json::{Value, json};
+
+use crate::dialogue::{
+    Dialogue, exited, found, graph, listing, matches, plan_request, ran, reflect_request, success,
+};
+
+fn plan_of(goal: &str) -> Value {
+    Dialogue::planner(&plan_request(goal, "")).plan()
+}
+
+/// What the reflector makes of these observations of a plan with a sub-task.
+fn judged(goal: &str, observations: &[Value]) -> (String, String) {
+    let plan = json!({"summary": "s", "subtasks": [{"id": "count", "title": "t", "calls": []}]});
+    Dialogue::reflector(&reflect_request(goal, "", &plan, observations, &[])).judgement()
+}
+
+fn achieved(summary: &str) -> (String, String) {
+    ("achieved".to_owned(), summary.to_owned())
+}
+
+fn failed(summary: &str) -> (String, String) {
+    ("failed".to_owned(), summary.to_owned())
+}
+
+#[test]
+fn usages_are_found_by_an_explorer_whose_findings_are_the_answer() {
+    let goal = "where is `parse` used in src?";
+    let plan = plan_of(goal);
+    assert_eq!(graph(&plan), ["explore <- []: explore"]);
+
+    let findings = "`parse` occurs 1 time in 1 file in `src`:\n- src/a.rs:1: parse();";
+    assert_eq!(
+        judged(goal, &[found("explore", "explore", findings)]),
+        achieved(findings)
+    );
+
+    let broken = json!({
+        "subtask": "explore", "title": "t", "status": "failed", "duration_ms": 1, "agent": "explore",
+        "error": "the agent reached its time limit", "calls": [], "changes": []
+    });
+    assert_eq!(
+        judged(goal, &[broken]),
+        failed("The usages could not be looked for: the agent reached its time limit.")
+    );
+}
+
+#[test]
+fn the_project_s_tests_are_run() {
+    let mut planner = Dialogue::planner(&plan_request("run the tests", ""));
+    planner.sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["Cargo.toml"]),
+    );
+    assert_eq!(graph(&planner.plan()), ["check <- []: cargo test"]);
+
+    let mut compiles = Dialogue::planner(&plan_request("check that it compiles", ""));
+    compiles.sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["go.mod"]),
+    );
+    assert_eq!(graph(&compiles.plan()), ["check <- []: go vet ./..."]);
+
+    let mut none = Dialogue::planner(&plan_request("run the tests", ""));
+    none.sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["README.md"]),
+    );
+    assert_eq!(
+        none.plan()["summary"],
+        "Not possible: this project has no check that the offline model knows (Cargo, Python tests, an npm test script, Go). \
+         Name the command in backticks: run `make test`."
+    );
+}
+
+#[test]
+fn a_command_in_backticks_is_run_as_it_is() {
+    assert_eq!(
+        graph(&plan_of("run `cargo clippy --all-targets`")),
+        ["check <- []: cargo clippy --all-targets"]
+    );
+}
+
+fn test_run(result: Value) -> Value {
+    ran(
+        "check",
+        &[("execute_command", json!({"command": ["cargo", "test"]}), result)],
+    )
+}
+
+#[test]
+fn a_check_that_passes_is_achieved() {
+    let passed = test_run(exited(0, "test result: ok. 3 passed; 0 failed", ""));
+    assert_eq!(
+        judged("run the tests", &[passed]),
+        achieved("Succeeded: `cargo test` (3 tests passed).")
+    );
+}
+
+#[test]
+fn a_check_that_fails_is_an_answer_to_who_wants_to_know_and_a_failure_to_who_wants_it_to_pass() {
+    let output =
+        "test a::works ... ok\ntest a::breaks ... FAILED\nthread 'a::breaks' panicked at src/a.rs:3:5:\n";
+    let check = test_run(exited(101, output, ""));
+    let report = "`cargo test` failed (exit code 101):\n    test a::breaks ... FAILED\n    thread 'a::breaks' panicked at src/a.rs:3:5:";
+    assert_eq!(
+        judged("run the tests", std::slice::from_ref(&check)),
+        achieved(report)
+    );
+    assert_eq!(judged("make sure the tests pass", &[check]), failed(report));
+
+    let missing = json!({"success": false, "error": "there is no program `cargo`"});
+    let (verdict, summary) = judged("run the tests", &[test_run(missing)]);
+    assert_eq!(verdict, "failed");
+    assert!(
+        summary.starts_with("`cargo test` failed (there is no program `cargo`)"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn lines_are_counted_by_a_search() {
+    let goal = "count the lines of Rust code in src";
+    let plan = plan_of(goal);
+    assert_eq!(
+        graph(&plan),
+        [r#"count <- []: search {"pattern":"^","literal":false,"max_results":1,"paths":["src/**/*.rs"]}"#]
+    );
+    let output = success(json!({"matches": [], "files": 7, "total": 261, "truncated": true}));
+    let count = ran("count", &[("search", json!({}), output)]);
+    assert_eq!(
+        judged(goal, &[count]),
+        achieved("261 lines in 7 text files in `src`, only files ending with `.rs`.")
+    );
+}
+
+#[test]
+fn occurrences_are_counted_with_their_places() {
+    let goal = "how many times does TODO occur, not in old/";
+    let count = ran(
+        "count",
+        &[(
+            "search",
+            json!({}),
+            matches(&[("a.rs", 1, "// TODO: a"), ("old/b.rs", 2, "TODO")]),
+        )],
+    );
+    assert_eq!(
+        judged(goal, &[count]),
+        achieved("`TODO` stands in 1 line of 1 file, not in `old`:\n- a.rs:1: // TODO: a")
+    );
+}
+
+#[test]
+fn files_are_counted_and_listed() {
+    let goal = "list the files in src ending in .rs";
+    assert_eq!(
+        graph(&plan_of(goal)),
+        [r#"count <- []: file_operations {"operation":"list","path":"src","depth":32}"#]
+    );
+    let entries = listing(&["src/a.rs", "src/b/", "src/b/c.rs", "src/d.txt"]);
+    let count = ran("count", &[("file_operations", json!({}), entries)]);
+    assert_eq!(
+        judged(goal, std::slice::from_ref(&count)),
+        achieved(
+            "2 files in `src`, only files ending with `.rs`, ignored ones left out:\n- src/a.rs\n- src/b/c.rs"
+        )
+    );
+    assert_eq!(
+        judged("how many files are in src", &[count]),
+        achieved("3 files in `src`, ignored ones left out.")
+    );
+}

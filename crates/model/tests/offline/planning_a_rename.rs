@@ -1,0 +1,402 @@
+//! Plans for "Find all usages of function X and rename to Y" (PAOR-2).
+
+use serde_json::{Value, json};
+
+use crate::dialogue::{Dialogue, graph, listing, matches, plan_request, success, usages};
+
+const GOAL: &str = "Find all usages of function `parse` and rename it to `read`";
+
+fn preview(from: &str, to: Option<&str>) -> Value {
+    match to {
+        Some(to) => json!({"from": from, "to": to, "preview": true}),
+        None => json!({"from": from, "preview": true}),
+    }
+}
+
+fn five_files() -> Value {
+    success(usages(&[
+        ("src/a.rs", 1, "pub fn parse() {"),
+        ("src/b.rs", 2, "parse();"),
+        ("src/c.rs", 3, "parse();"),
+        ("src/d.rs", 4, "parse();"),
+        ("tests/e.rs", 5, "parse();"),
+    ]))
+}
+
+#[test]
+fn paor_2_a_rename_is_searched_edited_checked_and_verified() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees("rename_symbol", preview("parse", Some("read")), five_files())
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&["Cargo.toml", "src/", "src/a.rs"]),
+        );
+
+    let plan = planner.plan();
+
+    let rename = |paths: Value| {
+        let parameters =
+            json!({"from": "parse", "to": "read", "paths": paths, "preview": false, "allow_clash": true});
+        format!("rename_symbol {parameters}")
+    };
+    assert_eq!(
+        graph(&plan),
+        [
+            "explore <- []: explore".to_owned(),
+            "baseline <- []: cargo check --all-targets; cargo test".to_owned(),
+            format!(
+                "edit-1 <- [explore, baseline]: {}",
+                rename(json!(["src/a.rs", "src/b.rs"]))
+            ),
+            format!("edit-2 <- [explore, baseline]: {}", rename(json!(["src/c.rs"]))),
+            format!("edit-3 <- [explore, baseline]: {}", rename(json!(["src/d.rs"]))),
+            format!("edit-4 <- [explore, baseline]: {}", rename(json!(["tests/e.rs"]))),
+            "check <- [edit-1, edit-2, edit-3, edit-4]: cargo check --all-targets; cargo test".to_owned(),
+            "verify <- [check]: verify".to_owned(),
+        ]
+    );
+    assert_eq!(
+        plan["subtasks"][1]["calls"][0]["parameters"]["timeout_seconds"],
+        600
+    );
+    assert_eq!(
+        plan["summary"],
+        "Rename `parse` to `read`: 5 usages in 5 files. Checked before and after by `cargo check --all-targets` and `cargo test`."
+    );
+}
+
+#[test]
+fn a_list_of_files_that_was_cut_is_renamed_as_a_whole() {
+    let mut cut = usages(&[("src/a.rs", 1, "parse();")]);
+    cut["occurrences"] = json!(900);
+    cut["totals"]["files"] = json!(300);
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees("rename_symbol", preview("parse", Some("read")), success(cut))
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&[]),
+        );
+
+    let plan = planner.plan();
+
+    assert_eq!(
+        graph(&plan)[1],
+        r#"edit-1 <- [explore]: rename_symbol {"from":"parse","to":"read","preview":false,"allow_clash":true}"#
+    );
+}
+
+/// The commands of the check, in a project of these files where the usages are in `path`.
+fn checks_of(files: &[&str], path: &str, more: &[(&str, Value, Value)]) -> Option<String> {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees(
+            "rename_symbol",
+            preview("parse", Some("read")),
+            success(usages(&[(path, 1, "parse")])),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(files),
+        );
+    for (tool, parameters, result) in more {
+        planner.sees(tool, parameters.clone(), result.clone());
+    }
+    let check = graph(&planner.plan())
+        .into_iter()
+        .find(|subtask| subtask.starts_with("check "))?;
+    Some(check.split_once(": ").expect("work").1.to_owned())
+}
+
+fn pytest_search(result: Value) -> (&'static str, Value, Value) {
+    let pattern = r"^\s*(import pytest|from pytest)\b|^\[tool\.pytest";
+    (
+        "search",
+        json!({"pattern": pattern, "literal": false, "max_results": 1}),
+        result,
+    )
+}
+
+#[test]
+fn the_checks_are_those_of_the_project() {
+    let check = |files: &[&str], path: &str| checks_of(files, path, &[]);
+    assert_eq!(
+        check(&["go.mod", "a.go"], "a.go").as_deref(),
+        Some("go vet ./...; go test ./...")
+    );
+    assert_eq!(
+        check(&["a.py", "conftest.py", "tests/test_a.py"], "a.py").as_deref(),
+        Some("python3 -B -m pytest -q -p no:cacheprovider")
+    );
+    assert_eq!(check(&["Cargo.toml", "tool.py"], "tool.py"), None);
+    assert_eq!(check(&["README.md", "a.py"], "a.py"), None);
+}
+
+#[test]
+fn python_tests_run_with_what_they_are_written_for() {
+    let unittest = [pytest_search(matches(&[]))];
+    assert_eq!(
+        checks_of(&["a.py", "tests/test_a.py"], "a.py", &unittest).as_deref(),
+        Some("python3 -B -m unittest discover -s tests")
+    );
+    assert_eq!(
+        checks_of(
+            &["a.py", "tests/__init__.py", "tests/test_a.py"],
+            "a.py",
+            &unittest
+        )
+        .as_deref(),
+        Some("python3 -B -m unittest discover -s tests -t .")
+    );
+    assert_eq!(
+        checks_of(&["src/a.py", "test_a.py"], "src/a.py", &unittest).as_deref(),
+        Some("env PYTHONPATH=src python3 -B -m unittest discover")
+    );
+    let pytest = [pytest_search(matches(&[("tests/test_a.py", 1, "import pytest")]))];
+    assert_eq!(
+        checks_of(&["a.py", "tests/test_a.py"], "a.py", &pytest).as_deref(),
+        Some("python3 -B -m pytest -q -p no:cacheprovider")
+    );
+}
+
+#[test]
+fn npm_test_runs_where_there_is_a_test_script() {
+    let check = |manifest: Value| {
+        let read = json!({"operation": "read", "path": "package.json"});
+        let content = success(json!({"path": "package.json", "content": manifest.to_string()}));
+        checks_of(
+            &["package.json", "a.js"],
+            "a.js",
+            &[("file_operations", read, content)],
+        )
+    };
+    assert_eq!(
+        check(json!({"scripts": {"test": "node --test"}})).as_deref(),
+        Some("npm test")
+    );
+    assert_eq!(
+        check(json!({"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}})),
+        None
+    );
+    assert_eq!(check(json!({"name": "a"})), None);
+}
+
+#[test]
+fn without_any_check_the_plan_says_so_and_verifies_all_the_same() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees(
+            "rename_symbol",
+            preview("parse", Some("read")),
+            success(usages(&[("a.py", 1, "parse")])),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&["a.py"]),
+        );
+
+    let plan = planner.plan();
+
+    assert_eq!(
+        graph(&plan),
+        [
+            "explore <- []: explore",
+            r#"edit-1 <- [explore]: rename_symbol {"from":"parse","to":"read","paths":["a.py"],"preview":false,"allow_clash":true}"#,
+            "verify <- [edit-1]: verify",
+        ]
+    );
+    assert_eq!(
+        plan["summary"],
+        "Rename `parse` to `read`: 1 usage in 1 file. There is nothing here to build or test these files with, so only a search confirms it."
+    );
+}
+
+#[test]
+fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
+    let guidance = "<GUIDANCE>\n1. search only in src/utils\n2. be quick\n</GUIDANCE>\n";
+    let mut planner = Dialogue::planner(&plan_request(GOAL, guidance));
+    planner
+        .sees(
+            "rename_symbol",
+            json!({"from": "parse", "to": "read", "paths": ["src/utils"], "preview": true}),
+            success(usages(&[("src/utils/a.rs", 1, "parse")])),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&[]),
+        );
+
+    let plan = planner.plan();
+
+    assert_eq!(plan["answers_guidance"], json!([1]));
+    assert_eq!(
+        plan["summary"],
+        "Rename `parse` to `read` in `src/utils`: 1 usage in 1 file. There is nothing here to build or test these files with, \
+         so only a search confirms it. Beyond the offline model, so not followed: guidance 2."
+    );
+    assert!(
+        plan["subtasks"][0]["task"]
+            .as_str()
+            .expect("a task")
+            .starts_with("Find all usages of `parse` in `src/utils`.")
+    );
+}
+
+#[test]
+fn guidance_can_leave_a_folder_out_and_change_the_name() {
+    let guidance = "<GUIDANCE>\n1. don't touch tests/\n2. call it load\n</GUIDANCE>\n";
+    let mut planner = Dialogue::planner(&plan_request(GOAL, guidance));
+    planner
+        .sees("rename_symbol", preview("parse", Some("load")), five_files())
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&[]),
+        );
+
+    let plan = planner.plan();
+
+    assert_eq!(plan["answers_guidance"], json!([1, 2]));
+    assert!(
+        plan["summary"]
+            .as_str()
+            .expect("text")
+            .starts_with("Rename `parse` to `load`, not in `tests`: 4 usages in 4 files.")
+    );
+}
+
+/// The summary of a plan without sub-tasks.
+fn no_work(planner: &Dialogue) -> String {
+    let plan = planner.plan();
+    assert_eq!(plan["subtasks"], json!([]));
+    plan["summary"].as_str().expect("text").to_owned()
+}
+
+#[test]
+fn an_unknown_name_is_not_possible_and_names_like_it_are_shown() {
+    let mut none = usages(&[]);
+    none["similar"] = json!(["parse_all", "parser"]);
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees("rename_symbol", preview("parse", Some("read")), success(none))
+        .sees("rename_symbol", preview("read", None), success(usages(&[])));
+
+    assert_eq!(
+        no_work(&planner),
+        "Not possible: there is no function or other symbol `parse`. Did you mean `parse_all` or `parser`? Nothing was changed."
+    );
+}
+
+#[test]
+fn a_rename_that_is_done_is_nothing_to_do() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees(
+            "rename_symbol",
+            preview("parse", Some("read")),
+            success(usages(&[])),
+        )
+        .sees(
+            "rename_symbol",
+            preview("read", None),
+            success(usages(&[("a.rs", 1, "read"), ("b.rs", 2, "read")])),
+        );
+
+    assert_eq!(
+        no_work(&planner),
+        "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs and b.rs."
+    );
+}
+
+fn clashing() -> Value {
+    let mut found = usages(&[("a.rs", 1, "parse")]);
+    found["clashes"] = json!([{"path": "b.rs", "line": 9, "column": 4, "text": "fn read() {}"}]);
+    success(found)
+}
+
+#[test]
+fn a_name_in_use_is_for_the_user_to_decide() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner.sees("rename_symbol", preview("parse", Some("read")), clashing());
+
+    assert_eq!(
+        no_work(&planner),
+        "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), so after renaming `parse` the two could not be told apart."
+    );
+}
+
+fn answered(answer: &str) -> Dialogue {
+    let answers = format!(
+        "<ANSWERS>\n{}\n</ANSWERS>\n",
+        json!({"question": "Which?", "answer": answer})
+    );
+    Dialogue::planner(&plan_request(GOAL, &answers))
+}
+
+#[test]
+fn paor_9_the_user_s_answer_decides() {
+    let list = json!({"operation": "list", "path": ".", "depth": 3});
+    for answer in ["rename anyway", "yes", "go ahead"] {
+        let mut anyway = answered(answer);
+        anyway
+            .sees("rename_symbol", preview("parse", Some("read")), clashing())
+            .sees("file_operations", list.clone(), listing(&[]));
+        assert_eq!(graph(&anyway.plan()).len(), 3, "{answer}");
+    }
+    for answer in ["load", "`load`", "call it load", "use load instead"] {
+        let mut renamed = answered(answer);
+        renamed
+            .sees(
+                "rename_symbol",
+                preview("parse", Some("load")),
+                success(usages(&[("a.rs", 1, "parse")])),
+            )
+            .sees("file_operations", list.clone(), listing(&[]));
+        assert_eq!(graph(&renamed.plan()).len(), 3, "{answer}");
+    }
+    for answer in ["stop", "no"] {
+        assert_eq!(
+            no_work(&answered(answer)),
+            "Not possible: you decided not to rename `parse`. Nothing was changed.",
+            "{answer}"
+        );
+    }
+    assert_eq!(
+        no_work(&answered("use another name")),
+        "For the user to decide: which name `parse` is to get."
+    );
+}
+
+#[test]
+fn a_name_that_no_program_allows_is_not_possible() {
+    let goal = "rename parse to 2fast";
+    assert_eq!(
+        no_work(&Dialogue::planner(&plan_request(goal, ""))),
+        "Not possible: `2fast` can't be the name of something in a program: a name has letters, digits and `_`, and no digit first."
+    );
+
+    let mut keyword = Dialogue::planner(&plan_request("rename parse to match", ""));
+    let refused = json!({"success": false, "error": "`match` is a keyword of Rust", "output": usages(&[("a.rs", 1, "parse")])});
+    keyword.sees("rename_symbol", preview("parse", Some("match")), refused);
+    assert_eq!(
+        no_work(&keyword),
+        "Not possible: `parse` can't be renamed to `match`: `match` is a keyword of Rust. Nothing was changed."
+    );
+}
+
+#[test]
+fn a_refused_plan_is_given_up_with_the_reason() {
+    let mut planner = answered("stop");
+    planner.hears("The plan can't be used: `explore` is no agent.");
+
+    assert_eq!(
+        no_work(&planner),
+        "Not possible: the plan was not accepted: The plan can't be used: `explore` is no agent."
+    );
+}

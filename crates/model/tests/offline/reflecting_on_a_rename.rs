@@ -1,0 +1,271 @@
+//! Judgements of a rename's rounds.
+
+use serde_json::{Value, json};
+
+use crate::dialogue::{Dialogue, exited, found, ran, reflect_request, skipped, success, usages};
+
+const GOAL: &str = "Find all usages of function `parse` and rename it to `read`";
+
+fn plan() -> Value {
+    json!({"summary": "Rename it.", "subtasks": [{"id": "explore", "title": "t", "agent": "explore", "task": "t"}]})
+}
+
+fn checked(subtask: &str, result: Value) -> Value {
+    let command = |words: Value| json!({"command": words, "timeout_seconds": 600});
+    let built = (
+        "execute_command",
+        command(json!(["cargo", "check", "--all-targets"])),
+        exited(0, "", "Finished"),
+    );
+    ran(
+        subtask,
+        &[
+            built,
+            ("execute_command", command(json!(["cargo", "test"])), result),
+        ],
+    )
+}
+
+fn tests_pass() -> Value {
+    exited(
+        0,
+        "test result: ok. 7 passed; 0 failed\n\ntest result: ok. 1 passed; 0 failed\n",
+        "",
+    )
+}
+
+fn edited() -> Value {
+    let mut result = success(usages(&[
+        ("src/a.rs", 1, "parse"),
+        ("src/a.rs", 3, "parse"),
+        ("src/b.rs", 2, "parse"),
+    ]));
+    result["changes"] = json!(["edited src/a.rs", "edited src/b.rs"]);
+    ran(
+        "edit-1",
+        &[("rename_symbol", json!({"from": "parse", "to": "read"}), result)],
+    )
+}
+
+const CHANGED: &[&str] = &["src/a.rs", "src/b.rs"];
+
+#[test]
+fn paor_10_a_confirmed_rename_is_achieved_and_says_how_and_what_is_left() {
+    let verified = "Confirmed: no usage of `parse` is left, and `read` now occurs 3 times in 2 files.\n\n\
+                    Left alone: 1 line with `parse` in a string, a comment or text.\n- README.md:3: call `parse` first";
+    let observations = [
+        found("explore", "explore", "…"),
+        checked("baseline", tests_pass()),
+        edited(),
+        checked("check", tests_pass()),
+        found("verify", "verify", verified),
+    ];
+    let (verdict, summary) =
+        Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &observations, CHANGED)).judgement();
+
+    assert_eq!(verdict, "achieved");
+    insta::assert_snapshot!(summary, @r#"
+    Renamed `parse` to `read`: 3 usages in src/a.rs and src/b.rs. Confirmed by `cargo check --all-targets` and `cargo test` (8 tests passed). No usage of `parse` is left, and `read` now occurs 3 times in 2 files.
+
+    Left alone: 1 line with `parse` in a string, a comment or text.
+    - README.md:3: call `parse` first
+    "#);
+}
+
+#[test]
+fn tests_are_not_counted_in_an_output_with_parts_left_out() {
+    let shortened = exited(
+        0,
+        "test result: ok. 7 passed; 0 failed\n… [9000 characters left out] …\n",
+        "",
+    );
+    let observations = [
+        edited(),
+        checked("check", shortened),
+        found("verify", "verify", "Confirmed: no usage of `parse` is left."),
+    ];
+    let (verdict, summary) =
+        Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &observations, CHANGED)).judgement();
+
+    assert_eq!(verdict, "achieved");
+    assert_eq!(
+        summary,
+        "Renamed `parse` to `read`: 3 usages in src/a.rs and src/b.rs. Confirmed by `cargo check --all-targets` and `cargo test`. \
+         No usage of `parse` is left."
+    );
+}
+
+#[test]
+fn a_project_that_was_broken_before_is_left_alone() {
+    let broken = exited(
+        101,
+        "",
+        "error[E0425]: cannot find value `x`\n --> src/a.rs:4:5\nerror: could not compile `a`\n",
+    );
+    let baseline = ran(
+        "baseline",
+        &[("execute_command", json!({"command": ["cargo", "check"]}), broken)],
+    );
+    let observations = [
+        found("explore", "explore", "…"),
+        baseline,
+        skipped("edit-1", "baseline"),
+        skipped("check", "edit-1"),
+    ];
+    let (verdict, summary) =
+        Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &observations, &[])).judgement();
+
+    assert_eq!(verdict, "failed");
+    insta::assert_snapshot!(summary, @r#"
+    The project was broken before any change: `cargo check` fails (exit code 101):
+        error[E0425]: cannot find value `x`
+        --> src/a.rs:4:5
+    Nothing was changed. Mend it first, then start again.
+    "#);
+}
+
+fn check_failed() -> [Value; 3] {
+    let output = "test src/a.rs - read (line 3) ... FAILED\nerror[E0425]: cannot find function `parse`\n --> src/a.rs:5:9\n";
+    [
+        edited(),
+        checked("check", exited(101, output, "")),
+        skipped("verify", "check"),
+    ]
+}
+
+#[test]
+fn a_check_that_fails_after_the_edits_goes_on_with_what_it_says() {
+    let (verdict, summary) =
+        Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &check_failed(), CHANGED)).judgement();
+
+    assert_eq!(verdict, "continue");
+    insta::assert_snapshot!(summary, @r#"
+    Renamed `parse` to `read`: 3 usages in src/a.rs and src/b.rs, but now `cargo test` fails (exit code 101):
+        test src/a.rs - read (line 3) ... FAILED
+        error[E0425]: cannot find function `parse`
+        --> src/a.rs:5:9
+    "#);
+}
+
+#[test]
+fn a_check_that_fails_for_the_third_time_has_failed() {
+    let round = |number: u32| json!({"round": number, "plan": "p", "reflection": "r", "verdict": "continue"});
+    let rounds = format!("<ROUNDS>\n{}\n{}\n</ROUNDS>\n", round(1), round(2));
+    let request = reflect_request(GOAL, &rounds, &plan(), &check_failed(), CHANGED);
+    let (verdict, summary) = Dialogue::reflector(&request).judgement();
+
+    assert_eq!(verdict, "failed");
+    assert!(summary.starts_with("Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now `cargo test` fails (exit code 101):"), "{summary}");
+}
+
+#[test]
+fn a_claim_that_does_not_hold_is_never_achieved() {
+    let leftover = "Not confirmed: `parse` is still used 1 time:\n- src/c.rs:3: parse();";
+    let observations = [
+        edited(),
+        checked("check", tests_pass()),
+        found("verify", "verify", leftover),
+    ];
+    let request = reflect_request(GOAL, "", &plan(), &observations, CHANGED);
+    assert_eq!(Dialogue::reflector(&request).judgement().0, "continue");
+
+    let unverified = [edited(), checked("check", tests_pass())];
+    let request = reflect_request(GOAL, "", &plan(), &unverified, CHANGED);
+    let (verdict, summary) = Dialogue::reflector(&request).judgement();
+    assert_eq!(verdict, "continue");
+    assert!(
+        summary.ends_with("The result was not verified: it did not run"),
+        "{summary}"
+    );
+}
+
+fn no_work(summary: &str, more: &str) -> Value {
+    let plan = json!({"summary": summary, "subtasks": []});
+    Dialogue::reflector(&reflect_request(GOAL, more, &plan, &[], &[])).reflection()
+}
+
+#[test]
+fn a_plan_without_sub_tasks_is_judged_by_its_reason() {
+    assert_eq!(
+        no_work(
+            "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs.",
+            ""
+        ),
+        json!({"verdict": "achieved", "summary": "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs."})
+    );
+    assert_eq!(
+        no_work("Not possible: there is no function or other symbol `parse`.", ""),
+        json!({"verdict": "failed", "summary": "There is no function or other symbol `parse`."})
+    );
+}
+
+#[test]
+fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
+    assert_eq!(
+        no_work("For the user to decide: `read` is in use already, at b.rs:9.", ""),
+        json!({
+            "verdict": "ask_user",
+            "summary": "`read` is in use already, at b.rs:9.",
+            "question": "`read` is in use already, at b.rs:9. Shall it get another name (write which), be renamed anyway, or stay as it is?",
+            "choices": ["use another name", "rename anyway", "stop"],
+        })
+    );
+    let answers = "<ANSWERS>\n{\"question\":\"q\",\"answer\":\"use another name\"}\n</ANSWERS>\n";
+    assert_eq!(
+        no_work("For the user to decide: which name `parse` is to get.", answers),
+        json!({
+            "verdict": "ask_user",
+            "summary": "Which name `parse` is to get.",
+            "question": "Only you can say which name `parse` is to get. What shall it be called?",
+        })
+    );
+}
+
+#[test]
+fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
+    let guidance = "<GUIDANCE>\n1. only in src\n</GUIDANCE>\n";
+    let observations = [
+        edited(),
+        checked("check", tests_pass()),
+        found("verify", "verify", "Confirmed: it is so."),
+    ];
+
+    let late =
+        Dialogue::reflector(&reflect_request(GOAL, guidance, &plan(), &observations, CHANGED)).judgement();
+    assert_eq!(late.0, "continue");
+    assert!(
+        late.1
+            .starts_with("Guidance 1 came after this plan was made, so it is planned again. So far: Renamed"),
+        "{}",
+        late.1
+    );
+
+    let mut answered = plan();
+    answered["answers_guidance"] = json!([1]);
+    let request = reflect_request(
+        GOAL,
+        guidance,
+        &answered,
+        &observations,
+        &["src/a.rs", "tests/b.rs"],
+    );
+    let (verdict, summary) = Dialogue::reflector(&request).judgement();
+    assert_eq!(verdict, "achieved");
+    assert!(
+        summary.contains("Changed before your guidance came, outside of what it allows: tests/b.rs."),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_refused_judgement_ends_as_failed() {
+    let mut reflector = Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &[], &[]));
+    reflector.hears("`summary` is missing");
+    assert_eq!(
+        reflector.judgement(),
+        (
+            "failed".to_owned(),
+            "The judgement was not accepted: `summary` is missing".to_owned()
+        )
+    );
+}

@@ -1,0 +1,174 @@
+//! "Replace "old" with "new"": plans and judgements.
+
+use serde_json::{Value, json};
+
+use crate::dialogue::{Dialogue, exited, found, graph, listing, matches, plan_request, ran, reflect_request};
+
+const GOAL: &str = "Replace \"old text\" with \"new text\" in docs/";
+
+fn search(pattern: &str, paths: Option<Value>) -> Value {
+    let mut parameters = json!({"pattern": pattern, "literal": true, "max_results": 2000});
+    if let Some(paths) = paths {
+        parameters["paths"] = paths;
+    }
+    parameters
+}
+
+#[test]
+fn documents_are_edited_by_agents_side_by_side_and_verified() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let found: Vec<(&str, u64, &str)> = ["docs/a.md", "docs/b.md", "docs/c.md", "docs/d.md", "docs/e.md"]
+        .map(|path| (path, 1, "an old text"))
+        .to_vec();
+    planner.sees(
+        "search",
+        search("old text", Some(json!(["docs"]))),
+        matches(&found),
+    );
+
+    let plan = planner.plan();
+
+    assert_eq!(
+        graph(&plan),
+        [
+            "edit-1 <- []: implement",
+            "edit-2 <- []: implement",
+            "verify <- [edit-1, edit-2]: verify"
+        ]
+    );
+    assert_eq!(
+        plan["subtasks"][1]["task"],
+        "Replace every text \"old text\" with \"new text\" in these files: \"docs/e.md\"\n\n\
+         Replace it exactly, inside of longer words too, and change nothing else."
+    );
+    assert_eq!(
+        plan["summary"],
+        "Replace \"old text\" with \"new text\" in `docs`: 5 lines in 5 files."
+    );
+}
+
+#[test]
+fn sources_are_checked_before_and_after() {
+    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2` in *.rs", ""));
+    planner
+        .sees(
+            "search",
+            search("v1", Some(json!(["*.rs"]))),
+            matches(&[("src/a.rs", 1, "\"v1\"")]),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&["Cargo.toml"]),
+        );
+
+    assert_eq!(
+        graph(&planner.plan()),
+        [
+            "baseline <- []: cargo check --all-targets; cargo test",
+            "edit-1 <- [baseline]: implement",
+            "check <- [edit-1]: cargo check --all-targets; cargo test",
+            "verify <- [check]: verify",
+        ]
+    );
+}
+
+#[test]
+fn a_text_that_is_replaced_already_is_nothing_to_do() {
+    let mut planner = Dialogue::planner(&plan_request("replace `book` with `account book`", ""));
+    planner
+        .sees(
+            "search",
+            search("book", None),
+            matches(&[("a.md", 1, "an account book")]),
+        )
+        .sees(
+            "search",
+            search("account book", None),
+            matches(&[("a.md", 1, "an account book")]),
+        );
+
+    assert_eq!(
+        planner.plan()["summary"],
+        "Nothing to do: \"book\" is nowhere left, and \"account book\" is there already, first at a.md:1."
+    );
+}
+
+#[test]
+fn a_text_that_is_nowhere_is_not_possible() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    planner
+        .sees("search", search("old text", Some(json!(["docs"]))), matches(&[]))
+        .sees("search", search("new text", Some(json!(["docs"]))), matches(&[]));
+
+    assert_eq!(
+        planner.plan()["summary"],
+        "Not possible: \"old text\" was not found in `docs`. Nothing was changed."
+    );
+}
+
+fn plan() -> Value {
+    json!({"summary": "Replace it.", "subtasks": [{"id": "edit-1", "title": "t", "agent": "implement", "task": "t"}]})
+}
+
+#[test]
+fn a_confirmed_replacement_is_achieved() {
+    let observations = [
+        found("edit-1", "implement", "Replaced it."),
+        found(
+            "verify",
+            "verify",
+            "Confirmed: a search finds \"old text\" nowhere any more in `docs`.",
+        ),
+    ];
+    let request = reflect_request(GOAL, "", &plan(), &observations, &["docs/a.md"]);
+
+    assert_eq!(
+        Dialogue::reflector(&request).judgement(),
+        (
+            "achieved".to_owned(),
+            "Replaced \"old text\" with \"new text\" in `docs`, changing docs/a.md. A search finds \"old text\" nowhere any more in `docs`."
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_replacement_that_breaks_the_tests_is_not_achieved() {
+    let command = json!({"command": ["cargo", "test"]});
+    let check = ran(
+        "check",
+        &[("execute_command", command, exited(101, "test a ... FAILED\n", ""))],
+    );
+    let observations = [found("edit-1", "implement", "Replaced it."), check];
+    let request = reflect_request(GOAL, "", &plan(), &observations, &["docs/a.md"]);
+
+    let (verdict, summary) = Dialogue::reflector(&request).judgement();
+
+    assert_eq!(verdict, "failed");
+    assert!(
+        summary.ends_with("but now `cargo test` fails (exit code 101):\n    test a ... FAILED"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn what_an_earlier_round_replaced_is_checked_before_it_counts() {
+    let round = json!({"round": 1, "plan": "p", "reflection": "r", "verdict": "continue"});
+    let baseline = ran("baseline", &[]);
+    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
+    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
+    planner.sees("search", search("v1", None), matches(&[])).sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["Cargo.toml"]),
+    );
+
+    assert_eq!(
+        graph(&planner.plan()),
+        [
+            "check <- []: cargo check --all-targets; cargo test",
+            "verify <- [check]: verify"
+        ]
+    );
+}

@@ -1,0 +1,199 @@
+//! Sub-agents with the tasks of the offline planner.
+
+use serde_json::{Value, json};
+
+use crate::dialogue::{Dialogue, matches, success, usages};
+
+fn preview(name: &str) -> Value {
+    json!({"from": name, "preview": true})
+}
+
+fn word(name: &str) -> Value {
+    json!({"pattern": name, "literal": true, "whole_word": true, "max_results": 2000})
+}
+
+const RENAMED: &str = "Verify that `parse` was renamed to `read`.\n\nLook for every usage.";
+
+#[test]
+fn an_explorer_names_usages_and_mentions_with_their_places() {
+    let mut found = usages(&[
+        ("src/a.rs", 1, "pub fn parse() {"),
+        ("src/b.rs", 2, "    parse();"),
+    ]);
+    found["files"][0]["occurrences"][0]["definition"] = json!(true);
+    let mut explorer =
+        Dialogue::sub_agent("Find all usages of `parse`.\n\nReport each with its file and line.");
+    explorer
+        .sees("rename_symbol", preview("parse"), success(found))
+        .sees(
+            "search",
+            word("parse"),
+            matches(&[
+                ("README.md", 3, "Call parse."),
+                ("src/a.rs", 1, "pub fn parse() {"),
+                ("src/b.rs", 2, "    parse();"),
+            ]),
+        );
+
+    insta::assert_snapshot!(explorer.reply().content, @r#"
+    `parse` occurs 2 times in 2 files (defined at src/a.rs:1):
+    - src/a.rs:1: pub fn parse() {
+    - src/b.rs:2: parse();
+
+    The name stands in strings, comments or text too: 1 line.
+    - README.md:3: Call parse.
+    "#);
+}
+
+#[test]
+fn a_verifier_confirms_what_no_usage_contradicts() {
+    let mut verifier = Dialogue::sub_agent(RENAMED);
+    verifier
+        .sees("rename_symbol", preview("parse"), success(usages(&[])))
+        .sees(
+            "search",
+            word("parse"),
+            matches(&[("README.md", 3, "Call parse.")]),
+        )
+        .sees(
+            "rename_symbol",
+            preview("read"),
+            success(usages(&[("src/a.rs", 1, "read")])),
+        );
+
+    insta::assert_snapshot!(verifier.reply().content, @r#"
+    Confirmed: no usage of `parse` is left, and `read` now occurs 1 time in 1 file.
+
+    Left alone: 1 line with `parse` in a string, a comment or text.
+    - README.md:3: Call parse.
+    "#);
+}
+
+#[test]
+fn a_verifier_names_what_is_left() {
+    let mut verifier = Dialogue::sub_agent(RENAMED);
+    verifier
+        .sees(
+            "rename_symbol",
+            preview("parse"),
+            success(usages(&[("src/b.rs", 2, "parse();")])),
+        )
+        .sees("search", word("parse"), matches(&[("src/b.rs", 2, "parse();")]))
+        .sees(
+            "rename_symbol",
+            preview("read"),
+            success(usages(&[("src/a.rs", 1, "read")])),
+        );
+
+    assert_eq!(
+        verifier.reply().content,
+        "Not confirmed: `parse` is still used 1 time:\n- src/b.rs:2: parse();"
+    );
+}
+
+#[test]
+fn a_tool_that_fails_confirms_nothing() {
+    let mut verifier = Dialogue::sub_agent(RENAMED);
+    verifier.sees(
+        "rename_symbol",
+        preview("parse"),
+        json!({"success": false, "error": "the disk is gone"}),
+    );
+
+    assert_eq!(
+        verifier.reply().content,
+        "Not confirmed: `parse` could not be looked for: the disk is gone"
+    );
+}
+
+#[test]
+fn an_implementer_edits_each_file_once_from_the_first_line_to_the_last() {
+    let mut implementer = Dialogue::sub_agent(
+        "Replace every text \"old\" with \"new \\\"one\\\"\" in these files: \"a.md\", \"b.md\"\n\nExactly.",
+    );
+    let read = |path: &str| json!({"operation": "read", "path": path});
+    let content = |text: &str, lines: u64| {
+        success(json!({"content": text, "start_line": 1, "end_line": lines, "total_lines": lines}))
+    };
+    implementer
+        .sees("file_operations", read("a.md"), content("# A\nold\nkept\nbold old\nend\n", 5))
+        .sees(
+            "file_operations",
+            json!({"operation": "edit", "path": "a.md", "old": "old\nkept\nbold old", "new": "new \"one\"\nkept\nbnew \"one\" new \"one\""}),
+            success(json!({"path": "a.md", "line": 2})),
+        )
+        .sees("file_operations", read("b.md"), json!({"success": false, "error": "`b.md` does not exist"}));
+
+    assert_eq!(
+        implementer.reply().content,
+        "Replaced \"old\" with \"new \"one\"\" in a.md (2 lines). Left as they are: b.md (`b.md` does not exist)."
+    );
+}
+
+#[test]
+fn a_long_file_is_edited_by_the_part_that_has_the_text() {
+    let mut implementer = Dialogue::sub_agent(
+        "Replace every text \"old\" with \"new\" in these files: \"long.md\"\n\nExactly.",
+    );
+    implementer
+        .sees(
+            "file_operations",
+            json!({"operation": "read", "path": "long.md"}),
+            success(json!({"content": "…\n", "start_line": 1, "end_line": 1, "total_lines": 9000, "note": "cut"})),
+        )
+        .sees(
+            "search",
+            json!({"pattern": "old", "literal": true, "max_results": 2000, "paths": ["long.md"]}),
+            matches(&[("long.md", 8000, "old"), ("long.md", 8002, "old")]),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "read", "path": "long.md", "start_line": 8000, "end_line": 8002}),
+            success(json!({"content": "old\nx\nold\n", "start_line": 8000, "end_line": 8002, "total_lines": 9000})),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "edit", "path": "long.md", "old": "old\nx\nold", "new": "new\nx\nnew"}),
+            success(json!({"path": "long.md", "line": 8000})),
+        );
+
+    assert_eq!(
+        implementer.reply().content,
+        "Replaced \"old\" with \"new\" in long.md (2 lines)."
+    );
+}
+
+#[test]
+fn a_verifier_finds_what_a_replacement_left() {
+    let task = "Verify that every text \"book\" was replaced with \"account book\" in `docs`.\n\nBegin.";
+    let search = json!({"pattern": "book", "literal": true, "max_results": 2000, "paths": ["docs"]});
+    let mut verifier = Dialogue::sub_agent(task);
+    verifier.sees(
+        "search",
+        search.clone(),
+        matches(&[("docs/a.md", 1, "an account book"), ("docs/b.md", 2, "a book")]),
+    );
+    assert_eq!(
+        verifier.reply().content,
+        "Not confirmed: \"book\" is left in 1 line in `docs`:\n- docs/b.md:2: a book"
+    );
+
+    let mut verifier = Dialogue::sub_agent(task);
+    verifier.sees("search", search, matches(&[("docs/a.md", 1, "an account book")]));
+    assert_eq!(
+        verifier.reply().content,
+        "Confirmed: a search finds \"book\" nowhere any more in `docs`."
+    );
+}
+
+#[test]
+fn a_task_of_another_planner_is_declined_in_words() {
+    let reply = Dialogue::sub_agent("Refactor the parser so that it is faster.").reply();
+    assert!(
+        reply
+            .content
+            .starts_with("Not confirmed: this task is beyond the offline model, and nothing was done."),
+        "{}",
+        reply.content
+    );
+}

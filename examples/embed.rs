@@ -1,0 +1,18 @@
+//! An orchestrator embedded in a program: build it, submit a goal, watch what happens, await the outcome (HOST-1).
+//! It asks the offline model, so it needs no key and no network; it only reads.
+
+use dirigent::{Detail, Dirigent, Goal};
+
+#[tokio::main]
+async fn main() -> Result<(), dirigent::DirigentError> {
+    let journal = std::env::temp_dir().join("dirigent-embed.db");
+    let dirigent = Dirigent::builder().journal(journal).build().await?;
+    let goal = Goal::new("Find all usages of `Dirigent`").workspace(env!("CARGO_MANIFEST_DIR"));
+    let run = dirigent.start(goal).await?;
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        println!("{}", serde_json::json!(event?.kind));
+    }
+    println!("\n{}", run.outcome().await?.render(Detail::Concise));
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! A typed tool, a sub-agent that may use it, and a chat model of one's own.
+//!
+//! The model here is a few lines of code, so that the example needs no key; a real one sends the conversation to its server.
+
+use dirigent::core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use dirigent::core::tool::{Repeat, ToolResult};
+use dirigent::model::{ChatModel, ChatRequest};
+use dirigent::tools::typed;
+use dirigent::{AgentDefinition, Detail, Dirigent, Goal};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+/// The parameters of the tool: what models read of them is made from this type.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    /// The order's number.
+    number: u32,
+}
+
+/// Plans one sub-task for the clerk, looks the order up as the clerk, and is content as the reflector.
+struct Desk;
+
+impl Desk {
+    fn reply(messages: &[Message]) -> String {
+        let system = messages[0].content();
+        let call = |tool: &str, parameters: serde_json::Value| {
+            json!({"tool": tool, "parameters": parameters, "terminate": false}).to_string()
+        };
+        match messages.last() {
+            _ if system.starts_with("You plan") => call(
+                "submit_plan",
+                json!({"summary": "Ask the clerk.", "subtasks": [
+                    {"id": "ask", "title": "Look up order 17", "agent": "clerk", "task": "Where is order 17?"}
+                ]}),
+            ),
+            Some(last) if system.starts_with("You judge") => {
+                let found = last.content().contains("on its way");
+                let verdict = if found { "achieved" } else { "failed" };
+                call(
+                    "submit_reflection",
+                    json!({"verdict": verdict, "summary": "Order 17 is on its way."}),
+                )
+            }
+            // The clerk: its tool's result is the last message once it has called it.
+            Some(Message::Tool { content, .. }) => format!("The order desk says: {content}"),
+            Some(_) | None => call("order_status", json!({"number": 17})),
+        }
+    }
+}
+
+impl ChatModel for Desk {
+    fn chat(
+        &self,
+        request: ChatRequest,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<ModelReply, ModelFailure>> + Send>> {
+        let content = Self::reply(&request.messages);
+        let reply = ModelReply {
+            content,
+            calls: Vec::new(),
+            finish: FinishReason::Stop,
+            usage: Usage::default(),
+        };
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), dirigent::DirigentError> {
+    let order_status = typed(
+        "order_status",
+        "Says where an order is.",
+        Repeat::Safe,
+        |_context, Order { number }| async move {
+            if number == 17 {
+                ToolResult::success(json!({"order": number, "status": "on its way"}))
+            } else {
+                ToolResult::failure(format!("there is no order {number}; orders are 17"))
+            }
+        },
+    );
+    let clerk = AgentDefinition::new(
+        "clerk",
+        "Knows about orders.",
+        "You answer questions about orders.",
+    )
+    .tools(["order_status"]);
+    let dirigent = Dirigent::builder()
+        .journal(std::env::temp_dir().join("dirigent-own-tool.db"))
+        .model(Desk)
+        .tool(order_status)
+        .agent(clerk)
+        .build()
+        .await?;
+
+    let run = dirigent.start(Goal::new("Where is order 17?")).await?;
+    let report = run.outcome().await?;
+    println!("{}", report.render(Detail::Verbose));
+    Ok(())
+}

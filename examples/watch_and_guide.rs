@@ -1,0 +1,61 @@
+//! Watching a run and steering it: the goal cannot be reached as it is, so the run asks; the answer and a piece of guidance go
+//! into its next plan.
+
+use std::path::Path;
+
+use dirigent::{Detail, Dirigent, EventKind, Goal, UserPresence};
+
+/// A project in which one function is to get a name that another one has already.
+fn project(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder.join("src/utils"))?;
+    std::fs::write(
+        folder.join("src/utils/disk.py"),
+        "def load(path):\n    return open(path).read()\n\n\ndef fetch():\n    pass\n",
+    )?;
+    std::fs::write(
+        folder.join("src/main.py"),
+        "from utils.disk import load\n\nprint(load(\"notes.txt\"))\n",
+    )
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::temp_dir().join(format!("dirigent-watch-{}", std::process::id()));
+    project(&folder)?;
+    let dirigent = Dirigent::builder()
+        .journal(folder.join("journal.db"))
+        .build()
+        .await?;
+    let goal = Goal::new("Find all usages of function `load` and rename it to `fetch`")
+        .workspace(&folder)
+        .user(UserPresence::Present);
+    let run = dirigent.start(goal).await?;
+
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        match event?.kind {
+            EventKind::PhaseChanged { transition } => println!("── {}", transition.to),
+            EventKind::PlanMade { plan } => {
+                println!("plan: {}", plan.summary);
+                println!(
+                    "      answers guidance {:?}, {} sub-tasks",
+                    plan.answers_guidance,
+                    plan.subtasks.len()
+                );
+            }
+            EventKind::ToolFinished { tool, success, .. } => {
+                println!("{tool} {}", if success { "succeeded" } else { "failed" });
+            }
+            EventKind::QuestionAsked { question, .. } => {
+                println!("it asks: {}", question.question);
+                println!("you say: call it `read_text`, only in src");
+                run.guide("only in src")?;
+                run.answer("call it `read_text`")?;
+            }
+            _ => {}
+        }
+    }
+    println!("\n{}", run.outcome().await?.render(Detail::Concise));
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}

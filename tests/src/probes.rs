@@ -1,0 +1,137 @@
+//! Tools that show how calls are carried out: which ran, in which order, how many at once, and how they end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use dirigent::core::tool::{Repeat, ToolResult};
+use dirigent::tools::{Tool, typed};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Barrier;
+
+use crate::scripted::Gate;
+
+/// What `note` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    /// What to write down.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+/// What tools wrote down. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    /// All of them, in order.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn add(&self, text: impl Into<String>) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+/// `note`: writes a text down. Not safe to repeat.
+pub fn note(notes: &Notes) -> impl Tool {
+    let notes = notes.clone();
+    typed(
+        "note",
+        "Writes a text down.",
+        Repeat::Unsafe,
+        move |_, Note { text }| {
+            notes.add(&text);
+            async move { ToolResult::success(json!(format!("noted {text}"))) }
+        },
+    )
+}
+
+/// `read_meter`: succeeds with 42, changes nothing, and says something for operators.
+pub fn read_meter() -> impl Tool {
+    typed(
+        "read_meter",
+        "Reads the meter.",
+        Repeat::Safe,
+        |_, Nothing {}| async {
+            let mut result = ToolResult::success(json!({"meter": 42}));
+            result.metadata.insert("station".to_owned(), json!("north"));
+            result
+        },
+    )
+}
+
+/// `fail`: fails with its own words.
+pub fn fail() -> impl Tool {
+    typed("fail", "Fails.", Repeat::Safe, |_, Nothing {}| async {
+        ToolResult::failure("the valve is shut; open it first")
+    })
+}
+
+/// `break_down`: panics.
+pub fn break_down() -> impl Tool {
+    typed("break_down", "Panics.", Repeat::Safe, |_, Nothing {}| async {
+        panic!("the valve came off")
+    })
+}
+
+/// `wait`: notes `started`, and ends only when the gate is open; notes `cancelled` when nobody waits for it any more.
+pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool {
+    let (notes, gate) = (notes.clone(), gate.clone());
+    typed(name, "Waits.", repeat, move |context, Nothing {}| {
+        let (notes, gate) = (notes.clone(), gate.clone());
+        async move {
+            notes.add("started");
+            tokio::select! {
+                () = gate.passed() => {
+                    notes.add("ended");
+                    ToolResult::success(json!("waited"))
+                }
+                () = context.cancel.cancelled() => {
+                    notes.add("cancelled");
+                    ToolResult::failure("cancelled")
+                }
+            }
+        }
+    })
+}
+
+/// How many calls of `meet` ran at once.
+#[derive(Clone, Default)]
+pub struct Crowd {
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Crowd {
+    /// The most there ever were.
+    pub fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+/// `meet`: ends only when that many calls of it run at the same time.
+pub fn meet(calls: usize, crowd: &Crowd) -> impl Tool {
+    let (barrier, crowd) = (Arc::new(Barrier::new(calls)), crowd.clone());
+    typed(
+        "meet",
+        "Meets another call.",
+        Repeat::Safe,
+        move |_, Nothing {}| {
+            let (barrier, crowd) = (barrier.clone(), crowd.clone());
+            async move {
+                let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
+                crowd.most.fetch_max(now, Ordering::SeqCst);
+                barrier.wait().await;
+                crowd.now.fetch_sub(1, Ordering::SeqCst);
+                ToolResult::success(json!("met"))
+            }
+        },
+    )
+}

@@ -1,0 +1,409 @@
+//! A chat model that says what a test wrote down, and remembers what it was asked.
+//!
+//! It never decides anything: who asks is read from the system prompt, and each asker has its replies in order. A request for which
+//! none is left fails, and the failure names the asker.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use dirigent::core::call::ToolCall;
+use dirigent::core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
+use dirigent::core::prompt::roles;
+use dirigent::model::{ChatModel, ChatRequest};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+/// Who asks the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// The run's planner.
+    Planner,
+    /// The run's reflector.
+    Reflector,
+    /// The sub-agent of that name: a built-in one, or one whose role is `You are NAME.`.
+    Agent(String),
+}
+
+/// What a test's model says to one request.
+pub enum Reply {
+    /// This text, finished.
+    Says(String),
+    /// This text, ended for that reason.
+    Ends(FinishReason, String),
+    /// Calls that the provider delivers apart from the text.
+    Native(Vec<ToolCall>),
+    /// Nothing, for ever.
+    Never,
+    /// No answer, for that reason.
+    Fails(&'static str),
+    /// The model's own code panics.
+    Panics(&'static str),
+    /// The reply, once the gate is open.
+    Behind(Gate, Box<Reply>),
+}
+
+impl Reply {
+    /// The same, but not before the gate is open.
+    pub fn behind(self, gate: &Gate) -> Reply {
+        Reply::Behind(gate.clone(), Box::new(self))
+    }
+}
+
+/// Holds a reply or a tool back until a test lets it go.
+#[derive(Clone)]
+pub struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    /// A gate that is shut.
+    pub fn shut() -> Gate {
+        Gate(Arc::new(Semaphore::new(0)))
+    }
+
+    /// Opens it for good.
+    pub fn open(&self) {
+        self.0.close();
+    }
+
+    /// Waits until it is open.
+    pub async fn passed(&self) {
+        let _ = self.0.acquire().await;
+    }
+}
+
+/// A request that the model got.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Who asked.
+    pub who: Asker,
+    /// The model that was asked for, where the agent names one.
+    pub model: Option<String>,
+    /// The whole conversation.
+    pub messages: Vec<Message>,
+}
+
+impl Asked {
+    /// The system prompt.
+    pub fn system(&self) -> &str {
+        self.messages[0].content()
+    }
+
+    /// The first user message: what the agent is to do.
+    pub fn task(&self) -> &str {
+        self.messages[1].content()
+    }
+
+    /// The text of the last message.
+    pub fn last(&self) -> &str {
+        self.messages[self.messages.len() - 1].content()
+    }
+
+    /// The last message, a tool's result.
+    pub fn result(&self) -> Value {
+        match &self.messages[self.messages.len() - 1] {
+            Message::Tool { content, .. } => serde_json::from_str(content).expect("results are JSON"),
+            other => panic!("the last message is no result: {other:?}"),
+        }
+    }
+
+    /// The roles of all messages, in order.
+    pub fn roles(&self) -> Vec<&'static str> {
+        self.messages
+            .iter()
+            .map(|message| match message {
+                Message::System { .. } => "system",
+                Message::User { .. } => "user",
+                Message::Assistant { .. } => "assistant",
+                Message::Tool { .. } => "tool",
+            })
+            .collect()
+    }
+
+    /// The content of the section `<NAME>` of the task; none where it has none.
+    pub fn section(&self, name: &str) -> Option<&str> {
+        let (_, rest) = self.task().split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0.trim())
+    }
+
+    /// The lines of such a section, each as JSON.
+    pub fn json_lines(&self, name: &str) -> Vec<Value> {
+        let section = self.section(name).unwrap_or_else(|| panic!("no section {name}"));
+        section
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect()
+    }
+}
+
+/// The model. Clones are the same one.
+#[derive(Clone, Default)]
+pub struct Scripted {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    scripts: Mutex<Vec<(Asker, VecDeque<Reply>)>>,
+    asked: Mutex<Vec<Asked>>,
+    dropped: Arc<Mutex<u32>>,
+}
+
+impl Scripted {
+    /// A model that has nothing to say yet.
+    pub fn new() -> Scripted {
+        Scripted::default()
+    }
+
+    /// What it says to planners, request by request, over the whole run.
+    pub fn planner(self, replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        self.asker(Asker::Planner, replies)
+    }
+
+    /// What it says to reflectors.
+    pub fn reflector(self, replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        self.asker(Asker::Reflector, replies)
+    }
+
+    /// What it says to the sub-agent of that name.
+    pub fn agent(self, name: &str, replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        self.asker(Asker::Agent(name.to_owned()), replies)
+    }
+
+    fn asker(self, who: Asker, replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        let replies = replies.into_iter().collect();
+        self.inner.scripts.lock().unwrap().push((who, replies));
+        self
+    }
+
+    /// Every request so far, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.inner.asked.lock().unwrap().clone()
+    }
+
+    /// The planners' requests so far.
+    pub fn planner_asked(&self) -> Vec<Asked> {
+        self.asked_by(&Asker::Planner)
+    }
+
+    /// The reflectors' requests so far.
+    pub fn reflector_asked(&self) -> Vec<Asked> {
+        self.asked_by(&Asker::Reflector)
+    }
+
+    /// The requests so far of the sub-agent of that name.
+    pub fn agent_asked(&self, name: &str) -> Vec<Asked> {
+        self.asked_by(&Asker::Agent(name.to_owned()))
+    }
+
+    fn asked_by(&self, who: &Asker) -> Vec<Asked> {
+        self.asked()
+            .into_iter()
+            .filter(|asked| asked.who == *who)
+            .collect()
+    }
+
+    /// How many requests were dropped before they were answered.
+    pub fn dropped(&self) -> u32 {
+        *self.inner.dropped.lock().unwrap()
+    }
+
+    fn next(&self, who: &Asker) -> Reply {
+        let mut scripts = self.inner.scripts.lock().unwrap();
+        scripts
+            .iter_mut()
+            .filter(|(other, _)| other == who)
+            .find_map(|(_, replies)| replies.pop_front())
+            .unwrap_or(Reply::Fails("the test has no further reply for this asker"))
+    }
+}
+
+impl ChatModel for Scripted {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        let who = asker(&request.messages);
+        let reply = self.next(&who);
+        self.inner.asked.lock().unwrap().push(Asked {
+            who,
+            model: request.model,
+            messages: request.messages.to_vec(),
+        });
+        let unanswered = CountDrop(Some(self.inner.dropped.clone()));
+        async move {
+            let answer = answer(reply).await;
+            unanswered.answered();
+            answer
+        }
+        .boxed()
+    }
+}
+
+async fn answer(mut reply: Reply) -> Result<ModelReply, ModelFailure> {
+    while let Reply::Behind(gate, held) = reply {
+        gate.passed().await;
+        reply = *held;
+    }
+    let (finish, content, calls) = match reply {
+        Reply::Says(text) => (FinishReason::Stop, text, Vec::new()),
+        Reply::Ends(finish, text) => (finish, text, Vec::new()),
+        Reply::Native(calls) => (FinishReason::ToolCalls, String::new(), calls),
+        Reply::Never => std::future::pending().await,
+        Reply::Fails(message) => {
+            return Err(ModelFailure {
+                kind: ModelFailureKind::Unavailable { retry_after: None },
+                message: message.to_owned(),
+            });
+        }
+        Reply::Panics(message) => panic!("{message}"),
+        Reply::Behind(..) => unreachable!("unwrapped above"),
+    };
+    Ok(ModelReply {
+        content,
+        calls,
+        finish,
+        usage: Usage {
+            model_calls: 1,
+            tool_calls: 0,
+            input_tokens: 100,
+            output_tokens: 10,
+        },
+    })
+}
+
+struct CountDrop(Option<Arc<Mutex<u32>>>);
+
+impl CountDrop {
+    fn answered(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CountDrop {
+    fn drop(&mut self) {
+        if let Some(count) = self.0.take() {
+            *count.lock().unwrap() += 1;
+        }
+    }
+}
+
+fn asker(messages: &[Message]) -> Asker {
+    let system = messages[0].content();
+    let is = |role: &str| system.starts_with(role.trim_end());
+    if is(roles::PLANNER) {
+        return Asker::Planner;
+    }
+    if is(roles::REFLECTOR) {
+        return Asker::Reflector;
+    }
+    for (name, role) in [
+        ("explore", roles::EXPLORE),
+        ("implement", roles::IMPLEMENT),
+        ("verify", roles::VERIFY),
+    ] {
+        if is(role) {
+            return Asker::Agent(name.to_owned());
+        }
+    }
+    let name = system
+        .strip_prefix("You are ")
+        .and_then(|rest| rest.split_once('.'))
+        .unwrap_or_else(|| panic!("an unknown agent asks: {system}"))
+        .0;
+    Asker::Agent(name.to_owned())
+}
+
+// What models say
+
+/// A text.
+pub fn says(text: impl Into<String>) -> Reply {
+    Reply::Says(text.into())
+}
+
+/// A call after which the model wants to be asked again.
+pub fn call(tool: &str, parameters: Value) -> Reply {
+    says(json!({"tool": tool, "parameters": parameters, "terminate": false}).to_string())
+}
+
+/// A call whose result is the final one.
+pub fn last_call(tool: &str, parameters: Value) -> Reply {
+    says(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
+}
+
+/// Several calls in one reply, as providers with native calls deliver them.
+pub fn native<const N: usize>(calls: [(&str, Value); N]) -> Reply {
+    let call = |(tool, parameters): (&str, Value)| ToolCall {
+        id: String::new(),
+        tool: tool.to_owned(),
+        parameters,
+        terminate: false,
+    };
+    Reply::Native(calls.into_iter().map(call).collect())
+}
+
+/// A plan of these sub-tasks, submitted.
+pub fn plan<const N: usize>(summary: &str, subtasks: [Value; N]) -> Reply {
+    last_call(
+        "submit_plan",
+        json!({"summary": summary, "subtasks": subtasks.to_vec()}),
+    )
+}
+
+/// A plan that answers guidance, submitted.
+pub fn plan_for_guidance<const N: usize>(summary: &str, answers: &[u32], subtasks: [Value; N]) -> Reply {
+    last_call(
+        "submit_plan",
+        json!({"summary": summary, "answers_guidance": answers, "subtasks": subtasks.to_vec()}),
+    )
+}
+
+/// A sub-task for a sub-agent.
+pub fn delegate(id: &str, agent: &str, task: &str) -> Value {
+    json!({"id": id, "title": format!("Title of {id}"), "agent": agent, "task": task})
+}
+
+/// A sub-task of tool calls.
+pub fn calls<const N: usize>(id: &str, calls: [(&str, Value); N]) -> Value {
+    let calls: Vec<Value> = calls
+        .into_iter()
+        .map(|(tool, parameters)| json!({"tool": tool, "parameters": parameters}))
+        .collect();
+    json!({"id": id, "title": format!("Title of {id}"), "calls": calls})
+}
+
+/// The same sub-task, once these have succeeded.
+pub fn after<const N: usize>(mut subtask: Value, dependencies: [&str; N]) -> Value {
+    subtask["depends_on"] = json!(dependencies.to_vec());
+    subtask
+}
+
+/// The judgement that the goal is reached.
+pub fn achieved(summary: &str) -> Reply {
+    last_call(
+        "submit_reflection",
+        json!({"verdict": "achieved", "summary": summary}),
+    )
+}
+
+/// The judgement that more is to be done.
+pub fn go_on(summary: &str) -> Reply {
+    last_call(
+        "submit_reflection",
+        json!({"verdict": "continue", "summary": summary}),
+    )
+}
+
+/// The judgement that the goal cannot be reached.
+pub fn hopeless(summary: &str) -> Reply {
+    last_call(
+        "submit_reflection",
+        json!({"verdict": "failed", "summary": summary}),
+    )
+}
+
+/// The judgement that only the user can decide.
+pub fn ask_user(summary: &str, question: &str) -> Reply {
+    last_call(
+        "submit_reflection",
+        json!({"verdict": "ask_user", "summary": summary, "question": question}),
+    )
+}

@@ -1,0 +1,204 @@
+//! Where a test's run takes place: a workspace and a journal in temporary folders.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dirigent::core::journal::Entry;
+use dirigent::core::observation::{Finding, ObservedCall};
+use dirigent::core::tool::ToolOutcome;
+use dirigent::model::ChatModel;
+use dirigent::store::Journal;
+use dirigent::{
+    AgentDefinition, Builder, Dirigent, EndReason, Event, EventKind, Events, Goal, Millis, Report, RunHandle,
+};
+use serde_json::Value;
+
+/// A workspace and a journal, gone when dropped.
+pub struct Stage {
+    folder: tempfile::TempDir,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stage {
+    /// An empty workspace and no journal yet.
+    pub fn new() -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("workspace")).unwrap();
+        Stage { folder }
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// The journal's file.
+    pub fn journal(&self) -> PathBuf {
+        self.folder.path().join("journal.db")
+    }
+
+    /// The same with a file in the workspace.
+    pub fn file(self, path: &str, content: &str) -> Stage {
+        let path = self.workspace().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    /// The same with a copy of a folder's files as the workspace.
+    pub fn copy_of(self, folder: &Path) -> Stage {
+        copy(folder, &self.workspace());
+        self
+    }
+
+    /// A file of the workspace.
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.workspace().join(path)).unwrap()
+    }
+
+    /// An orchestrator to be built, with the built-in tools, that asks this model.
+    pub fn builder(&self, model: impl ChatModel) -> Builder {
+        Dirigent::builder().journal(self.journal()).model(model)
+    }
+
+    /// A goal in the workspace.
+    pub fn goal(&self, text: &str) -> Goal {
+        Goal::new(text).workspace(self.workspace())
+    }
+
+    /// What the journal's table of runs says of the end of the only run.
+    pub fn journaled_end(&self) -> Value {
+        let runs = Journal::open(&self.journal()).unwrap().runs().unwrap();
+        assert_eq!(runs.len(), 1);
+        serde_json::from_str(runs[0].status.as_deref().expect("the run has ended")).unwrap()
+    }
+
+    /// The journal's entries of the only run.
+    pub fn entries(&self) -> Vec<Entry> {
+        let journal = Journal::open(&self.journal()).unwrap();
+        let runs = journal.runs().unwrap();
+        assert_eq!(runs.len(), 1);
+        journal.entries(runs[0].run, 0, 10_000).unwrap()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            if entry.file_name() != "target" {
+                copy(&entry.path(), &target);
+            }
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A sub-agent that is told `You are NAME.` and may use these tools.
+pub fn agent(name: &str, tools: &[&str]) -> AgentDefinition {
+    AgentDefinition::new(
+        name,
+        format!("Does what {name} does."),
+        format!("You are {name}."),
+    )
+    .tools(tools.iter().copied())
+}
+
+/// The report of a run that ends with a goal achieved.
+pub async fn achieved_report(run: &RunHandle) -> Arc<Report> {
+    let report = run.outcome().await.expect("the run is carried out");
+    assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
+    report
+}
+
+/// All events of a run, to its end.
+pub async fn all_events(run: &RunHandle) -> Vec<Event> {
+    let (mut events, mut all) = (run.events(), Vec::new());
+    while let Some(event) = events.next().await {
+        all.push(event.expect("the journal can be read"));
+    }
+    all
+}
+
+/// Reads on to the first event that fits.
+pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Event {
+    while let Some(event) = events.next().await {
+        let event = event.expect("the journal can be read");
+        if fits(&event.kind) {
+            return event;
+        }
+    }
+    panic!("the run ended without the event");
+}
+
+/// Waits until a run whose orchestrator was dropped can be carried on by another one.
+pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
+    loop {
+        let held = dirigent
+            .runs()
+            .unwrap()
+            .into_iter()
+            .any(|other| other.run == run && other.held_by.is_some());
+        if !held {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What the first sub-task of a round came to, by its id.
+pub fn finding<'a>(report: &'a Report, round: usize, subtask: &str) -> &'a Finding {
+    let observations = &report.rounds[round].observations;
+    let found = observations.iter().find(|seen| seen.subtask.0 == subtask);
+    &found
+        .unwrap_or_else(|| panic!("no observation of {subtask}"))
+        .finding
+}
+
+/// The calls of a sub-task that was a sequence of them.
+pub fn observed_calls<'a>(report: &'a Report, round: usize, subtask: &str) -> &'a [ObservedCall] {
+    match finding(report, round, subtask) {
+        Finding::Calls { calls } => calls,
+        other => panic!("{subtask} was no sequence of calls: {other:?}"),
+    }
+}
+
+/// The error of a call that failed.
+pub fn error_of(call: &ObservedCall) -> &str {
+    match &call.result.outcome {
+        ToolOutcome::Failure { error, .. } => error,
+        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
+    }
+}
+
+/// What a sub-agent found, or the text of why it has no findings.
+pub fn findings(report: &Report, round: usize, subtask: &str) -> Result<String, String> {
+    match finding(report, round, subtask) {
+        Finding::Agent { result, .. } => result.clone().map_err(|failure| failure.to_string()),
+        other => panic!("{subtask} was for no agent: {other:?}"),
+    }
+}
+
+/// The report as if nothing had taken any time.
+pub fn timeless(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.duration = Millis(0);
+    for observation in report.rounds.iter_mut().flat_map(|round| &mut round.observations) {
+        observation.duration = Millis(0);
+        match &mut observation.finding {
+            Finding::Calls { calls } => calls.iter_mut().for_each(|call| call.result.duration = Millis(0)),
+            Finding::Agent { work, .. } => work.calls.iter_mut().for_each(|call| call.duration = Millis(0)),
+            Finding::Skipped { .. } => {}
+        }
+    }
+    report
+}

@@ -1,0 +1,316 @@
+//! CALL: how a model calls a tool, seen in whole runs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use dirigent::Report;
+use dirigent::core::message::FinishReason;
+use dirigent_tests::probes::{Notes, fail, note};
+use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, delegate, last_call, plan, says};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
+use serde_json::json;
+
+/// What came of a scout with the tools `note`, `fail` and `search` whose model replies so.
+struct Scouted {
+    report: Arc<Report>,
+    asked: Vec<Asked>,
+    notes: Vec<String>,
+}
+
+impl Scouted {
+    fn findings(&self) -> String {
+        findings(&self.report, 0, "ask").unwrap()
+    }
+}
+
+async fn scouted(replies: impl IntoIterator<Item = Reply>) -> Scouted {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let model = Scripted::new()
+        .planner([plan("Ask the scout.", [delegate("ask", "scout", "Do it.")])])
+        .agent("scout", replies)
+        .reflector([achieved("Judged.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .tool(note(&notes))
+        .tool(fail())
+        .agent(agent("scout", &["note", "fail", "search"]))
+        .build()
+        .await
+        .unwrap();
+    let run = dirigent.start(stage.goal("Do it")).await.unwrap();
+    Scouted {
+        report: achieved_report(&run).await,
+        asked: model.agent_asked("scout"),
+        notes: notes.all(),
+    }
+}
+
+const NOTE: &str = r#"{"tool": "note", "parameters": {"text": "one"}, "terminate": false}"#;
+
+#[tokio::test]
+async fn call_1_terminate_false_runs_the_call_appends_its_result_and_asks_again() {
+    let scouted = scouted([says(NOTE), says("Done.")]).await;
+
+    assert_eq!(scouted.notes, ["one"]);
+    assert_eq!(scouted.asked.len(), 2);
+    assert_eq!(
+        scouted.asked[1].result(),
+        json!({"success": true, "output": "noted one"})
+    );
+    assert_eq!(scouted.findings(), "Done.");
+}
+
+#[tokio::test]
+async fn call_1_terminate_true_runs_the_call_returns_its_result_and_asks_no_more() {
+    let scouted = scouted([last_call("note", json!({"text": "one"})), says("never asked")]).await;
+
+    assert_eq!(scouted.notes, ["one"]);
+    assert_eq!(scouted.asked.len(), 1);
+    assert_eq!(scouted.findings(), "noted one");
+}
+
+#[tokio::test]
+async fn call_1_a_terminating_call_that_fails_goes_back() {
+    let scouted = scouted([last_call("fail", json!({})), says("It failed.")]).await;
+
+    assert_eq!(
+        scouted.asked[1].result(),
+        json!({"success": false, "error": "the valve is shut; open it first"})
+    );
+    assert_eq!(scouted.findings(), "It failed.");
+}
+
+#[tokio::test]
+async fn call_1_all_three_fields_are_required_and_type_checked() {
+    for (reply, problem) in [
+        (
+            r#"{"tool": 7, "parameters": {"text": "one"}, "terminate": false}"#,
+            "`tool` must be a string, and is a number",
+        ),
+        (
+            r#"{"tool": "note", "terminate": false}"#,
+            "`parameters` is missing: it must be an object",
+        ),
+        (
+            r#"{"tool": "note", "parameters": ["one"], "terminate": false}"#,
+            "`parameters` must be an object, and is a list",
+        ),
+        (
+            r#"{"tool": "note", "parameters": {"text": "one"}}"#,
+            "`terminate` is missing: it must be true or false, without quotes",
+        ),
+        (
+            r#"{"tool": "note", "parameters": {"text": "one"}, "terminate": "false"}"#,
+            "`terminate` must be true or false, without quotes, and is a string",
+        ),
+    ] {
+        let scouted = scouted([says(reply), says("I give up.")]).await;
+
+        let told = scouted.asked[1].last();
+        assert!(told.contains(problem), "{reply} gets: {told}");
+        assert_eq!(scouted.notes.len(), 0, "{reply} ran");
+    }
+}
+
+#[tokio::test]
+async fn call_5_the_call_is_found_in_prose_in_code_fences_and_after_thinking() {
+    for reply in [
+        format!("I will note it down.\n\n{NOTE}\n\nThen I go on."),
+        format!("Here it is:\n```json\n{NOTE}\n```\n"),
+        format!("```\n{NOTE}\n```"),
+        format!("<think>Should I call {{\"tool\": \"fail\"}}? No.</think>\n{NOTE}"),
+    ] {
+        let scouted = scouted([says(reply.clone()), says("Done.")]).await;
+
+        assert_eq!(scouted.notes, ["one"], "{reply}");
+        assert_eq!(scouted.findings(), "Done.", "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn call_5_a_json_object_that_is_no_call_is_text() {
+    let answer = "The settings are:\n```json\n{\"name\": \"note\", \"parameters\": {\"text\": \"one\"}}\n```";
+
+    let scouted = scouted([says(answer)]).await;
+
+    assert_eq!(scouted.notes.len(), 0);
+    assert_eq!(scouted.asked.len(), 1);
+    assert_eq!(scouted.findings(), answer);
+}
+
+#[tokio::test]
+async fn call_5_two_different_calls_are_an_error_that_goes_back_and_neither_runs() {
+    let other = NOTE.replace("one", "two");
+
+    let scouted = scouted([says(format!("{NOTE}\n{other}")), says("I give up.")]).await;
+
+    assert_eq!(scouted.notes.len(), 0);
+    insta::assert_snapshot!(scouted.asked[1].last().lines().next().unwrap(), @r#"
+    Your last reply could not be used: your reply has 2 different tool calls (of `note` and `note`), and none was carried out: make one call, wait for its result, then make the next. To call a tool, reply with one JSON object of this form and nothing after it: {"tool": "the tool's name", "parameters": {"name": "value"}, "terminate": false}. Set `terminate` to true only where the result of this call is your final answer
+    "#);
+}
+
+#[tokio::test]
+async fn call_5_the_same_call_twice_is_one_call() {
+    let scouted = scouted([says(format!("{NOTE}\nThat is:\n{NOTE}")), says("Done.")]).await;
+
+    assert_eq!(scouted.notes, ["one"]);
+}
+
+#[tokio::test]
+async fn call_6_an_unknown_tool_names_the_nearest() {
+    let call = NOTE.replace("note", "notes");
+
+    let scouted = scouted([says(call), says("I give up.")]).await;
+
+    assert_eq!(
+        scouted.asked[1].result(),
+        json!({
+            "success": false,
+            "error": "there is no tool `notes` (did you mean `note`?): the tools are `note`, `fail` and `search`"
+        })
+    );
+}
+
+#[tokio::test]
+async fn call_6_bad_arguments_name_the_problem_and_the_nearest_field_and_nothing_runs() {
+    for (parameters, error) in [
+        (
+            json!({"txt": "one"}),
+            "the parameters of `note` are wrong: `parameters.txt` is unknown: did you mean `text`?; `parameters.text` is missing",
+        ),
+        (
+            json!({"text": 1}),
+            "the parameters of `note` are wrong: `parameters.text` must be of type string, and is a number",
+        ),
+    ] {
+        let scouted = scouted([
+            dirigent_tests::scripted::call("note", parameters),
+            says("I give up."),
+        ])
+        .await;
+
+        assert_eq!(
+            scouted.asked[1].result(),
+            json!({"success": false, "error": error})
+        );
+        assert_eq!(scouted.notes.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn call_6_a_plans_calls_are_checked_before_anything_runs() {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let good = || dirigent_tests::scripted::calls("good", [("note", json!({"text": "good"}))]);
+    let bad = dirigent_tests::scripted::calls("bad", [("note", json!({})), ("not", json!({}))]);
+    let model = Scripted::new()
+        .planner([
+            plan("One is bad.", [good(), bad]),
+            plan("Both are good.", [good()]),
+        ])
+        .reflector([achieved("Noted.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .tool(note(&notes))
+        .build()
+        .await
+        .unwrap();
+
+    let run = dirigent.start(stage.goal("Note")).await.unwrap();
+    achieved_report(&run).await;
+
+    assert_eq!(notes.all(), ["good"]);
+    insta::assert_snapshot!(model.planner_asked()[1].result()["error"].as_str().unwrap(), @r#"
+    the plan was refused; submit it again with these mended:
+    - sub-task `bad`, calls[0]: the parameters of `note` are wrong: `parameters.text` is missing
+    - sub-task `bad`, calls[1]: there is no tool `not` (did you mean `note`?): the tools are `execute_command`, `file_operations`, `note`, `read_output`, `rename_symbol` and `search`
+    "#);
+}
+
+#[tokio::test]
+async fn call_7_a_reply_that_was_cut_short_is_never_acted_on_and_counts_as_malformed() {
+    for (finish, told) in [
+        (
+            FinishReason::Length,
+            "your reply was cut off at the token limit, so nothing in it was carried out",
+        ),
+        (
+            FinishReason::Interrupted,
+            "your reply broke off before its end, so nothing in it was carried out",
+        ),
+    ] {
+        // given replies that were cut after a whole call, and within an answer
+        let replies = [
+            Reply::Ends(finish, NOTE.to_owned()),
+            Reply::Ends(finish, "The answer is".to_owned()),
+            says("The answer is one."),
+        ];
+
+        let scouted = scouted(replies).await;
+
+        assert_eq!(scouted.notes.len(), 0);
+        assert_eq!(scouted.findings(), "The answer is one.");
+        for asked in &scouted.asked[1..] {
+            assert!(asked.last().contains(told), "{}", asked.last());
+        }
+    }
+}
+
+#[tokio::test]
+async fn call_7_three_replies_cut_short_end_the_loop() {
+    let cut = || Reply::Ends(FinishReason::Length, NOTE.to_owned());
+
+    let scouted = scouted([cut(), cut(), cut(), says("never asked")]).await;
+
+    assert_eq!(scouted.asked.len(), 3);
+    let error = findings(&scouted.report, 0, "ask").unwrap_err();
+    assert!(
+        error.starts_with("the model's reply was malformed 3 times in a row"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn call_7_an_echo_of_the_prompts_form_and_examples_is_no_call() {
+    // given a model that repeats what its prompt says about the tool `search`, and then answers
+    let prompt = scouted([says("Hello.")]).await.asked[0].system().to_owned();
+    let line = |start: &str| {
+        let found = prompt.lines().find(|line| line.starts_with(start));
+        found
+            .unwrap_or_else(|| panic!("the prompt has no line {start}"))
+            .to_owned()
+    };
+    let example = line("Example: `{\"tool\": \"search\"");
+    let form = line("{\"tool\": \"name of the tool\"");
+
+    for echo in [
+        format!("{example}\nI found nothing."),
+        format!("To call a tool I would say\n```json\n{form}\n```\nbut I need none."),
+        format!("{prompt}\n\nI have nothing to do."),
+    ] {
+        let scouted = scouted([says(echo.clone()), says("never asked")]).await;
+
+        assert_eq!(scouted.report.usage.tool_calls, 0, "{echo}");
+        assert_eq!(scouted.findings(), echo);
+    }
+}
+
+#[tokio::test]
+async fn call_7_a_call_after_an_echo_of_the_prompt_counts() {
+    let prompt = scouted([says("Hello.")]).await.asked[0].system().to_owned();
+
+    let scouted = scouted([says(format!("{prompt}\n\n{NOTE}")), says("Done.")]).await;
+
+    assert_eq!(scouted.notes, ["one"]);
+}
+
+#[tokio::test]
+async fn call_7_a_call_that_is_like_an_example_is_a_call() {
+    // given a model that makes the very call which its prompt shows as an example
+    let example = r#"{"tool": "search", "parameters": {"paths": ["src", "*.md"], "pattern": "parse_config", "whole_word": true}, "terminate": false}"#;
+
+    let scouted = scouted([says(example), says("Done.")]).await;
+
+    assert!(scouted.asked[0].system().contains(example), "it is the example");
+    assert_eq!(scouted.report.usage.tool_calls, 1);
+}
