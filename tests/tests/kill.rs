@@ -274,7 +274,8 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
         let commands = commands_started(&after, before.len());
         assert_eq!(calls(&place, "resumed"), commands, "{case}");
     }
-    let wrong = differing(&place.files(), expected);
+    let files = place.files();
+    let wrong = differing(&files, expected);
     assert!(
         wrong.is_empty(),
         "{case}: not as after the undisturbed run: {wrong:?}; {resumed}"
