@@ -274,11 +274,24 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
         let commands = commands_started(&after, before.len());
         assert_eq!(calls(&place, "resumed"), commands, "{case}");
     }
+    let files = place.files();
+    let wrong = differing(&files, expected);
     assert!(
-        place.files() == *expected,
-        "{case}: the files are not those of the undisturbed run"
+        wrong.is_empty(),
+        "{case}: not as after the undisturbed run: {wrong:?}; {resumed}"
     );
     Fate::Killed(before.len())
+}
+
+/// The names of files that are in one of them alone, or with other content.
+fn differing<'a>(some: &'a Files, others: &'a Files) -> BTreeSet<&'a str> {
+    let alone = |these: &'a Files, those: &'a Files| {
+        these
+            .iter()
+            .filter(|file| !those.contains(file))
+            .map(|(name, _)| name.as_str())
+    };
+    alone(some, others).chain(alone(others, some)).collect()
 }
 
 /// Limits that end the process in every frame of the log, and in the files that are made before there is one.
@@ -347,6 +360,8 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     run.wait_for(|event| is_event(event, "tool_started") && event["tool"] == "execute_command");
     run.kill();
     std::fs::remove_file(hold(&place)).unwrap();
+    let runs = place.dirigent(["runs"]).with_code(0).stdout;
+    assert!(runs.contains("  interrupted "), "{runs}");
 
     let resumed = resume(&place, &cargo).with_code(0);
 
@@ -391,6 +406,56 @@ fn host_2_a_kill_as_the_reflector_starts_runs_no_command_again() {
     });
     assert!(place.files() == expected);
     assert_eq!(calls(&place, "resumed"), 0);
+}
+
+#[test]
+fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
+    let place = Place::new();
+    for number in 1..=6 {
+        place.write(&format!("page-{number}.md"), "The colour of the sea.\n");
+    }
+    let goal = [
+        "run",
+        "replace \"colour\" with \"color\"",
+        "--workspace",
+        "work",
+        "--json",
+    ];
+    let mut run = Watched::start(&mut place.command(goal));
+    run.wait_for(|event| is_event(event, "tool_finished") && event["changes"] != serde_json::json!([]));
+    run.kill();
+
+    let _ = place.dirigent(["resume", "last"]).with_code(0);
+
+    for number in 1..=6 {
+        assert_eq!(
+            place.read(&format!("page-{number}.md")),
+            "The color of the sea.\n"
+        );
+    }
+    let shown = place.dirigent(["show", "last"]).with_code(0).stdout;
+    assert!(
+        shown.contains("A search finds \"colour\" nowhere any more."),
+        "{shown}"
+    );
+}
+
+#[test]
+fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
+    let Waiting { place, run, script } = Waiting::start("echo once >> runs.txt");
+    run.kill();
+    kill_process(script, Signal::KILL).unwrap();
+
+    let resumed = place.dirigent(["resume", "last"]).with_code(1);
+
+    assert!(
+        resumed.stdout.contains(
+            "\n\n`sh wait.sh` was interrupted, so how it would have ended is unknown, and it may have done a part of its \
+             work. It was not run again: start the goal again if that is safe.\n"
+        ),
+        "{resumed}"
+    );
+    assert_eq!(place.read("runs.txt"), "once\n");
 }
 
 /// A run of a script that says that it runs and then waits for ever.
