@@ -2,13 +2,13 @@
 #![warn(missing_docs)]
 
 pub mod offline;
+mod request;
 
-use std::sync::Arc;
-
-use dirigent_core::message::{Message, ModelFailure, ModelReply};
+use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
 
 pub use offline::OfflineModel;
+pub use request::{ChatRequest, Deltas, ReplyFormat};
 
 /// A model that continues a conversation.
 pub trait ChatModel: Send + Sync + 'static {
@@ -16,11 +16,8 @@ pub trait ChatModel: Send + Sync + 'static {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>>;
 }
 
-/// What is asked of a model.
-#[derive(Clone, Debug)]
-pub struct ChatRequest {
-    /// Which of the provider's models, where the agent names one.
-    pub model: Option<String>,
-    /// The conversation. Shared, not copied, with the agent.
-    pub messages: Arc<Vec<Message>>,
+impl<M: ChatModel + ?Sized> ChatModel for std::sync::Arc<M> {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        (**self).chat(request)
+    }
 }
