@@ -2,12 +2,14 @@
 #![warn(missing_docs)]
 
 pub mod offline;
+pub mod openai;
 mod request;
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
 
 pub use offline::OfflineModel;
+pub use openai::{OpenAiModel, OpenAiOptions};
 pub use request::{ChatRequest, Deltas, ReplyFormat};
 
 /// A model that continues a conversation.
