@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dirigent_core::message::{Message, Usage};
 use dirigent_core::tool::ToolSpec;
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// What is asked of a model.
 #[derive(Clone, Debug)]
@@ -111,6 +113,13 @@ fn size(value: &Value) -> usize {
 /// Four characters make a token, as a rule of thumb: for where nobody has counted.
 pub(crate) fn estimated_tokens(characters: usize) -> u64 {
     u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+/// The moment after that span from now; in practice never, where the span is too long to be told.
+pub(crate) fn after(span: Duration) -> Instant {
+    const YEARS: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let now = Instant::now();
+    now.checked_add(span.min(YEARS)).unwrap_or(now)
 }
 
 /// What one reply used.

@@ -16,7 +16,7 @@ use super::reply::{Chunk, Collector, Ended};
 use super::sse::EventReader;
 use super::{Delivery, Shared};
 use crate::ChatRequest;
-use crate::request::estimated_tokens;
+use crate::request::{after, estimated_tokens};
 
 /// How long the end of a stream is waited for when the reply is complete: its usage comes last.
 const TRAILER: Duration = Duration::from_secs(5);
@@ -67,12 +67,11 @@ impl Shared {
         &self,
         body: Vec<u8>,
         request: &ChatRequest,
-        started: Instant,
+        total: Instant,
     ) -> Result<Result<ModelReply, Refusal>, ModelFailure> {
         let times = &self.options.timeouts;
-        let total = started + times.total;
         let first = match self.options.delivery {
-            Delivery::Streamed => total.min(Instant::now() + times.first),
+            Delivery::Streamed => total.min(after(times.first)),
             Delivery::Whole => total,
         };
         let builder = self
@@ -118,7 +117,7 @@ impl Shared {
 
     /// Reads an answer that is no success.
     pub(super) async fn refusal(&self, mut response: Response) -> Refusal {
-        let until = Instant::now() + ERROR_BODY_TIME;
+        let until = after(ERROR_BODY_TIME);
         let mut body = Vec::new();
         while body.len() < ERROR_BODY
             && let Ok(Ok(Some(piece))) = timeout_at(until, response.chunk()).await
@@ -242,7 +241,7 @@ impl Shared {
                     true => self.options.timeouts.between.min(TRAILER),
                     false => self.options.timeouts.between,
                 };
-                until = total.min(since + next);
+                until = total.min(after(next));
             }
         };
         let stop = match stop {

@@ -23,8 +23,8 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 
+use crate::request::after;
 use crate::{ChatModel, ChatRequest, ReplyFormat};
 use failure::Diagnosis;
 pub use options::{CallForm, Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
@@ -121,7 +121,7 @@ impl OpenAiModel {
             data: Vec<OfferedModel>,
         }
         let shared = &self.shared;
-        let until = Instant::now() + shared.options.timeouts.first;
+        let until = after(shared.options.timeouts.first);
         let request = shared.client.get(shared.models_url.clone());
         let response = shared.send(request, until).await?;
         let status = response.status();
@@ -166,12 +166,12 @@ impl Shared {
     /// a model's server is found out about once.
     async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
-        let started = Instant::now();
+        let until = after(self.options.timeouts.total);
         let known = self.refused_by(model);
         let mut left_out = known.clone();
         loop {
             let body = self.body(request, model, &left_out)?;
-            let refusal = match self.exchange(body, request, started).await? {
+            let refusal = match self.exchange(body, request, until).await? {
                 Ok(reply) => {
                     if left_out != known {
                         self.remember(model, left_out);
