@@ -83,8 +83,13 @@ async fn ask<M: ChatModel>(
     gate: Arc<Gate>,
     request: ChatRequest,
 ) -> Result<ModelReply, ModelFailure> {
-    let expected = request.max_output_tokens.unwrap_or(EXPECTED_REPLY);
-    let needed = request.estimated_tokens().saturating_add(expected);
+    let needed = match gate.limits.tokens_per_minute {
+        Some(_) => {
+            let expected = request.max_output_tokens.unwrap_or(EXPECTED_REPLY);
+            request.estimated_tokens().saturating_add(expected)
+        }
+        None => 0,
+    };
     let pass = gate.pass(needed).await?;
     let result = model.chat(request).await;
     pass.end(&result);

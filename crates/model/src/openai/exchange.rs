@@ -217,16 +217,13 @@ impl Shared {
         let mut events = Vec::new();
         let (mut since, mut until) = (Instant::now(), first);
         let stop = 'stream: loop {
-            // Asked here as well: a server that always has something to send, if only comments, would never be too late below.
-            let late = Instant::now() >= until;
             match timeout_at(until, response.chunk()).await {
-                Ok(Ok(Some(_))) if late => break Stop::Cut(overdue(since, until)),
                 Err(_) => break Stop::Cut(overdue(since, until)),
                 Ok(Ok(Some(piece))) => reader.read(&piece, &mut events),
                 Ok(Ok(None)) => break Stop::Closed,
                 Ok(Err(error)) => break Stop::Cut(causes(error)),
             }
-            let came = !events.is_empty();
+            let came = events.iter().any(|event| !event.trim().is_empty());
             for event in events.drain(..) {
                 if let Some(stop) = self.take(&event, &mut collector, request) {
                     break 'stream stop;
@@ -237,11 +234,11 @@ impl Shared {
             }
             if came {
                 since = Instant::now();
-                let next = match collector.has_finish_reason() {
-                    true => self.options.timeouts.between.min(TRAILER),
-                    false => self.options.timeouts.between,
-                };
-                until = total.min(after(next));
+                until = total.min(after(self.next_event_within(&collector)));
+            }
+            // The wait above ends only where there is nothing to read: a server that sends comments without end is caught here.
+            if Instant::now() >= until {
+                break Stop::Cut(overdue(since, until));
             }
         };
         let stop = match stop {
@@ -252,6 +249,15 @@ impl Shared {
             Stop::Done | Stop::Cut(_) | Stop::Failed(_) => stop,
         };
         self.end_stream(stop, collector, request)
+    }
+
+    fn next_event_within(&self, collector: &Collector) -> Duration {
+        let between = self.options.timeouts.between;
+        if collector.has_finish_reason() {
+            between.min(TRAILER)
+        } else {
+            between
+        }
     }
 
     /// Takes an event; it may be the last one.
@@ -320,7 +326,7 @@ impl Shared {
 
 fn overdue(since: Instant, until: Instant) -> String {
     let span = Millis::from(until.saturating_duration_since(since));
-    format!("nothing came for {span}")
+    format!("it was not done after {span}")
 }
 
 /// An error with its causes, and without the address.

@@ -98,6 +98,7 @@ impl OpenAiModel {
 
     /// A model that shares a client with others.
     pub fn with_client(options: OpenAiOptions, client: &HttpClient) -> Result<Self, OpenAiSetupError> {
+        options::check_extra(&options.extra)?;
         let base = options::parse_base_url(&options.base_url)?;
         let (api_key, authorization) = options::authorization(options.api_key.as_ref())?.unzip();
         let place = format!("model server {}", options::shown(&options.base_url));

@@ -25,7 +25,7 @@ pub struct OpenAiOptions {
     pub timeouts: Timeouts,
     /// A reply with more bytes of text and calls counts as interrupted, and no more of it is read.
     pub max_reply_bytes: usize,
-    /// Further fields of the request, such as `temperature`. Those that Dirigent sets itself don't belong here.
+    /// Further fields of the request, such as `temperature`; none of those that Dirigent sets itself.
     pub extra: Map<String, Value>,
 }
 
@@ -125,6 +125,12 @@ pub enum OpenAiSetupError {
     /// The key can't be sent in a header.
     #[error("the model's API key holds characters that can't be sent in a header: copy it again")]
     ApiKey,
+    /// A further field of the request is one that Dirigent sets itself.
+    #[error("`{field}` can't be among the further fields of a model's requests: Dirigent sets it")]
+    ReservedField {
+        /// Which.
+        field: String,
+    },
     /// There can be no HTTPS client on this system.
     #[error("an HTTPS client can't be made: {problem}")]
     Client {
@@ -168,6 +174,28 @@ pub(super) fn endpoint(base: &Url, path: &[&str]) -> Url {
         segments.pop_if_empty().extend(path);
     }
     url
+}
+
+/// The fields of a request that are set here.
+const RESERVED: [&str; 8] = [
+    "model",
+    "messages",
+    "tools",
+    "response_format",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream",
+    "stream_options",
+];
+
+/// Refuses further fields that would stand twice in a request.
+pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), OpenAiSetupError> {
+    match RESERVED.iter().find(|field| extra.contains_key(**field)) {
+        Some(field) => Err(OpenAiSetupError::ReservedField {
+            field: (*field).to_owned(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The key without white space around it, if anything is left, and the header that carries it.

@@ -126,6 +126,19 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
+async fn an_https_address_behind_which_nobody_speaks_tls_is_unavailable() {
+    let server = Server::start([Answer::json("200 OK", "{}")]).await;
+    let mut options = server.options(Delivery::Whole);
+    options.base_url = options.base_url.replace("http://", "https://");
+    let failure = OpenAiModel::new(options)
+        .unwrap()
+        .chat(request())
+        .await
+        .unwrap_err();
+    assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
+}
+
+#[tokio::test]
 async fn the_whole_request_has_a_time() {
     for delivery in BOTH {
         let begun = Answer::json("200 OK", r#"{"choices""#).then(Then::Hang);
@@ -149,7 +162,7 @@ async fn the_whole_request_has_a_time() {
 }
 
 #[test]
-fn an_address_that_cannot_work_is_refused_at_once() {
+fn options_that_cannot_work_are_refused_at_once() {
     let refused = |url: &str| OpenAiModel::new(OpenAiOptions::new(url, "m")).unwrap_err();
     assert!(matches!(
         refused("localhost:8080/v1"),
@@ -162,4 +175,11 @@ fn an_address_that_cannot_work_is_refused_at_once() {
     );
     let options = OpenAiOptions::new("https://example.com/v1", "m").api_key("line\nbreak");
     assert_eq!(OpenAiModel::new(options).unwrap_err(), OpenAiSetupError::ApiKey);
+    let mut options = OpenAiOptions::new("https://example.com/v1", "m");
+    options.extra.insert("stream".to_owned(), true.into());
+    let field = "stream".to_owned();
+    assert_eq!(
+        OpenAiModel::new(options).unwrap_err(),
+        OpenAiSetupError::ReservedField { field }
+    );
 }

@@ -169,7 +169,11 @@ const SOON: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn a_stream_that_falls_silent_is_interrupted() {
-    for then in [Then::Hang, Then::Repeat(b": still here\n\n")] {
+    for then in [
+        Then::Hang,
+        Then::Repeat(b": still here\n\n"),
+        Then::Repeat(b"data:\n\n"),
+    ] {
         let server = Server::start([Answer::events(&[HELLO]).then(then)]).await;
         let model = with_timeouts(
             &server,
