@@ -6,6 +6,8 @@ use dirigent_core::message::ModelFailureKind;
 use dirigent_core::time::Millis;
 use dirigent_model::ChatModel;
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions, OpenAiSetupError, Timeouts};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
 use crate::server::{Answer, Server, Then, ask, request};
 
@@ -127,14 +129,15 @@ async fn a_server_that_is_not_there_is_unavailable() {
 
 #[tokio::test]
 async fn an_https_address_behind_which_nobody_speaks_tls_is_unavailable() {
-    let server = Server::start([Answer::json("200 OK", "{}")]).await;
-    let mut options = server.options(Delivery::Whole);
-    options.base_url = options.base_url.replace("http://", "https://");
-    let failure = OpenAiModel::new(options)
-        .unwrap()
-        .chat(request())
-        .await
-        .unwrap_err();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("https://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            connection.write_all(b"I speak plainly.").await.unwrap();
+        }
+    });
+    let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
+    let failure = model.chat(request()).await.unwrap_err();
     assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
 }
 
