@@ -258,6 +258,7 @@ async fn answer(mut reply: Reply) -> Result<ModelReply, ModelFailure> {
         Reply::Behind(..) => unreachable!("unwrapped above"),
     };
     Ok(ModelReply {
+        malformed_calls: Vec::new(),
         content,
         calls,
         finish,

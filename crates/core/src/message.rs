@@ -58,10 +58,25 @@ pub struct ModelReply {
     /// Calls that the provider delivered apart from the text (CALL-2). Empty in the JSON form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
+    /// Calls that the provider delivered apart from the text and that can't be read. One is enough that nothing in the reply is
+    /// acted on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub malformed_calls: Vec<MalformedCall>,
     /// Why it ended.
     pub finish: FinishReason,
     /// What it cost.
     pub usage: Usage,
+}
+
+/// A call that can't be read, as it came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MalformedCall {
+    /// The tool's name; empty where there was none.
+    pub name: String,
+    /// The text of its arguments.
+    pub arguments: String,
+    /// What is wrong with it, for the model.
+    pub problem: String,
 }
 
 /// Why a model's reply ended.
@@ -126,6 +141,8 @@ pub enum ModelFailureKind {
         /// How long the provider asks to wait.
         retry_after: Option<Millis>,
     },
+    /// The conversation is longer than the model can read: a shorter one, or a model with a larger context, may do.
+    TooLong,
     /// The configuration is wrong: key, address or model's name.
     Configuration,
     /// The request can't be answered as it is.

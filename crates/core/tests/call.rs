@@ -1,8 +1,8 @@
 //! What a reply says: text or calls (CALL-1, CALL-2, CALL-5, CALL-7).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_core::call::{CallFault, Malformed, Said, ToolCall, ToolSet, parse};
-use dirigent_core::message::{FinishReason, ModelReply, Usage};
+use dirigent_core::call::{CallFault, Malformed, Said, ToolCall, ToolSet, parse, read_arguments};
+use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, Usage};
 use dirigent_core::tool::{Repeat, ToolSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
     ModelReply {
         content: content.to_owned(),
         calls: Vec::new(),
+        malformed_calls: Vec::new(),
         finish,
         usage: Usage::default(),
     }
@@ -279,6 +280,63 @@ fn call_2_native_calls_count_alone() {
         };
         assert_eq!(parse(&reply), Ok(Said::Calls(calls.clone())));
     }
+}
+
+#[test]
+fn call_2_one_call_that_cannot_be_read_keeps_all_from_being_carried_out() {
+    let broken = MalformedCall {
+        name: "edit".to_owned(),
+        arguments: r#"{"path": "a.rs", "text": "#.to_owned(),
+        problem: read_arguments(r#"{"path": "a.rs", "text": "#).unwrap_err(),
+    };
+    let reply = ModelReply {
+        calls: vec![call("b", json!({}), false)],
+        malformed_calls: vec![broken.clone()],
+        ..reply("", FinishReason::ToolCalls)
+    };
+    let fault = parse(&reply).unwrap_err();
+    assert_eq!(fault, Malformed::UnreadableCalls { calls: vec![broken] });
+    insta::assert_snapshot!(fault, @r#"your call of `edit` can't be read: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end. Its arguments were `{"path": "a.rs", "text": `. No call in your reply was carried out: make them again, each with a JSON object as its arguments"#);
+}
+
+#[test]
+fn call_2_arguments_are_an_object_or_nothing() {
+    assert_eq!(
+        read_arguments(r#" {"a": {"b": [1]}} "#),
+        Ok(json!({"a": {"b": [1]}}))
+    );
+    assert_eq!(read_arguments("{}"), Ok(json!({})));
+    assert_eq!(read_arguments(" \n"), Ok(json!({})));
+}
+
+#[test]
+fn call_2_arguments_that_are_no_json_object_are_not_mended() {
+    let wrong = [
+        "null",
+        "[1]",
+        r#""{}""#,
+        "path: a",
+        r#"{"a": 1"#,
+        r#"{"a": 1,}"#,
+        r#"{"a": 1, "a": 2}"#,
+        r#"{"a": 123456789012345678901}"#,
+        r#"{"a": 1} {"b": 2}"#,
+    ];
+    let problems: Vec<String> = wrong
+        .iter()
+        .map(|text| format!("{text} -> {}", read_arguments(text).unwrap_err()))
+        .collect();
+    insta::assert_snapshot!(problems.join("\n"), @r#"
+    null -> its arguments must be an object, and are null
+    [1] -> its arguments must be an object, and are a list
+    "{}" -> its arguments must be an object, and are a string
+    path: a -> its arguments are not a JSON object
+    {"a": 1 -> its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
+    {"a": 1,} -> its arguments are not valid JSON: it goes wrong after `{"a": 1,`, at `}`
+    {"a": 1, "a": 2} -> its arguments are not valid JSON: the key `a` is given twice at line 1 column 12
+    {"a": 123456789012345678901} -> its arguments are not valid JSON: the number `123456789012345678901` is too long to be held exactly: write it as a string
+    {"a": 1} {"b": 2} -> something follows its arguments: ` {"b": 2}`
+    "#);
 }
 
 #[test]

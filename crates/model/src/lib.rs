@@ -1,14 +1,27 @@
 //! Chat models: what an agent asks. A model knows nothing of runs or agents.
+//!
+//! [`OpenAiModel`] asks any server that speaks OpenAI's chat completions; [`OfflineModel`] needs none. The others wrap a
+//! model and are models themselves: [`Limited`] keeps to its rate limits, [`Retrying`] asks again, [`Fallback`] asks the
+//! next one. Put together as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again
+//! holds no place that another could use.
 #![warn(missing_docs)]
 
+mod fallback;
+mod limits;
 pub mod offline;
+pub mod openai;
+mod request;
+mod retry;
 
-use std::sync::Arc;
-
-use dirigent_core::message::{Message, ModelFailure, ModelReply};
+use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
 
+pub use fallback::{Alternative, Fallback};
+pub use limits::{Limited, ModelLimits};
 pub use offline::OfflineModel;
+pub use openai::{OpenAiModel, OpenAiOptions};
+pub use request::{ChatRequest, Deltas, ReplyFormat};
+pub use retry::{CutShort, Jitter, RetryPolicy, Retrying};
 
 /// A model that continues a conversation.
 pub trait ChatModel: Send + Sync + 'static {
@@ -16,11 +29,8 @@ pub trait ChatModel: Send + Sync + 'static {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>>;
 }
 
-/// What is asked of a model.
-#[derive(Clone, Debug)]
-pub struct ChatRequest {
-    /// Which of the provider's models, where the agent names one.
-    pub model: Option<String>,
-    /// The conversation. Shared, not copied, with the agent.
-    pub messages: Arc<Vec<Message>>,
+impl<M: ChatModel + ?Sized> ChatModel for std::sync::Arc<M> {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        (**self).chat(request)
+    }
 }

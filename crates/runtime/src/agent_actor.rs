@@ -214,10 +214,7 @@ impl AgentState {
 
     fn ask_model(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
         let model = self.driver.machine.spec().and_then(|spec| spec.model.clone());
-        let request = ChatRequest {
-            model,
-            messages: self.driver.machine.conversation().clone(),
-        };
+        let request = ChatRequest::new(self.driver.machine.conversation().clone()).model(model);
         let (myself, cancel, model) = (
             myself.clone(),
             self.cancel.clone(),

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::ToolCall;
 use super::name::{kind, listed, quoted};
-use super::scan::{End, Found, scan};
-use crate::message::{FinishReason, ModelReply};
+use super::scan::{End, Found, read_object, scan};
+use crate::message::{FinishReason, MalformedCall, ModelReply};
 
 /// How deep the JSON of a call may be nested.
 const MAX_DEPTH: usize = 64;
@@ -53,6 +53,15 @@ pub enum Malformed {
         /// What is wrong, field by field.
         problems: Vec<String>,
     },
+    /// Calls that the provider delivered apart from the text, and whose name or arguments can't be read (CALL-2).
+    #[error(
+        "{} No call in your reply was carried out: make them again, each with a JSON object as its arguments",
+        unreadable(calls)
+    )]
+    UnreadableCalls {
+        /// Those calls, as they came.
+        calls: Vec<MalformedCall>,
+    },
     /// Different calls where the form allows one (CALL-5).
     #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next", tools.len(), listed(tools.iter().map(String::as_str)))]
     Ambiguous {
@@ -61,8 +70,24 @@ pub enum Malformed {
     },
 }
 
-/// What a reply says. Calls that the provider delivered as such count alone (CALL-2); otherwise the text is searched for a call in the
-/// JSON form (CALL-1, CALL-5):
+fn unreadable(calls: &[MalformedCall]) -> String {
+    let said = calls.iter().map(|call| {
+        let MalformedCall {
+            name,
+            arguments,
+            problem,
+        } = call;
+        format!(
+            "your call of {} can't be read: {problem}. Its arguments were {}.",
+            quoted(name),
+            head(arguments)
+        )
+    });
+    said.collect::<Vec<_>>().join(" ")
+}
+
+/// What a reply says. Calls that the provider delivered as such count alone (CALL-2), and one among them that can't be read makes
+/// the whole reply malformed; otherwise the text is searched for a call in the JSON form (CALL-1, CALL-5):
 ///
 /// - An object with the key `tool` at its top level is meant as a call; inside another object or an array it is text, and so is
 ///   one inside thinking.
@@ -77,6 +102,11 @@ pub enum Malformed {
 pub fn parse(reply: &ModelReply) -> Result<Said, Malformed> {
     match reply.finish {
         FinishReason::Length | FinishReason::Interrupted => Err(Malformed::CutShort { finish: reply.finish }),
+        FinishReason::Stop | FinishReason::ToolCalls if !reply.malformed_calls.is_empty() => {
+            Err(Malformed::UnreadableCalls {
+                calls: reply.malformed_calls.clone(),
+            })
+        }
         FinishReason::Stop | FinishReason::ToolCalls if reply.calls.is_empty() => in_text(&reply.content),
         FinishReason::Stop | FinishReason::ToolCalls => Ok(Said::Calls(reply.calls.clone())),
     }
@@ -111,6 +141,28 @@ pub fn parse_after(reply: &ModelReply, prompts: &[&str]) -> Result<Said, Malform
 /// What stands for a tool's name where the form of a call is shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
+/// The arguments of a call that a provider delivered apart from the text: an object, and the empty one where there is no text. It
+/// is held to the same JSON as a call in the text ([`parse`]), and nothing is mended. The error is for the model.
+pub fn read_arguments(text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    if !text.starts_with('{') {
+        return Err(match serde_json::from_str::<Value>(text) {
+            Ok(other) => format!("its arguments must be an object, and are {}", kind(&other)),
+            Err(_) => "its arguments are not a JSON object".to_owned(),
+        });
+    }
+    let found = read_object(text);
+    let arguments =
+        read_json(&found).map_err(|problem| format!("its arguments are not valid JSON: {problem}"))?;
+    match &text[found.text.len()..] {
+        "" => Ok(arguments),
+        rest => Err(format!("something follows its arguments: {}", head(rest))),
+    }
+}
+
 fn in_text(content: &str) -> Result<Said, Malformed> {
     let scan = scan(content, &is_mark);
     let mut calls: Vec<ToolCall> = Vec::new();
@@ -139,7 +191,18 @@ fn is_mark(key: &str) -> bool {
 }
 
 fn read_call(found: &Found<'_>) -> Result<ToolCall, Malformed> {
-    let invalid = |problem: String| Err(Malformed::InvalidJson { problem });
+    match read_json(found) {
+        Ok(Value::Object(object)) => call_of_fields(object),
+        Ok(other) => Err(Malformed::InvalidJson {
+            problem: format!("it is {}", kind(&other)),
+        }),
+        Err(problem) => Err(Malformed::InvalidJson { problem }),
+    }
+}
+
+/// What an object's text stands for, or what is wrong with it.
+fn read_json(found: &Found<'_>) -> Result<Value, String> {
+    let invalid = |problem: String| Err(problem);
     match found.end {
         End::Closed => {}
         End::Broken(rest) => {
@@ -169,8 +232,7 @@ fn read_call(found: &Found<'_>) -> Result<ToolCall, Malformed> {
         ));
     }
     match serde_json::from_str(found.text) {
-        Ok(Strict(Value::Object(object))) => call_of_fields(object),
-        Ok(Strict(other)) => invalid(format!("it is {}", kind(&other))),
+        Ok(Strict(value)) => Ok(value),
         Err(error) => invalid(error.to_string()),
     }
 }

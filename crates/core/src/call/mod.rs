@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::{CallFault, ParameterProblem, ToolSet};
-pub use extract::{Malformed, Said, parse, parse_after};
+pub use extract::{Malformed, Said, parse, parse_after, read_arguments};
 pub(crate) use name::{kind, listed, nearest, quoted};
 
 /// A call of a tool, in the one inner form (CALL-4).

@@ -93,6 +93,17 @@ pub(super) fn scan<'t>(text: &'t str, is_mark: &dyn Fn(&str) -> bool) -> Scan<'t
     }
 }
 
+/// The object that a text begins with.
+pub(super) fn read_object(text: &str) -> Found<'_> {
+    let candidate = Reader::new(text, 0).read(&|_| false);
+    Found {
+        text: &text[..candidate.stop],
+        end: candidate.end,
+        depth: candidate.depth,
+        huge_integer: candidate.huge_integer,
+    }
+}
+
 /// What a `<` in prose is.
 enum Thinking {
     None,

@@ -106,6 +106,7 @@ pub fn text(content: &str) -> ModelReply {
     ModelReply {
         content: content.to_owned(),
         calls: Vec::new(),
+        malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage: usage(10, 5),
     }

@@ -70,6 +70,7 @@ fn reply(messages: &[Message]) -> ModelReply {
     ModelReply {
         content,
         calls: Vec::new(),
+        malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage,
     }

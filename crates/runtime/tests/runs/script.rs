@@ -90,6 +90,7 @@ pub fn say(text: &str) -> Reply {
     Ok(ModelReply {
         content: text.to_owned(),
         calls: Vec::new(),
+        malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage: Usage {
             model_calls: 1,

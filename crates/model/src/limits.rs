@@ -1,0 +1,265 @@
+//! The limits of a model's provider, shared by all who ask it (HOST-7): requests side by side, tokens a minute, and a pause for all when
+//! the provider asks one of them to wait. Whoever comes first is let through first.
+//!
+//! It never asks again itself, and waits only where waiting ends in sight: where the provider asked for a long pause, whoever comes is
+//! told so at once, and can ask another model.
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::time::Millis;
+use futures::future::{BoxFuture, FutureExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::{ChatModel, ChatRequest};
+
+/// How many tokens a reply is thought to have, where the request sets no limit. What it really had is settled afterwards.
+const EXPECTED_REPLY: u64 = 1_000;
+
+/// What a provider allows each of its models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelLimits {
+    /// Requests side by side; `None` for any number.
+    pub concurrent: Option<NonZeroU32>,
+    /// Tokens a minute, sent and received; `None` for any number. A minute's worth may be used at once.
+    pub tokens_per_minute: Option<NonZeroU64>,
+    /// How long all wait after a failure for which the provider named no time.
+    pub pause: Duration,
+    /// The longest pause that is waited for; in a longer one, requests fail as unavailable until it is over.
+    pub longest_wait: Duration,
+}
+
+impl Default for ModelLimits {
+    fn default() -> Self {
+        ModelLimits {
+            concurrent: NonZeroU32::new(8),
+            tokens_per_minute: None,
+            pause: Duration::from_secs(1),
+            longest_wait: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A model that keeps to its provider's limits. Clones share them, and each name of a model has its own.
+#[derive(Clone, Debug)]
+pub struct Limited<M> {
+    inner: M,
+    limits: ModelLimits,
+    gates: Arc<Mutex<BTreeMap<Option<String>, Arc<Gate>>>>,
+}
+
+impl<M: ChatModel + Clone> Limited<M> {
+    /// Keeps all who ask through this, and through its clones, to those limits.
+    pub fn new(inner: M, limits: ModelLimits) -> Self {
+        Limited {
+            inner,
+            limits,
+            gates: Arc::default(),
+        }
+    }
+
+    fn gate(&self, model: Option<&String>) -> Arc<Gate> {
+        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        gates
+            .entry(model.cloned())
+            .or_insert_with(|| Arc::new(Gate::new(self.limits)))
+            .clone()
+    }
+}
+
+impl<M: ChatModel + Clone> ChatModel for Limited<M> {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        let gate = self.gate(request.model.as_ref());
+        ask(self.inner.clone(), gate, request).boxed()
+    }
+}
+
+async fn ask<M: ChatModel>(
+    model: M,
+    gate: Arc<Gate>,
+    request: ChatRequest,
+) -> Result<ModelReply, ModelFailure> {
+    let needed = match gate.limits.tokens_per_minute {
+        Some(_) => {
+            let expected = request.max_output_tokens.unwrap_or(EXPECTED_REPLY);
+            request.estimated_tokens().saturating_add(expected)
+        }
+        None => 0,
+    };
+    let pass = gate.pass(needed).await?;
+    let result = model.chat(request).await;
+    pass.end(&result);
+    result
+}
+
+/// Where all requests to one model come through.
+#[derive(Debug)]
+struct Gate {
+    limits: ModelLimits,
+    /// Held by who is next, while it waits. It is what makes the order fair: tokens and pauses have no queues of their own.
+    turn: tokio::sync::Mutex<()>,
+    places: Arc<Semaphore>,
+    state: Mutex<GateState>,
+}
+
+#[derive(Debug)]
+struct GateState {
+    closed_until: Instant,
+    bucket: Option<Bucket>,
+}
+
+/// Tokens that may be used now. They come back evenly, up to a minute's worth. Debt is possible: what a reply really had is known only
+/// when it has come.
+#[derive(Debug)]
+struct Bucket {
+    per_second: f64,
+    capacity: f64,
+    tokens: f64,
+    at: Instant,
+}
+
+/// A request's leave to be under way: its place, given back when dropped, and the tokens that were reserved for it.
+struct Pass {
+    gate: Arc<Gate>,
+    reserved: f64,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Gate {
+    fn new(limits: ModelLimits) -> Self {
+        let places = limits.concurrent.map_or(0, NonZeroU32::get);
+        let places =
+            usize::try_from(places).map_or(Semaphore::MAX_PERMITS, |n| n.min(Semaphore::MAX_PERMITS));
+        let now = Instant::now();
+        Gate {
+            limits,
+            turn: tokio::sync::Mutex::new(()),
+            places: Arc::new(Semaphore::new(places)),
+            state: Mutex::new(GateState {
+                closed_until: now,
+                bucket: limits.tokens_per_minute.map(|limit| Bucket::full(limit, now)),
+            }),
+        }
+    }
+
+    /// Waits for a place, for the end of a pause and for tokens. Dropping the future leaves the queue.
+    async fn pass(self: Arc<Self>, needed: u64) -> Result<Pass, ModelFailure> {
+        let turn = self.turn.lock().await;
+        let place = match self.limits.concurrent {
+            // The semaphore is never closed, so there is always a place at last.
+            Some(_) => self.places.clone().acquire_owned().await.ok(),
+            None => None,
+        };
+        let reserved = loop {
+            match self.reserve(needed)? {
+                Ok(reserved) => break reserved,
+                Err(again) => tokio::time::sleep_until(again).await,
+            }
+        };
+        drop(turn);
+        Ok(Pass {
+            gate: self,
+            reserved,
+            _place: place,
+        })
+    }
+
+    /// Takes the tokens if all is open, or says when to try again.
+    fn reserve(&self, needed: u64) -> Result<Result<f64, Instant>, ModelFailure> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let pause = state.closed_until.saturating_duration_since(now);
+        if pause > self.limits.longest_wait {
+            let retry_after = Millis::from(pause);
+            return Err(ModelFailure {
+                kind: ModelFailureKind::Unavailable {
+                    retry_after: Some(retry_after),
+                },
+                message: format!("the model's provider asked to be left alone for another {retry_after}"),
+            });
+        }
+        if !pause.is_zero() {
+            return Ok(Err(state.closed_until));
+        }
+        Ok(match &mut state.bucket {
+            Some(bucket) => bucket.take(needed, now),
+            None => Ok(0.0),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pass {
+    /// Settles the tokens, and closes the gate for all where the provider could not answer. A request that is dropped instead keeps its
+    /// tokens reserved: the provider has counted it.
+    fn end(self, result: &Result<ModelReply, ModelFailure>) {
+        let now = Instant::now();
+        let mut state = self.gate.lock();
+        let used = match result {
+            Ok(reply) => as_f64(reply.usage.tokens()),
+            Err(_) => 0.0,
+        };
+        if let Some(bucket) = &mut state.bucket {
+            bucket.give_back(self.reserved - used, now);
+        }
+        if let Err(ModelFailure {
+            kind: ModelFailureKind::Unavailable { retry_after },
+            ..
+        }) = result
+        {
+            let pause = retry_after.map_or(self.gate.limits.pause, Duration::from);
+            let until = now.checked_add(pause).unwrap_or(state.closed_until);
+            state.closed_until = state.closed_until.max(until);
+        }
+    }
+}
+
+impl Bucket {
+    fn full(limit: NonZeroU64, now: Instant) -> Self {
+        let capacity = as_f64(limit.get());
+        Bucket {
+            per_second: capacity / 60.0,
+            capacity,
+            tokens: capacity,
+            at: now,
+        }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let come = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
+        self.tokens = (self.tokens + come).min(self.capacity);
+        self.at = now;
+    }
+
+    /// A request that needs more than there ever is takes all there is.
+    fn take(&mut self, needed: u64, now: Instant) -> Result<f64, Instant> {
+        self.refill(now);
+        let needed = as_f64(needed).min(self.capacity);
+        let missing = needed - self.tokens;
+        if missing <= 0.0 {
+            self.tokens -= needed;
+            return Ok(needed);
+        }
+        // Rounded up, so that the wait ends with enough.
+        let wait = Duration::from_secs_f64(missing / self.per_second) + Duration::from_millis(1);
+        Err(now + wait)
+    }
+
+    /// Gives tokens back, or takes more. What a server says was used may be nonsense: the debt is a minute's worth at most.
+    fn give_back(&mut self, tokens: f64, now: Instant) {
+        self.refill(now);
+        self.tokens = (self.tokens + tokens).clamp(-self.capacity, self.capacity);
+    }
+}
+
+/// Beyond 2^53 tokens one more or less does not matter.
+fn as_f64(tokens: u64) -> f64 {
+    tokens as f64
+}

@@ -1,0 +1,309 @@
+//! What is made of an error: what can be done about it, and a message for people that never holds a secret.
+
+use std::time::Duration;
+
+use dirigent_core::message::{ModelFailure, ModelFailureKind};
+use dirigent_core::time::Millis;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use reqwest::header::HeaderMap;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+/// How much of an error's body a message holds, in characters.
+const EXCERPT: usize = 500;
+
+/// Says of errors what can be done about them.
+#[derive(Clone, Debug)]
+pub(super) struct Diagnosis {
+    /// Where the request went, for people: without anything secret.
+    pub(super) place: String,
+    pub(super) api_key: Option<SecretString>,
+}
+
+impl Diagnosis {
+    /// A failure. The message is preceded by the place; what a server said in it is cleaned of secrets.
+    pub(super) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
+        ModelFailure {
+            kind,
+            message: self.clean(&format!("{}: {message}", self.place)),
+        }
+    }
+
+    /// The server can't be reached, or what it sent broke off, so that there is no reply at all.
+    pub(super) fn unavailable(&self, message: &str) -> ModelFailure {
+        self.failure(ModelFailureKind::Unavailable { retry_after: None }, message)
+    }
+
+    /// An answer with a status that is no success.
+    pub(super) fn status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
+        let said = Said::read(body);
+        let kind = kind_of(status, retry_after(headers, Timestamp::now()), &said);
+        let hint = hint(kind, status);
+        let place_moved = headers
+            .get(reqwest::header::LOCATION)
+            .and_then(|to| to.to_str().ok());
+        let message = match place_moved {
+            Some(to) if (300..400).contains(&status) => {
+                format!("it answered {status}, and points to {}", self.excerpt(to))
+            }
+            Some(_) | None => format!("it answered {status}: {}", self.excerpt(&said.message)),
+        };
+        self.failure(kind, &format!("{message}{hint}"))
+    }
+
+    /// An error object where a reply was to be.
+    pub(super) fn error_object(&self, error: &Value) -> ModelFailure {
+        let said = Said::of(error);
+        let status = error["code"]
+            .as_u64()
+            .and_then(|code| u16::try_from(code).ok())
+            .filter(|code| (400..600).contains(code))
+            .unwrap_or_else(|| said.status());
+        let kind = kind_of(status, None, &said);
+        let hint = hint(kind, status);
+        self.failure(kind, &format!("{}{hint}", self.excerpt(&said.message)))
+    }
+
+    /// The beginning of what a server said, in one line.
+    pub(super) fn excerpt(&self, text: &str) -> String {
+        // Cleaned before it is cut: half a key would not be recognised.
+        let text = self.clean(text);
+        let mut words = text
+            .split_whitespace()
+            .flat_map(|word| [word, " "])
+            .flat_map(str::chars);
+        let excerpt: String = words.by_ref().take(EXCERPT).collect();
+        let excerpt = excerpt.trim_end();
+        match (excerpt.is_empty(), words.next()) {
+            (true, _) => "(nothing)".to_owned(),
+            (false, Some(_)) => format!("{excerpt}…"),
+            (false, None) => excerpt.to_owned(),
+        }
+    }
+
+    /// A text without the key, also where it stands in JSON.
+    fn clean(&self, text: &str) -> String {
+        let Some(key) = self.api_key.as_ref().map(ExposeSecret::expose_secret) else {
+            return text.to_owned();
+        };
+        let escaped = Value::from(key).to_string();
+        let escaped = escaped.trim_matches('"');
+        [key, escaped]
+            .into_iter()
+            .filter(|secret| !secret.is_empty())
+            .fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
+    }
+}
+
+/// What a server said of an error.
+struct Said {
+    message: String,
+    /// Its words for the kind of error: OpenAI's `type` and `code`.
+    words: String,
+}
+
+impl Said {
+    /// From a body: `{"error": {"message": …}}`, the same without `error` or with a text in it, `{"detail": …}`, or any text.
+    fn read(body: &str) -> Said {
+        match serde_json::from_str::<Value>(body) {
+            Ok(Value::Object(object)) => {
+                let whole = Value::Object(object);
+                match (&whole["error"], &whole["detail"]) {
+                    (Value::Null, Value::Null) => Said::of(&whole),
+                    (Value::Null, detail) => Said::of(detail),
+                    (error, _) => Said::of(error),
+                }
+            }
+            Ok(Value::Array(list)) => Said::of(list.first().map_or(&Value::Null, |first| &first["error"])),
+            Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | Err(_) => Said {
+                message: body.to_owned(),
+                words: String::new(),
+            },
+        }
+    }
+
+    fn of(error: &Value) -> Said {
+        let message = match (error, &error["message"]) {
+            (_, Value::String(message)) => message.clone(),
+            (Value::String(message), _) => message.clone(),
+            (other, _) => other.to_string(),
+        };
+        let word = |field: &str| error[field].as_str().unwrap_or_default().to_lowercase();
+        Said {
+            message,
+            words: format!("{} {} {}", word("type"), word("code"), word("status")),
+        }
+    }
+
+    /// The status that would go with the server's words, where it gave none.
+    fn status(&self) -> u16 {
+        const WORDS: [(&str, u16); 6] = [
+            ("rate_limit", 429),
+            ("authentication", 401),
+            ("api_key", 401),
+            ("permission", 403),
+            ("not_found", 404),
+            ("invalid_request", 400),
+        ];
+        WORDS
+            .iter()
+            .find(|(word, _)| self.words.contains(word))
+            .map_or(503, |(_, status)| *status)
+    }
+
+    fn is_too_long(&self) -> bool {
+        const WORDS: [&str; 3] = ["context_length", "context_size", "string_above_max_length"];
+        const PHRASES: [&str; 8] = [
+            "context length",
+            "context window",
+            "context size",
+            "context_length",
+            "maximum context",
+            "prompt is too long",
+            "input is too long",
+            "too many tokens in",
+        ];
+        let message = self.message.to_lowercase();
+        WORDS.iter().any(|word| self.words.contains(word))
+            || PHRASES.iter().any(|said| message.contains(said))
+    }
+}
+
+fn kind_of(status: u16, retry_after: Option<Millis>, said: &Said) -> ModelFailureKind {
+    let out_of_money = said.words.contains("insufficient_quota") || said.words.contains("billing");
+    match status {
+        300..=399 | 401..=405 | 407 => ModelFailureKind::Configuration,
+        413 => ModelFailureKind::TooLong,
+        // Waiting does not fill an account.
+        429 if out_of_money => ModelFailureKind::Configuration,
+        408 | 409 | 425 | 429 => ModelFailureKind::Unavailable { retry_after },
+        // Some servers answer 500 to a conversation that is too long.
+        _ if said.is_too_long() => ModelFailureKind::TooLong,
+        500.. => ModelFailureKind::Unavailable { retry_after },
+        _ if said.words.contains("model_not_found") => ModelFailureKind::Configuration,
+        _ => ModelFailureKind::Rejected,
+    }
+}
+
+/// What to do, where it isn't plain from what the server said.
+fn hint(kind: ModelFailureKind, status: u16) -> &'static str {
+    match (kind, status) {
+        (ModelFailureKind::Configuration, 401 | 403) => ". Check the model's API key",
+        (ModelFailureKind::Configuration, 402 | 429) => ". Check the account that the API key belongs to",
+        (ModelFailureKind::Configuration, _) => ". Check the model's name and its base_url",
+        (
+            ModelFailureKind::Unavailable { .. }
+            | ModelFailureKind::TooLong
+            | ModelFailureKind::Rejected
+            | ModelFailureKind::Panicked,
+            _,
+        ) => "",
+    }
+}
+
+/// How long the server asks to wait: milliseconds in `retry-after-ms`, or seconds or an HTTP date in `retry-after`.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
+    let value = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(millis) = value("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
+        return span(millis / 1_000.0);
+    }
+    let text = value("retry-after")?;
+    match text.parse::<f64>() {
+        Ok(seconds) => span(seconds),
+        Err(_) => {
+            let then = DateTimeParser::new().parse_timestamp(text).ok()?;
+            let wait = then.as_millisecond().saturating_sub(now.as_millisecond());
+            Some(Millis(u64::try_from(wait).unwrap_or(0)))
+        }
+    }
+}
+
+fn span(seconds: f64) -> Option<Millis> {
+    Duration::try_from_secs_f64(seconds).ok().map(Millis::from)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use reqwest::header::HeaderName;
+
+    fn asked_to_wait(name: &'static str, value: &str) -> Option<Millis> {
+        let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static(name), value.parse().unwrap());
+        retry_after(&headers, now)
+    }
+
+    #[test]
+    fn host_7_retry_after_is_seconds_or_a_date() {
+        assert_eq!(asked_to_wait("retry-after", "20"), Some(Millis(20_000)));
+        assert_eq!(asked_to_wait("retry-after", " 0.5 "), Some(Millis(500)));
+        assert_eq!(
+            asked_to_wait("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(Millis(37_000))
+        );
+        assert_eq!(
+            asked_to_wait("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"),
+            Some(Millis(0))
+        );
+        assert_eq!(asked_to_wait("retry-after-ms", "250"), Some(Millis(250)));
+        for nonsense in ["soon", "-1", "NaN", "1e300", ""] {
+            assert_eq!(asked_to_wait("retry-after", nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_done_follows_from_the_status_and_the_servers_words() {
+        let kind = |status, body: &str| kind_of(status, None, &Said::read(body));
+        let unavailable = ModelFailureKind::Unavailable { retry_after: None };
+        let too_long = r#"{"error": {"message": "x", "code": "context_length_exceeded"}}"#;
+        for (status, body, expected) in [
+            (401, "", ModelFailureKind::Configuration),
+            (402, "", ModelFailureKind::Configuration),
+            (404, "", ModelFailureKind::Configuration),
+            (307, "", ModelFailureKind::Configuration),
+            (
+                400,
+                r#"{"error": {"code": "model_not_found"}}"#,
+                ModelFailureKind::Configuration,
+            ),
+            (
+                429,
+                r#"{"error": {"type": "insufficient_quota"}}"#,
+                ModelFailureKind::Configuration,
+            ),
+            (429, r#"{"error": {"type": "rate_limit_exceeded"}}"#, unavailable),
+            (408, "", unavailable),
+            (500, "<html>", unavailable),
+            (529, "", unavailable),
+            (413, "", ModelFailureKind::TooLong),
+            (400, too_long, ModelFailureKind::TooLong),
+            (
+                400,
+                r#"{"error": "the request exceeds the available context size"}"#,
+                ModelFailureKind::TooLong,
+            ),
+            (
+                400,
+                r#"{"object": "error", "message": "maximum context length is 8192"}"#,
+                ModelFailureKind::TooLong,
+            ),
+            (
+                500,
+                r#"{"error": {"message": "prompt is too long"}}"#,
+                ModelFailureKind::TooLong,
+            ),
+            (400, "[]", ModelFailureKind::Rejected),
+            (
+                422,
+                r#"{"detail": [{"msg": "field required"}]}"#,
+                ModelFailureKind::Rejected,
+            ),
+        ] {
+            assert_eq!(kind(status, body), expected, "{status} {body}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Models behind OpenAI's chat completions: hosted ones, vLLM, llama.cpp, Ollama and whatever else speaks that API.
+//!
+//! Servers differ in what they send, so all that can be understood is, and all else is typed by what can be done about it. It
+//! never asks twice on its own account, but for a field that a server has refused and that can be left out; never mends what a
+//! model said; and never shows a secret, in an error or otherwise.
+
+mod calls;
+mod exchange;
+mod failure;
+mod options;
+mod reply;
+mod sse;
+mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
+use futures::future::{BoxFuture, FutureExt};
+use reqwest::Url;
+use reqwest::header::HeaderValue;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::request::after;
+use crate::{ChatModel, ChatRequest, ReplyFormat};
+use failure::Diagnosis;
+pub use options::{CallForm, Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
+
+/// A client for HTTP and HTTPS. Models that share one share its connections.
+#[derive(Clone, Debug)]
+pub struct HttpClient(reqwest::Client);
+
+impl HttpClient {
+    /// A client that gives up connecting after that time. Redirects are not followed: a request would lose its body or show its
+    /// key on the way.
+    pub fn new(connect: Duration) -> Result<Self, OpenAiSetupError> {
+        // reqwest takes the process's provider of cryptography; if there is one already, it stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        reqwest::Client::builder()
+            .connect_timeout(connect)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("dirigent/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map(HttpClient)
+            .map_err(|error| OpenAiSetupError::Client {
+                problem: exchange::causes(error),
+            })
+    }
+}
+
+/// A model behind OpenAI's chat completions. Clones are the same model.
+#[derive(Clone)]
+pub struct OpenAiModel {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: reqwest::Client,
+    options: OpenAiOptions,
+    chat_url: Url,
+    models_url: Url,
+    authorization: Option<HeaderValue>,
+    diagnosis: Diagnosis,
+    /// By model: what its server was found to refuse.
+    refused: Mutex<BTreeMap<String, BTreeSet<Dispensable>>>,
+}
+
+/// A field of the request that some servers refuse, and that can be left out or said in another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dispensable {
+    /// The text's form.
+    ResponseFormat,
+    /// The wish for a usage chunk.
+    StreamOptions,
+    /// `max_tokens`, for which newer servers say `max_completion_tokens`.
+    MaxTokens,
+}
+
+/// A model that a server offers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct OfferedModel {
+    /// Its name in requests.
+    pub id: String,
+    /// What else the server says of it.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl OpenAiModel {
+    /// A model with a client of its own.
+    pub fn new(options: OpenAiOptions) -> Result<Self, OpenAiSetupError> {
+        let client = HttpClient::new(options.timeouts.connect)?;
+        OpenAiModel::with_client(options, &client)
+    }
+
+    /// A model that shares a client with others.
+    pub fn with_client(options: OpenAiOptions, client: &HttpClient) -> Result<Self, OpenAiSetupError> {
+        options::check_extra(&options.extra)?;
+        let base = options::parse_base_url(&options.base_url)?;
+        let (api_key, authorization) = options::authorization(options.api_key.as_ref())?.unzip();
+        let place = format!("model server {}", options::shown(&options.base_url));
+        Ok(OpenAiModel {
+            shared: Arc::new(Shared {
+                client: client.0.clone(),
+                chat_url: options::endpoint(&base, &["chat", "completions"]),
+                models_url: options::endpoint(&base, &["models"]),
+                authorization,
+                diagnosis: Diagnosis { place, api_key },
+                refused: Mutex::default(),
+                options,
+            }),
+        })
+    }
+
+    /// The models that the server offers.
+    pub async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailure> {
+        #[derive(Deserialize)]
+        struct List {
+            data: Vec<OfferedModel>,
+        }
+        let shared = &self.shared;
+        let until = after(shared.options.timeouts.first);
+        let request = shared.client.get(shared.models_url.clone());
+        let response = shared.send(request, until).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(shared.refusal(response).await.failure);
+        }
+        let body = match shared.read_body(response, until).await? {
+            exchange::Body::Whole(body) => body,
+            exchange::Body::TooLong => {
+                return Err(shared.diagnosis.unavailable("its list of models is too long"));
+            }
+        };
+        serde_json::from_slice::<List>(&body)
+            .map(|list| list.data)
+            .map_err(|_| {
+                let said = shared.diagnosis.excerpt(&String::from_utf8_lossy(&body));
+                let message = format!("its list of models can't be read: {said}. Check base_url");
+                shared
+                    .diagnosis
+                    .failure(ModelFailureKind::Configuration, &message)
+            })
+    }
+}
+
+impl ChatModel for OpenAiModel {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        let shared = self.shared.clone();
+        async move { shared.chat(&request).await }.boxed()
+    }
+}
+
+impl fmt::Debug for OpenAiModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAiModel")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Asks, and where the server refuses a field that can be left out, asks again without it. What helped is remembered, so that
+    /// a model's server is found out about once.
+    async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
+        let model = request.model.as_deref().unwrap_or(&self.options.model);
+        let until = after(self.options.timeouts.total);
+        let known = self.refused_by(model);
+        let mut left_out = known.clone();
+        loop {
+            let body = self.body(request, model, &left_out)?;
+            let refusal = match self.exchange(body, request, until).await? {
+                Ok(reply) => {
+                    if left_out != known {
+                        self.remember(model, left_out);
+                    }
+                    return Ok(reply);
+                }
+                Err(refusal) => refusal,
+            };
+            match refused_field(request, &refusal) {
+                Some(field) if left_out.insert(field) => {}
+                Some(_) | None => return Err(refusal.failure),
+            }
+        }
+    }
+
+    fn body(
+        &self,
+        request: &ChatRequest,
+        model: &str,
+        left_out: &BTreeSet<Dispensable>,
+    ) -> Result<Vec<u8>, ModelFailure> {
+        let options = &self.options;
+        let (form, tools) = match options.calls {
+            CallForm::Native if !request.tools.is_empty() => (CallForm::Native, request.tools.as_slice()),
+            CallForm::Native | CallForm::Text => (CallForm::Text, [].as_slice()),
+        };
+        let sent = |field| !left_out.contains(&field);
+        let response_format = match &request.format {
+            ReplyFormat::JsonSchema { name, schema } if sent(Dispensable::ResponseFormat) => {
+                Some(wire::Format { name, schema })
+            }
+            ReplyFormat::JsonSchema { .. } | ReplyFormat::Text => None,
+        };
+        let stream = options.delivery == Delivery::Streamed;
+        let (max_tokens, max_completion_tokens) = if sent(Dispensable::MaxTokens) {
+            (request.max_output_tokens, None)
+        } else {
+            (None, request.max_output_tokens)
+        };
+        let body = wire::Body {
+            model,
+            messages: wire::Conversation {
+                messages: &request.messages,
+                form,
+            },
+            tools: wire::Offered(tools),
+            response_format,
+            max_tokens,
+            max_completion_tokens,
+            stream,
+            stream_options: (stream && sent(Dispensable::StreamOptions))
+                .then_some(wire::StreamOptions { include_usage: true }),
+            extra: &options.extra,
+        };
+        serde_json::to_vec(&body).map_err(|error| {
+            let message = format!("the request can't be written as JSON: {error}");
+            self.diagnosis.failure(ModelFailureKind::Rejected, &message)
+        })
+    }
+
+    fn refused_by(&self, model: &str) -> BTreeSet<Dispensable> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.get(model).cloned().unwrap_or_default()
+    }
+
+    fn remember(&self, model: &str, fields: BTreeSet<Dispensable>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.entry(model.to_owned()).or_default().extend(fields);
+    }
+}
+
+/// Which field that can be left out a server seems to have refused.
+fn refused_field(request: &ChatRequest, refusal: &exchange::Refusal) -> Option<Dispensable> {
+    if !matches!(refusal.status, 400 | 422) {
+        return None;
+    }
+    let wants_form = matches!(request.format, ReplyFormat::JsonSchema { .. });
+    let names = |words: &[&str]| words.iter().any(|word| refusal.body.contains(word));
+    if wants_form && names(&["response_format", "json_schema"]) {
+        Some(Dispensable::ResponseFormat)
+    } else if names(&["stream_options"]) {
+        Some(Dispensable::StreamOptions)
+    } else if request.max_output_tokens.is_some() && names(&["max_completion_tokens"]) {
+        Some(Dispensable::MaxTokens)
+    } else {
+        None
+    }
+}

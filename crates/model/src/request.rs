@@ -1,0 +1,174 @@
+//! What is asked of a model. Cloning a request shares the conversation.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dirigent_core::message::{Message, Usage};
+use dirigent_core::tool::ToolSpec;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// What is asked of a model.
+#[derive(Clone, Debug)]
+pub struct ChatRequest {
+    /// Which of the provider's models, where the agent names one.
+    pub model: Option<String>,
+    /// The conversation. Shared, not copied, with the agent.
+    pub messages: Arc<Vec<Message>>,
+    /// The tools offered natively (CALL-2). Empty where the system prompt tells of them and calls come in the text.
+    pub tools: Arc<Vec<ToolSpec>>,
+    /// What the text of the reply must look like.
+    pub format: ReplyFormat,
+    /// At most how many tokens the reply may have; the provider's own limit where not said.
+    pub max_output_tokens: Option<u64>,
+    /// Who is told the text as it comes.
+    pub deltas: Option<Deltas>,
+}
+
+impl ChatRequest {
+    /// A conversation to be continued with text, by the provider's default model and without native tools.
+    pub fn new(messages: Arc<Vec<Message>>) -> Self {
+        ChatRequest {
+            model: None,
+            messages,
+            tools: Arc::default(),
+            format: ReplyFormat::Text,
+            max_output_tokens: None,
+            deltas: None,
+        }
+    }
+
+    /// Asks that model of the provider's; `None` for its default.
+    pub fn model(mut self, model: impl Into<Option<String>>) -> Self {
+        self.model = model.into();
+        self
+    }
+
+    /// Offers those tools natively (CALL-2).
+    pub fn tools(mut self, tools: Arc<Vec<ToolSpec>>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Asks for a text of that form.
+    pub fn format(mut self, format: ReplyFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Allows the reply at most so many tokens.
+    pub fn max_output_tokens(mut self, tokens: u64) -> Self {
+        self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// Tells the text as it comes.
+    pub fn deltas(mut self, deltas: Deltas) -> Self {
+        self.deltas = Some(deltas);
+        self
+    }
+
+    /// About how many tokens the request has: a quarter of its characters, the tools' descriptions included.
+    pub(crate) fn estimated_tokens(&self) -> u64 {
+        let said = self.messages.iter().map(|message| match message {
+            Message::Assistant { content, calls } => {
+                let calls = calls.iter().map(|call| size(&call.parameters));
+                content.chars().count() + calls.sum::<usize>()
+            }
+            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => {
+                message.content().chars().count()
+            }
+        });
+        let offered = self
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.chars().count() + size(&tool.parameters));
+        estimated_tokens(said.chain(offered).sum())
+    }
+}
+
+/// About how many characters a value has as JSON. It is written down nowhere.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Number(number) => {
+            if number.is_f64() {
+                8
+            } else {
+                4
+            }
+        }
+        Value::String(text) => text.chars().count() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
+        Value::Object(entries) => {
+            2 + entries
+                .iter()
+                .map(|(key, value)| key.chars().count() + 4 + size(value))
+                .sum::<usize>()
+        }
+    }
+}
+
+/// Four characters make a token, as a rule of thumb: for where nobody has counted.
+pub(crate) fn estimated_tokens(characters: usize) -> u64 {
+    u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+/// The moment after that span from now; in practice never, where the span is too long to be told.
+pub(crate) fn after(span: Duration) -> Instant {
+    const YEARS: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let now = Instant::now();
+    now.checked_add(span.min(YEARS)).unwrap_or(now)
+}
+
+/// What one reply used.
+pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
+    Usage {
+        model_calls: 1,
+        tool_calls: 0,
+        input_tokens,
+        output_tokens,
+    }
+}
+
+/// What the text of a reply must look like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ReplyFormat {
+    /// Any text.
+    #[default]
+    Text,
+    /// JSON of a schema. It is a wish: a provider that can't hold a model to it leaves it out, so the reply is checked all the same.
+    JsonSchema {
+        /// What the schema describes, such as `plan`: letters, digits, `_` and `-`.
+        name: String,
+        /// The JSON Schema.
+        schema: Arc<Value>,
+    },
+}
+
+/// Who is told a reply's text as it comes. It is called from the task that asks the model, so it must not block.
+///
+/// What it is told is a preview: a model that is asked again, because it broke off, begins anew. What counts is the reply.
+#[derive(Clone)]
+pub struct Deltas(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Deltas {
+    /// Calls `told` with each piece of the text, in order.
+    pub fn new(told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Deltas(Arc::new(told))
+    }
+
+    /// Tells a piece of the text. An empty one is not told.
+    pub fn tell(&self, text: &str) {
+        if !text.is_empty() {
+            (self.0)(text);
+        }
+    }
+}
+
+impl fmt::Debug for Deltas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deltas")
+    }
+}

@@ -1,0 +1,188 @@
+//! Failures, by what can be done about them.
+
+use std::time::Duration;
+
+use dirigent_core::message::ModelFailureKind;
+use dirigent_core::time::Millis;
+use dirigent_model::ChatModel;
+use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions, OpenAiSetupError, Timeouts};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
+use crate::server::{Answer, Server, Then, ask, request};
+
+const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
+const UNAVAILABLE: ModelFailureKind = ModelFailureKind::Unavailable { retry_after: None };
+
+#[tokio::test]
+async fn a_refusal_is_typed_by_what_can_be_done_and_says_what_the_server_said() {
+    for delivery in BOTH {
+        for (status, body, kind, says) in [
+            (
+                "401 Unauthorized",
+                r#"{"error": {"message": "bad key"}}"#,
+                ModelFailureKind::Configuration,
+                "answered 401: bad key. Check the model's API key",
+            ),
+            (
+                "404 Not Found",
+                r#"{"error": {"message": "no such model"}}"#,
+                ModelFailureKind::Configuration,
+                "answered 404: no such model. Check the model's name and its base_url",
+            ),
+            (
+                "400 Bad Request",
+                r#"{"error": {"message": "x", "code": "context_length_exceeded"}}"#,
+                ModelFailureKind::TooLong,
+                "answered 400: x",
+            ),
+            (
+                "400 Bad Request",
+                r#"{"error": {"message": "temperature is odd"}}"#,
+                ModelFailureKind::Rejected,
+                "answered 400: temperature is odd",
+            ),
+            (
+                "503 Service Unavailable",
+                "",
+                UNAVAILABLE,
+                "answered 503: (nothing)",
+            ),
+        ] {
+            let failure = ask(delivery, Answer::json(status, body)).await.unwrap_err();
+            assert_eq!(failure.kind, kind, "{status}");
+            assert!(failure.message.ends_with(says), "{failure}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn host_7_a_429_says_how_long_to_wait() {
+    for delivery in BOTH {
+        for (header, wait) in [
+            ("retry-after: 7", 7_000),
+            ("retry-after: Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("retry-after-ms: 30", 30),
+        ] {
+            let answer = Answer::new("429 Too Many Requests", &[header], "slow down");
+            let failure = ask(delivery, answer).await.unwrap_err();
+            let retry_after = Some(Millis(wait));
+            assert_eq!(
+                failure.kind,
+                ModelFailureKind::Unavailable { retry_after },
+                "{header}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let answer = Answer::new("301 Moved", &["location: https://elsewhere.example/v1"], "");
+    let failure = ask(Delivery::Whole, answer).await.unwrap_err();
+    assert_eq!(failure.kind, ModelFailureKind::Configuration);
+    assert!(
+        failure.message.contains("points to https://elsewhere.example/v1"),
+        "{failure}"
+    );
+}
+
+#[tokio::test]
+async fn a_web_page_means_a_wrong_address() {
+    for delivery in BOTH {
+        let answer = Answer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>");
+        let failure = ask(delivery, answer).await.unwrap_err();
+        assert_eq!(failure.kind, ModelFailureKind::Configuration);
+        assert!(failure.message.contains("Check base_url"), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_reply_that_breaks_off_is_unavailable() {
+    let whole = ["content-type: application/json", "content-length: 1000"];
+    for answer in [
+        Answer::new("200 OK", &whole, r#"{"choices": [{"#),
+        Answer::json("200 OK", r#"{"choices": [{"#),
+        Answer::json("200 OK", r#"{"choices": []}"#),
+        Answer::json("200 OK", "null"),
+    ] {
+        assert_eq!(ask(Delivery::Whole, answer).await.unwrap_err().kind, UNAVAILABLE);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable() {
+    for delivery in BOTH {
+        let server = Server::start([]).await;
+        let model = server.model(delivery);
+        // The first connection ends the server; the second finds none.
+        for _ in 0..2 {
+            let failure = model.chat(request()).await.unwrap_err();
+            assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
+            assert!(
+                failure.message.starts_with("model server http://127.0.0.1:"),
+                "{failure}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_https_address_behind_which_nobody_speaks_tls_is_unavailable() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("https://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            connection.write_all(b"I speak plainly.").await.unwrap();
+        }
+    });
+    let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
+    let failure = model.chat(request()).await.unwrap_err();
+    assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
+}
+
+#[tokio::test]
+async fn the_whole_request_has_a_time() {
+    for delivery in BOTH {
+        let begun = Answer::json("200 OK", r#"{"choices""#).then(Then::Hang);
+        for answer in [Answer::silence(), begun] {
+            let server = Server::start([answer]).await;
+            let options = OpenAiOptions {
+                timeouts: Timeouts {
+                    total: Duration::from_millis(50),
+                    ..Timeouts::default()
+                },
+                ..server.options(delivery)
+            };
+            let failure = OpenAiModel::new(options)
+                .unwrap()
+                .chat(request())
+                .await
+                .unwrap_err();
+            assert_eq!(failure.kind, UNAVAILABLE);
+        }
+    }
+}
+
+#[test]
+fn options_that_cannot_work_are_refused_at_once() {
+    let refused = |url: &str| OpenAiModel::new(OpenAiOptions::new(url, "m")).unwrap_err();
+    assert!(matches!(
+        refused("localhost:8080/v1"),
+        OpenAiSetupError::BaseUrl { .. }
+    ));
+    assert!(matches!(refused("/v1"), OpenAiSetupError::BaseUrl { .. }));
+    assert_eq!(
+        refused("https://me:secret@example.com/v1"),
+        OpenAiSetupError::CredentialsInUrl
+    );
+    let options = OpenAiOptions::new("https://example.com/v1", "m").api_key("line\nbreak");
+    assert_eq!(OpenAiModel::new(options).unwrap_err(), OpenAiSetupError::ApiKey);
+    let mut options = OpenAiOptions::new("https://example.com/v1", "m");
+    options.extra.insert("stream".to_owned(), true.into());
+    let field = "stream".to_owned();
+    assert_eq!(
+        OpenAiModel::new(options).unwrap_err(),
+        OpenAiSetupError::ReservedField { field }
+    );
+}

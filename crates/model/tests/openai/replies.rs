@@ -1,0 +1,197 @@
+//! Replies in one piece, and what both ways of delivery have in common.
+
+use std::sync::{Arc, Mutex};
+
+use dirigent_core::call::{Malformed, parse};
+use dirigent_core::message::{FinishReason, Usage};
+use dirigent_model::openai::Delivery;
+use dirigent_model::{ChatModel, Deltas};
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server, ask, request};
+
+const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
+
+/// A reply with that message and finish reason, delivered that way.
+fn says(delivery: Delivery, message: &Value, finish_reason: &str, usage: &Value) -> Answer {
+    let choice = |field: &str, said: &Value| {
+        json!({"choices": [{"index": 0, field: said, "finish_reason": finish_reason}], "usage": usage})
+            .to_string()
+    };
+    match delivery {
+        Delivery::Whole => Answer::json("200 OK", choice("message", message)),
+        Delivery::Streamed => Answer::events(&[&choice("delta", message), "[DONE]"]),
+    }
+}
+
+fn calls(calls: &[(&str, &str, &str)]) -> Value {
+    let calls = calls.iter().enumerate().map(|(index, (id, name, arguments))| {
+        json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+    });
+    json!({"role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn a_text_with_its_usage() {
+    for delivery in BOTH {
+        let usage = json!({"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15, "x": {}});
+        let message = json!({"role": "assistant", "content": "Hi.", "new_field": [1]});
+        let reply = ask(delivery, says(delivery, &message, "stop", &usage))
+            .await
+            .unwrap();
+        assert_eq!(reply.content, "Hi.");
+        assert_eq!(reply.finish, FinishReason::Stop);
+        let expected = Usage {
+            model_calls: 1,
+            tool_calls: 0,
+            input_tokens: 12,
+            output_tokens: 3,
+        };
+        assert_eq!(reply.usage, expected);
+    }
+}
+
+#[tokio::test]
+async fn usage_is_estimated_where_the_server_counts_none() {
+    for delivery in BOTH {
+        let message = json!({"content": "Four characters make one."});
+        let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
+            .await
+            .unwrap();
+        // 15 and 25 characters.
+        assert_eq!(
+            (reply.usage.input_tokens, reply.usage.output_tokens),
+            (4, 7),
+            "{delivery:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn call_2_calls_decide_how_a_reply_ended_and_not_the_servers_word() {
+    for delivery in BOTH {
+        for word in ["stop", "tool_calls", "end_turn"] {
+            let message = calls(&[("a", "look", r#"{"path": "x"}"#), ("b", "look", "")]);
+            let reply = ask(delivery, says(delivery, &message, word, &Value::Null))
+                .await
+                .unwrap();
+            assert_eq!(reply.finish, FinishReason::ToolCalls);
+            let called: Vec<_> = reply
+                .calls
+                .iter()
+                .map(|call| (call.id.as_str(), call.tool.as_str(), &call.parameters))
+                .collect();
+            assert_eq!(
+                called,
+                [("a", "look", &json!({"path": "x"})), ("b", "look", &json!({}))]
+            );
+        }
+        let message = json!({"content": "No calls."});
+        let reply = ask(delivery, says(delivery, &message, "tool_calls", &Value::Null))
+            .await
+            .unwrap();
+        assert_eq!(reply.finish, FinishReason::Stop);
+    }
+}
+
+#[tokio::test]
+async fn call_7_a_reply_cut_for_length_or_by_a_filter_says_so() {
+    for delivery in BOTH {
+        for (word, finish) in [
+            ("length", FinishReason::Length),
+            ("content_filter", FinishReason::Interrupted),
+        ] {
+            let message = calls(&[("a", "look", r#"{"path": "#)]);
+            let reply = ask(delivery, says(delivery, &message, word, &Value::Null))
+                .await
+                .unwrap();
+            assert_eq!(reply.finish, finish);
+        }
+    }
+}
+
+#[tokio::test]
+async fn call_2_arguments_that_are_no_json_reach_the_agent_as_a_malformed_call() {
+    for delivery in BOTH {
+        let message = calls(&[("a", "look", r#"{"path": x}"#), ("b", "look", "{}")]);
+        let reply = ask(delivery, says(delivery, &message, "tool_calls", &Value::Null))
+            .await
+            .unwrap();
+        assert_eq!(reply.calls.len(), 1);
+        assert_eq!(reply.malformed_calls[0].name, "look");
+        assert_eq!(reply.malformed_calls[0].arguments, r#"{"path": x}"#);
+        assert!(matches!(parse(&reply), Err(Malformed::UnreadableCalls { .. })));
+    }
+}
+
+#[tokio::test]
+async fn content_may_come_in_parts_and_a_refusal_is_text() {
+    for delivery in BOTH {
+        let message =
+            json!({"content": [{"type": "text", "text": "a"}, {"type": "x"}, {"type": "text", "text": "b"}]});
+        let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
+            .await
+            .unwrap();
+        assert_eq!(reply.content, "ab");
+        let message = json!({"content": null, "refusal": "I won't."});
+        let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
+            .await
+            .unwrap();
+        assert_eq!(reply.content, "I won't.");
+    }
+}
+
+#[tokio::test]
+async fn the_text_is_told_as_it_comes() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let teller = || {
+        let told = told.clone();
+        Deltas::new(move |text| told.lock().unwrap().push(text.to_owned()))
+    };
+    let server = Server::start([
+        Answer::events(&[
+            r#"{"choices": [{"delta": {"role": "assistant", "content": ""}}]}"#,
+            r#"{"choices": [{"delta": {"content": "a"}}]}"#,
+            r#"{"choices": [{"delta": {"content": "b"}, "finish_reason": "stop"}]}"#,
+        ]),
+        says(Delivery::Whole, &json!({"content": "ab"}), "stop", &Value::Null),
+    ])
+    .await;
+    for delivery in BOTH {
+        let model = server.model(delivery);
+        assert_eq!(
+            model.chat(request().deltas(teller())).await.unwrap().content,
+            "ab"
+        );
+    }
+    assert_eq!(*told.lock().unwrap(), ["a", "b", "ab"]);
+}
+
+#[tokio::test]
+async fn a_server_that_delivers_the_other_way_is_understood() {
+    for (asked, sent) in [
+        (Delivery::Streamed, Delivery::Whole),
+        (Delivery::Whole, Delivery::Streamed),
+    ] {
+        let answer = says(sent, &json!({"content": "Hi."}), "stop", &Value::Null);
+        assert_eq!(ask(asked, answer).await.unwrap().content, "Hi.");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_beyond_the_limit_is_interrupted() {
+    for delivery in BOTH {
+        let server = Server::start([says(
+            delivery,
+            &json!({"content": "x".repeat(5_000)}),
+            "stop",
+            &Value::Null,
+        )])
+        .await;
+        let mut options = server.options(delivery);
+        options.max_reply_bytes = 1_000;
+        let model = dirigent_model::OpenAiModel::new(options).unwrap();
+        let reply = model.chat(request()).await.unwrap();
+        assert_eq!(reply.finish, FinishReason::Interrupted);
+    }
+}
