@@ -428,7 +428,7 @@ async fn host_4_offline_a_goal_beyond_it_is_refused_plainly_and_nothing_is_touch
     - replace a text: Replace "old text" with "new text" in docs/
     - run a check: Run the tests; make sure that `cargo clippy` passes
     - count or list: Count the lines in src; list the files ending in .rs
-    For anything else set up a real chat model: the section `[model]` in dirigent.toml, or OPENAI_API_KEY in the environment.
+    For anything else give another chat model to the library's builder: `Dirigent::builder().model(…)`.
     "#);
 }
 

@@ -107,12 +107,12 @@ fn beyond() -> String {
 }
 
 fn abilities() -> String {
-    "The offline model can\n\
+    "It can:\n\
      - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\
      - find usages: Find all usages of `parse_amount` in src\n\
      - replace a text: Replace \"old text\" with \"new text\" in docs/\n\
      - run a check: Run the tests; make sure that `cargo clippy` passes\n\
      - count or list: Count the lines in src; list the files ending in .rs\n\
-     For anything else set up a real chat model: the section `[model]` in dirigent.toml, or OPENAI_API_KEY in the environment."
+     For anything else give another chat model to the library's builder: `Dirigent::builder().model(…)`."
         .to_owned()
 }

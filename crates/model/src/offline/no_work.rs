@@ -30,12 +30,17 @@ impl fmt::Display for NoWork {
 }
 
 impl NoWork {
-    /// Reads the summary of a plan without sub-tasks; one in other words gives no work to judge.
-    pub fn parse(summary: &str) -> NoWork {
+    /// Reads the summary of a plan; nothing where it doesn't say why there is no work.
+    pub fn read(summary: &str) -> Option<NoWork> {
         let after = |opening: &str| summary.strip_prefix(opening).map(str::to_owned);
         after(NOTHING)
             .map(NoWork::NothingToDo)
             .or_else(|| after(UNDECIDED).map(NoWork::Undecided))
-            .unwrap_or_else(|| NoWork::Impossible(after(IMPOSSIBLE).unwrap_or_else(|| summary.to_owned())))
+            .or_else(|| after(IMPOSSIBLE).map(NoWork::Impossible))
+    }
+
+    /// Reads the summary of a plan without sub-tasks; one in other words gives no work to judge.
+    pub fn parse(summary: &str) -> NoWork {
+        NoWork::read(summary).unwrap_or_else(|| NoWork::Impossible(summary.to_owned()))
     }
 }

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::conversation::Answer;
+use super::no_work::NoWork;
 
 /// The tagged sections of a request.
 #[derive(Clone, Copy)]
@@ -94,6 +95,9 @@ pub(super) struct UserAnswer {
 /// An earlier round.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Round {
+    /// The summary of its plan.
+    #[serde(default)]
+    pub plan: String,
     /// What its reflection said.
     #[serde(default)]
     pub reflection: String,
@@ -184,6 +188,11 @@ pub(super) const INTERRUPTED: &str = "Interrupted: ";
 pub(super) const NOT_INSTALLED: &str = "Not installed: ";
 
 impl Round {
+    /// Whether its plan had anything to carry out.
+    pub fn had_work(&self) -> bool {
+        NoWork::read(&self.plan).is_none()
+    }
+
     /// Whether it was gone on from for a reason that says nothing of the change.
     pub fn was_no_attempt(&self) -> bool {
         self.reflection.starts_with(INTERRUPTED) || self.reflection.starts_with(NOT_INSTALLED)

@@ -16,13 +16,13 @@ fn host_4_a_goal_beyond_the_model_is_declined_with_what_it_can_do() {
 
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
-    This goal is beyond the offline model. The offline model can
+    This goal is beyond the offline model. It can:
     - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`
     - find usages: Find all usages of `parse_amount` in src
     - replace a text: Replace "old text" with "new text" in docs/
     - run a check: Run the tests; make sure that `cargo clippy` passes
     - count or list: Count the lines in src; list the files ending in .rs
-    For anything else set up a real chat model: the section `[model]` in dirigent.toml, or OPENAI_API_KEY in the environment.
+    For anything else give another chat model to the library's builder: `Dirigent::builder().model(…)`.
     "#);
 }
 

@@ -222,3 +222,79 @@ fn a_rename_that_looks_done_after_an_incomplete_round_is_checked_before_it_count
         ]
     );
 }
+
+/// The plan of a second round with one usage of the old name, after these observations.
+fn second_round(observations: &[Value]) -> Vec<String> {
+    let round = json!({"round": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
+    let observations: Vec<String> = observations.iter().map(Value::to_string).collect();
+    let sections = format!(
+        "<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{}\n</OBSERVATIONS>\n",
+        observations.join("\n")
+    );
+    let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
+    planner
+        .sees(
+            "rename_symbol",
+            json!({"from": "parse", "to": "read", "preview": true}),
+            success(usages(&[("a.rs", 1, "parse")])),
+        )
+        .sees(
+            "file_operations",
+            json!({"operation": "list", "path": ".", "depth": 3}),
+            listing(&["Cargo.toml"]),
+        );
+    graph(&planner.plan())
+}
+
+fn ids(graph: &[String]) -> Vec<&str> {
+    graph
+        .iter()
+        .map(|subtask| subtask.split_once(' ').expect("an id").0)
+        .collect()
+}
+
+#[test]
+fn host_2_an_interrupted_baseline_is_run_again() {
+    let error = "`execute_command` was interrupted: the process ended while it ran";
+    let command = json!({"command": ["cargo", "test"]});
+    let baseline = ran(
+        "baseline",
+        &[(
+            "execute_command",
+            command,
+            json!({"success": false, "error": error}),
+        )],
+    );
+
+    assert_eq!(
+        ids(&second_round(&[baseline, skipped("edit-1", "baseline")])),
+        ["explore", "baseline", "edit-1", "check", "verify"]
+    );
+}
+
+#[test]
+fn a_baseline_is_not_run_where_it_passed_or_files_may_be_changed() {
+    let passed = ran("baseline", &[]);
+    let edited = ran("edit-1", &[]);
+    for observations in [vec![passed], vec![edited]] {
+        assert_eq!(
+            ids(&second_round(&observations)),
+            ["explore", "edit-1", "check", "verify"]
+        );
+    }
+}
+
+#[test]
+fn a_round_without_work_does_not_allow_a_name_in_use() {
+    let round = json!({"round": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
+    let mut found = usages(&[("b.rs", 1, "parse")]);
+    found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
+    let mut planner = Dialogue::planner(&plan_request(GOAL, &format!("<ROUNDS>\n{round}\n</ROUNDS>\n")));
+    planner.sees(
+        "rename_symbol",
+        json!({"from": "parse", "to": "read", "preview": true}),
+        success(found),
+    );
+
+    assert_eq!(planner.plan()["subtasks"], json!([]));
+}

@@ -172,3 +172,16 @@ fn what_an_earlier_round_replaced_is_checked_before_it_counts() {
         ]
     );
 }
+
+#[test]
+fn a_text_that_no_round_has_found_is_not_taken_for_replaced() {
+    let plan = "Not possible: \"v1\" was not found. Nothing was changed.";
+    let round = json!({"round": 1, "plan": plan, "reflection": "r", "verdict": "continue"});
+    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n");
+    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
+    planner
+        .sees("search", search("v1", None), matches(&[]))
+        .sees("search", search("v2", None), matches(&[]));
+
+    assert_eq!(planner.plan()["summary"], plan);
+}

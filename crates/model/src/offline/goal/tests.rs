@@ -133,6 +133,45 @@ fn renames_are_understood_in_many_wordings() {
 }
 
 #[test]
+fn what_the_documentation_shows_is_understood() {
+    let src = || only(&["src"]);
+    check(vec![
+        ("rename a to b", rename("a", "b", Scope::default())),
+        (
+            "Rename Ledger to AccountBook in src",
+            rename("Ledger", "AccountBook", src()),
+        ),
+        (
+            "Rename foo to bar and update all callers",
+            rename("foo", "bar", Scope::default()),
+        ),
+        ("Where is Entry used in tests?", find("Entry", only(&["tests"]))),
+        ("Who calls report?", find("report", Scope::default())),
+        (
+            "Find all usages of `parse_amount` in src",
+            find("parse_amount", src()),
+        ),
+        (
+            "Replace \"old text\" with \"new text\" in docs/",
+            replace("old text", "new text", only(&["docs"])),
+        ),
+        ("Does it compile?", ensure(Wanted::Build)),
+        (
+            "make sure that `cargo clippy` passes",
+            ensure(command(&["cargo", "clippy"])),
+        ),
+        (
+            "How many times does TODO occur?",
+            count(Counted::Word("TODO".to_owned()), Scope::default()),
+        ),
+        (
+            "List the files ending in .rs",
+            count(Counted::FileNames, ending(&[".rs"])),
+        ),
+    ]);
+}
+
+#[test]
 fn a_rename_can_leave_places_out() {
     let scope = Scope {
         except: vec!["tests".to_owned()],

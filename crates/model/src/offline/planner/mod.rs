@@ -18,7 +18,7 @@ use super::conversation::{Call, Conversation};
 use super::goal::Goal;
 use super::no_work::NoWork;
 use super::place::shortened;
-use super::reading::{Observation, Sections, Status, all_observed, observed};
+use super::reading::{Round, Sections, Status, observed};
 use super::wishes::Wishes;
 use super::{beyond, tools};
 
@@ -141,19 +141,46 @@ fn of_calls(id: &str, title: String, depends_on: Vec<SubTaskId>, calls: Vec<Plan
     }
 }
 
-/// Whether files may have been changed by earlier rounds, so that a check now tells nothing of what was before.
-fn has_begun(observations: &[Observation]) -> bool {
-    let was_edited = ["edit-", "repair-"]
-        .iter()
-        .flat_map(|prefix| all_observed(observations, prefix))
-        .any(|edit| edit.status != Status::Skipped);
-    let had_baseline = observed(observations, "baseline").is_some();
-    was_edited || (observed(observations, "verify").is_some() && !had_baseline)
+/// Whether an earlier round has worked on the goal. Files may be changed then, whatever is recorded of it.
+fn has_begun(planning: &Planning<'_>) -> bool {
+    planning.sections.rounds().iter().any(Round::had_work)
 }
 
-/// Whether the last round's changes, if there are any, were neither checked nor verified to the end.
-fn is_unconfirmed(observations: &[Observation]) -> bool {
-    observed(observations, "verify").is_some_and(|verify| verify.status != Status::Succeeded)
+/// The checks before any change; none where they have passed already, or where files may be changed.
+fn baseline(planning: &Planning<'_>, checks: &[Check]) -> Option<SubTask> {
+    let observations = planning.sections.observations();
+    let is_due = match observed(&observations, "baseline") {
+        // Edits wait for it, so where it did not pass nothing was changed.
+        Some(baseline) => baseline.status != Status::Succeeded,
+        None => !has_begun(planning),
+    };
+    let title = "Check the project before any change";
+    of_checks("baseline", title, Vec::new(), checks).filter(|_| is_due)
+}
+
+/// The plan where nothing is left to change, but earlier rounds have worked: that it looks done is no proof that it holds.
+/// It is checked if they checked, and verified.
+fn confirmation(
+    planning: &Planning<'_>,
+    done: &str,
+    about: &[String],
+    title: String,
+    brief: &Brief,
+) -> Planned {
+    let observations = planning.sections.observations();
+    let had_checks = observations.is_empty()
+        || ["baseline", "check"]
+            .iter()
+            .any(|subtask| observed(&observations, subtask).is_some());
+    let checks = if had_checks {
+        planning.checks(about)?
+    } else {
+        Vec::new()
+    };
+    Ok(Draft {
+        summary: format!("{done} already; see that it holds. {}", checked_by(&checks)),
+        subtasks: confirming(Vec::new(), &checks, title, brief),
+    })
 }
 
 /// The sub-tasks that confirm edits: the checks, then a look at what is left.

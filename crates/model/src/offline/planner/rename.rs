@@ -3,15 +3,15 @@
 use dirigent_core::id::SubTaskId;
 
 use super::{
-    Draft, NO_CHECKS, Planned, Planning, checked_by, confirming, dealt, for_agent, has_begun, ids,
-    is_unconfirmed, of_calls, of_checks, repair,
+    Draft, NO_CHECKS, Planned, Planning, baseline, checked_by, confirmation, confirming, dealt, for_agent,
+    has_begun, ids, of_calls, repair,
 };
 use crate::offline::brief::Brief;
 use crate::offline::conversation::Call;
 use crate::offline::goal::{Rename, is_identifier};
 use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
-use crate::offline::reading::{Observation, Status, observed};
+use crate::offline::reading::{Status, observed};
 use crate::offline::scope::Scope;
 use crate::offline::tools::{self, Clash, Line, Renamed, read_output};
 use crate::offline::wishes::Decision;
@@ -48,22 +48,24 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         Some(check) if check.status == Status::Failed && check.interrupted_call().is_none() => {
             repair::plan(planning, wanted, check)
         }
-        Some(_) | None => rename(planning, wanted, &observations),
+        Some(_) | None => rename(planning, wanted),
     }
 }
 
-fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]) -> Planned {
+fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
+    let Rename { from, to, scope } = wanted;
     let found = match look(planning, wanted)? {
         Found::Usages(found) => found,
-        Found::Renamed(there) if is_unconfirmed(observations) => {
-            return confirm(planning, wanted, &there.paths());
+        Found::Renamed(there) if has_begun(planning) => {
+            let done = format!("`{from}` is renamed to `{to}`{scope}");
+            let brief = verification(wanted);
+            return confirmation(planning, &done, &there.paths(), verify_title(wanted), &brief);
         }
-        Found::Renamed(there) => return Ok(renamed_already(planning, wanted, &there).into()),
+        Found::Renamed(there) => return Ok(renamed_already(wanted, &there).into()),
         Found::Nothing(why) => return Ok(why.into()),
     };
     let paths = found.paths();
     let checks = planning.checks(&paths)?;
-    let Rename { from, to, scope } = wanted;
 
     let mut subtasks = vec![for_agent(
         "explore",
@@ -76,13 +78,7 @@ fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]
         },
     )];
     let mut before = ids(&["explore"]);
-    let baseline = of_checks(
-        "baseline",
-        "Check the project before any change",
-        Vec::new(),
-        &checks,
-    );
-    if let Some(baseline) = baseline.filter(|_| !has_begun(observations)) {
+    if let Some(baseline) = baseline(planning, &checks) {
         before.push(baseline.id.clone());
         subtasks.push(baseline);
     }
@@ -117,19 +113,6 @@ fn rename(planning: &Planning<'_>, wanted: &Rename, observations: &[Observation]
     Ok(Draft { summary, subtasks })
 }
 
-/// Checks and verifies what an earlier round has renamed to the end.
-fn confirm(planning: &Planning<'_>, wanted: &Rename, paths: &[String]) -> Planned {
-    let checks = planning.checks(paths)?;
-    let Rename { from, to, scope } = wanted;
-    Ok(Draft {
-        summary: format!(
-            "`{from}` is renamed to `{to}`{scope} already; see that it holds. {}",
-            checked_by(&checks)
-        ),
-        subtasks: confirming(Vec::new(), &checks, verify_title(wanted), &verification(wanted)),
-    })
-}
-
 pub(super) fn verify_title(wanted: &Rename) -> String {
     format!("Verify that no usage of {} is left", wanted.from)
 }
@@ -147,20 +130,11 @@ fn groups(found: &Renamed, paths: &[String], scope: &Scope) -> Vec<Vec<String>> 
     dealt(paths, GROUPS)
 }
 
-/// Whether an earlier round has worked on the rename.
-fn has_gone_on(planning: &Planning<'_>) -> bool {
-    planning
-        .sections
-        .rounds()
-        .iter()
-        .any(|round| round.verdict == "continue")
-}
-
 /// Whether the new name may be in use: the user wants it, or an earlier round has renamed a part.
 fn may_clash(planning: &Planning<'_>) -> bool {
     match planning.wishes.clash {
         Clash::Allowed => true,
-        Clash::Refused => has_gone_on(planning),
+        Clash::Refused => has_begun(planning),
     }
 }
 
@@ -216,25 +190,19 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
 
 /// What is true of the files before the first round has worked on them.
 fn unchanged(planning: &Planning<'_>) -> &'static str {
-    if has_gone_on(planning) {
+    if has_begun(planning) {
         ""
     } else {
         " Nothing was changed."
     }
 }
 
-fn renamed_already(planning: &Planning<'_>, wanted: &Rename, there: &Renamed) -> NoWork {
+fn renamed_already(wanted: &Rename, there: &Renamed) -> NoWork {
     let Rename { from, to, scope } = wanted;
-    let before = planning
-        .sections
-        .rounds()
-        .last()
-        .map(|round| format!(" Before this round: {}", round.reflection));
     NoWork::NothingToDo(format!(
-        "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.{}",
+        "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.",
         counted(there.occurrences, "time", "times"),
         enumerated(&there.paths(), 5),
-        before.unwrap_or_default(),
     ))
 }
 

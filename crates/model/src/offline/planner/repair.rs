@@ -55,7 +55,7 @@ pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation
     if subtasks.is_empty() {
         return Ok(stuck(
             planning,
-            &format!("nothing in the output points at a line that still names `{from}`"),
+            &format!("nothing in the output points at a line that still names `{from}`{scope}"),
         ));
     }
     let places: Vec<String> = targets.iter().map(|line| line.place().to_string()).collect();

@@ -2,9 +2,7 @@
 
 use dirigent_core::id::SubTaskId;
 
-use super::{
-    Draft, Planned, Planning, checked_by, confirming, for_agent, has_begun, is_unconfirmed, of_checks,
-};
+use super::{Draft, Planned, Planning, baseline, checked_by, confirmation, confirming, for_agent, has_begun};
 use crate::offline::brief::Brief;
 use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
@@ -33,6 +31,11 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     found
         .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
+    let verify = verification(old, new, scope);
+    if found.matches.is_empty() && has_begun(planning) {
+        let done = format!("\"{old}\" is replaced with \"{new}\"{scope}");
+        return confirmation(planning, &done, &[], VERIFY.to_owned(), &verify);
+    }
     if found.matches.is_empty() {
         return nothing_found(planning, old, new, scope);
     }
@@ -51,16 +54,7 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
         planning.checks(&sources)?
     };
 
-    let baseline = of_checks(
-        "baseline",
-        "Check the project before any change",
-        Vec::new(),
-        &checks,
-    );
-    let mut subtasks: Vec<_> = baseline
-        .filter(|_| !has_begun(&planning.sections.observations()))
-        .into_iter()
-        .collect();
+    let mut subtasks: Vec<_> = baseline(planning, &checks).into_iter().collect();
     let before: Vec<SubTaskId> = subtasks.iter().map(|baseline| baseline.id.clone()).collect();
     let mut edits: Vec<SubTaskId> = Vec::new();
     for (number, group) in files.chunks(FILES_EACH).enumerate() {
@@ -74,12 +68,7 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
         subtasks.push(for_agent(&id, title, before.clone(), "implement", &brief));
         edits.push(SubTaskId(id));
     }
-    subtasks.extend(confirming(
-        edits,
-        &checks,
-        VERIFY.to_owned(),
-        &verification(old, new, scope),
-    ));
+    subtasks.extend(confirming(edits, &checks, VERIFY.to_owned(), &verify));
 
     let lines = counted(found.matches.len() as u64, "line", "lines");
     let mut summary = format!(
@@ -108,21 +97,6 @@ fn nothing_found(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope) -
         .conversation
         .look(tools::search(Pattern::Text(new), scope))?;
     let there = read_output::<Search>(&answer.output).within(scope);
-    if is_unconfirmed(&planning.sections.observations()) {
-        let checks = planning.checks(&there.paths())?;
-        return Ok(Draft {
-            summary: format!(
-                "\"{old}\" is replaced with \"{new}\"{scope} already; see that it holds. {}",
-                checked_by(&checks)
-            ),
-            subtasks: confirming(
-                Vec::new(),
-                &checks,
-                VERIFY.to_owned(),
-                &verification(old, new, scope),
-            ),
-        });
-    }
     Ok(match there.matches.first() {
         Some(first) if !new.is_empty() => {
             let why = format!(

@@ -4,7 +4,7 @@ use dirigent_core::reflection::Reflection;
 
 use super::{INTERRUPTED_CHANGE, Judging, achieved, failed, going_on};
 use crate::offline::conversation::Answer;
-use crate::offline::goal::Rename;
+use crate::offline::goal::{Goal, Rename};
 use crate::offline::place::{counted, enumerated};
 use crate::offline::planner::NO_CHECKS;
 use crate::offline::reading::{
@@ -107,7 +107,16 @@ fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
             .failed_call()
             .map(|(call, result)| failing(call, result))
             .unwrap_or_else(|| check.why_failed());
-        return go_on(judging, format!("{done}, but now {why}"));
+        let summary = format!("{done}, but now {why}");
+        return match &judging.wishes.goal {
+            Goal::Rename(_) => go_on(judging, summary),
+            // Nothing but the text itself could be changed back: there is no other plan.
+            Goal::Replace { .. }
+            | Goal::FindUsages { .. }
+            | Goal::Check { .. }
+            | Goal::Count { .. }
+            | Goal::Beyond => failed(with_changed(summary, judging)),
+        };
     }
     let Some(findings) = status("verify", Status::Succeeded).and_then(|verify| verify.findings.as_deref())
     else {
