@@ -2,7 +2,7 @@
 //!
 //! The model here is a few lines of code, so that the example needs no key; a real one sends the conversation to its server.
 
-use dirigent::core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use dirigent::core::message::{Message, ModelFailure, ModelReply};
 use dirigent::core::tool::{Repeat, ToolResult};
 use dirigent::model::{ChatModel, ChatRequest};
 use dirigent::tools::typed;
@@ -55,13 +55,7 @@ impl ChatModel for Desk {
         &self,
         request: ChatRequest,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<ModelReply, ModelFailure>> + Send>> {
-        let content = Self::reply(&request.messages);
-        let reply = ModelReply {
-            content,
-            calls: Vec::new(),
-            finish: FinishReason::Stop,
-            usage: Usage::default(),
-        };
+        let reply = ModelReply::text(Self::reply(&request.messages));
         Box::pin(std::future::ready(Ok(reply)))
     }
 }

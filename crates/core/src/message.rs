@@ -79,6 +79,22 @@ pub struct MalformedCall {
     pub problem: String,
 }
 
+impl ModelReply {
+    /// A whole reply of text, in which a call may stand in the JSON form (CALL-1). What it cost is left for the model to say.
+    pub fn text(content: impl Into<String>) -> Self {
+        ModelReply {
+            content: content.into(),
+            calls: Vec::new(),
+            malformed_calls: Vec::new(),
+            finish: FinishReason::Stop,
+            usage: Usage {
+                model_calls: 1,
+                ..Usage::default()
+            },
+        }
+    }
+}
+
 /// Why a model's reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -138,10 +138,7 @@ impl Dialogue {
 
 /// The model's reply to these messages.
 pub fn reply(messages: &[Message]) -> ModelReply {
-    let request = ChatRequest {
-        model: None,
-        messages: Arc::new(messages.to_vec()),
-    };
+    let request = ChatRequest::new(Arc::new(messages.to_vec()));
     OfflineModel
         .chat(request)
         .now_or_never()
