@@ -60,7 +60,7 @@ fn host_4_a_goal_beyond_the_offline_model_is_declined_with_what_it_can_do() {
     );
     assert!(
         ended.stdout.contains(
-            "\n\nThis goal is beyond the offline model. The offline model can\n- rename a symbol: Find all usages of function \
+            "\n\nThis goal is beyond the offline model. It can:\n- rename a symbol: Find all usages of function \
              `parse_amount` and rename it to `parse_money`\n"
         ),
         "{ended}"

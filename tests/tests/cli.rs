@@ -44,6 +44,7 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
         (r"(?m)^[0-9a-f]{8}  ", "RUN  "),
         (r"\b(\d+ min )?\d+(\.\d+)? (ms|s)\b", "TIME"),
         (r"\b\d+ tokens", "N tokens"),
+        (r#""duration_ms":\d+"#, r#""duration_ms":N"#),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     ] {
         settings.add_filter(found, shown);

@@ -138,6 +138,7 @@ fn agent_step(criterion: &mut Criterion) {
             r#"I look at it. {"tool": "look", "parameters": {"path": "src/lib.rs"}, "terminate": false}"#
                 .to_owned(),
         calls: Vec::new(),
+        malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage: Usage::default(),
     };
