@@ -22,7 +22,7 @@ pub enum DirigentError {
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
     #[error("no place for the journal: set HOME or XDG_DATA_HOME, or name a file")]
     NoDataFolder,
-    /// Two agents of one name, or one that uses a tool that there is not.
+    /// An agent that uses a tool that there is not.
     #[error("agent `{name}`: {reason}")]
     Agent {
         /// Which agent.

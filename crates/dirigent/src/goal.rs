@@ -28,7 +28,7 @@ impl Goal {
         }
     }
 
-    /// The folder that agents and tools work in; nothing leaves it.
+    /// The folder that agents and tools work in. File tools stay beneath it; commands start in it.
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workspace = folder.into();
         self
