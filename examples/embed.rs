@@ -5,7 +5,7 @@ use dirigent::{Detail, Dirigent, Goal};
 
 #[tokio::main]
 async fn main() -> Result<(), dirigent::DirigentError> {
-    let journal = std::env::temp_dir().join("dirigent-embed.db");
+    let journal = std::env::temp_dir().join(format!("dirigent-embed-{}.db", std::process::id()));
     let dirigent = Dirigent::builder().journal(journal).build().await?;
     let goal = Goal::new("Find all usages of `Dirigent`").workspace(env!("CARGO_MANIFEST_DIR"));
     let run = dirigent.start(goal).await?;

@@ -81,7 +81,7 @@ async fn main() -> Result<(), dirigent::DirigentError> {
     )
     .tools(["order_status"]);
     let dirigent = Dirigent::builder()
-        .journal(std::env::temp_dir().join("dirigent-own-tool.db"))
+        .journal(std::env::temp_dir().join(format!("dirigent-own-tool-{}.db", std::process::id())))
         .model(Desk)
         .tool(order_status)
         .agent(clerk)
