@@ -310,15 +310,10 @@ impl Agent {
         }
     }
 
-    /// What the model was told in words, as opposed to what it said and what its calls returned.
-    fn prompts(&self) -> Vec<&str> {
-        self.conversation
-            .iter()
-            .filter_map(|message| match message {
-                Message::System { content } | Message::User { content } => Some(content.as_str()),
-                Message::Assistant { .. } | Message::Tool { .. } => None,
-            })
-            .collect()
+    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand. Two
+    /// messages, however long the conversation is.
+    fn prompts(&self) -> [&str; 2] {
+        [0, 1].map(|place| self.conversation.get(place).map_or("", Message::content))
     }
 
     /// LOOP-3.
