@@ -2,7 +2,9 @@
 //! half-done.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_tests::cli::{Ended, Place};
+use std::process::Command;
+
+use dirigent_tests::cli::{Ended, Place, binary, ended};
 use rusqlite::Connection;
 
 /// The command fails with that code, and the project is as it was.
@@ -123,7 +125,7 @@ fn asked() -> Place {
     assert!(
         ended
             .stdout
-            .contains("\nTo go on, answer the question: `dirigent resume "),
+            .contains("\nTo go on, answer the question by resuming the run.\n  dirigent resume "),
         "{ended}"
     );
     place
@@ -177,6 +179,22 @@ fn paor_9_a_question_that_nobody_answers_is_asked_again() {
 }
 
 // Workspaces
+
+#[test]
+fn host_3_a_demo_without_a_journal_leaves_no_folder_behind() {
+    let place = Place::new();
+    let temporary = place.folder().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    place.write("notes.txt", "This is no journal.");
+    let mut demo = Command::new(binary());
+    place.settle(&mut demo);
+    demo.args(["--db", "work/notes.txt", "demo"])
+        .env("TMPDIR", &temporary);
+
+    let _ = ended(&mut demo).with_code(5);
+
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
 
 #[test]
 fn host_3_a_workspace_that_is_no_folder_is_refused() {
@@ -496,8 +514,8 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         "\nChanged 6 files:\n",
         "\nLeft:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
          failed)\n",
-        "\nWhat was done so far is kept in the workspace. To go on, start the same goal again; allow more rounds with \
-         `--max-iterations`.\n",
+        "\nWhat was done so far is kept in the workspace. To go on, start the same goal again with more rounds \
+         allowed.\n  dirigent run GOAL --max-iterations N\n",
     ] {
         assert!(ended.stdout.contains(part), "{part:?} is not in {ended}");
     }

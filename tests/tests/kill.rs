@@ -534,6 +534,11 @@ fn host_8_sigterm_ends_the_run_and_its_commands() {
 }
 
 #[test]
+fn host_8_a_terminal_that_is_closed_ends_the_run_and_its_commands() {
+    cancelled_by(Signal::HUP);
+}
+
+#[test]
 fn host_8_a_second_ctrl_c_kills() {
     let place = Place::new();
     let started = place.folder().join("started");

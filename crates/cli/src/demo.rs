@@ -7,6 +7,7 @@ use dirigent::Goal;
 use rust_embed::RustEmbed;
 
 use crate::args::{DemoCommand, Watching};
+use crate::ask::Past;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::run::{open, presence, watch};
@@ -19,6 +20,8 @@ const GOAL: &str = "Find all usages of function parse_amount and rename it to pa
 struct Sample;
 
 pub(crate) async fn demo(db: Option<PathBuf>, command: DemoCommand, output: &Output) -> anyhow::Result<Exit> {
+    // A journal that cannot be used leaves no folder behind.
+    let dirigent = open(db).await?;
     let folder = tempfile::Builder::new()
         .prefix("dirigent-demo-")
         .tempdir()
@@ -26,16 +29,15 @@ pub(crate) async fn demo(db: Option<PathBuf>, command: DemoCommand, output: &Out
         .keep();
     copy_sample(&folder)
         .with_context(|| format!("cannot copy the sample project to {}", folder.display()))?;
-    let dirigent = open(db).await?;
     let goal = Goal::new(GOAL)
         .workspace(&folder)
-        .user(presence(&command.watching));
+        .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
     let watching = Watching {
         diff: !command.watching.json,
         ..command.watching
     };
-    let exit = watch(&run, &watching, output).await?;
+    let exit = watch(&run, Past::default(), &watching, output).await?;
     if !watching.json {
         let id = run.id().short();
         output.say(&format!(

@@ -8,7 +8,7 @@ use dirigent::core::id::SubTaskId;
 use dirigent::core::observation::Observation;
 use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::inert;
 use crate::plain;
@@ -107,12 +107,31 @@ impl LiveTree {
             ));
         } else {
             line.bar.finish_and_clear();
+            self.lines.remove(&line.bar);
         }
     }
 
-    /// Lets a question be asked without the tree drawing over it.
-    pub(crate) fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
-        self.lines.suspend(ask)
+    /// Takes the tree away and leaves the terminal to somebody else.
+    pub(crate) fn pause(&self) {
+        self.status.disable_steady_tick();
+        let _ = self.lines.clear();
+        self.lines.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    /// Draws the tree again.
+    pub(crate) fn go_on(&self) {
+        self.lines.set_draw_target(ProgressDrawTarget::stderr());
+        self.status.enable_steady_tick(TICK);
+    }
+
+    /// Whether the tree is on the screen.
+    pub(crate) fn is_drawn(&self) -> bool {
+        !self.lines.is_hidden()
+    }
+
+    /// Says something above the tree.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = self.lines.println(text);
     }
 
     pub(crate) fn finish(self) {

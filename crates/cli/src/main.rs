@@ -3,6 +3,7 @@
 //! No orchestration is decided here; everything is asked of the `dirigent` library.
 
 mod args;
+mod ask;
 mod demo;
 mod exit;
 mod live;

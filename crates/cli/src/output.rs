@@ -2,27 +2,38 @@
 
 use std::io::{IsTerminal, Write};
 
-use console::{Style, Term};
+use console::Style;
 
 /// Where the command writes.
 pub(crate) struct Output {
-    terminal: bool,
+    attended: bool,
+    redraws: bool,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
-        let terminal = std::io::stdout().is_terminal();
+        let [stdin, stdout, stderr] = [
+            std::io::stdin().is_terminal(),
+            std::io::stdout().is_terminal(),
+            std::io::stderr().is_terminal(),
+        ];
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        console::set_colors_enabled(colours && terminal);
-        console::set_colors_enabled_stderr(colours && std::io::stderr().is_terminal());
-        Output { terminal }
+        console::set_colors_enabled(colours && stdout);
+        console::set_colors_enabled_stderr(colours && stderr);
+        Output {
+            attended: stdin && stdout && stderr,
+            redraws: stdout && stderr && std::env::var("TERM").as_deref() != Ok("dumb"),
+        }
+    }
+
+    /// Whether a person can be asked: sees what is printed and the prompt, and can write.
+    pub(crate) fn is_attended(&self) -> bool {
+        self.attended
     }
 
     /// Whether a person watches and lines can be redrawn.
-    pub(crate) fn is_terminal(&self) -> bool {
-        self.terminal
-            && Term::stdout().features().is_attended()
-            && std::env::var("TERM").as_deref() != Ok("dumb")
+    pub(crate) fn can_redraw(&self) -> bool {
+        self.redraws
     }
 
     /// A line or several on standard output. A reader that has gone is no error: `dirigent runs | head` is fine.

@@ -12,9 +12,11 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
     let text = match &event.kind {
         EventKind::RunStarted { goal, workspace } => {
             format!(
-                "{} {goal}\nrun {}  in {workspace}",
+                "{} {}\nrun {}  in {}",
                 style("goal:").bold(),
-                event.run.short()
+                inert(goal),
+                event.run.short(),
+                inert(workspace)
             )
         }
         EventKind::PhaseChanged { transition } => {
@@ -27,18 +29,15 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         }
         EventKind::PlanMade { plan } => plan_lines(plan),
         EventKind::SubTaskStarted { subtask, title, .. } => {
-            format!("  {} {subtask}: {title}", style("▶").cyan())
+            let what = inert(&format!("{subtask}: {title}"));
+            format!("  {} {what}", style("▶").cyan())
         }
         EventKind::SubTaskFinished { observation } => {
-            format!(
-                "  {}",
-                ended(
-                    observation,
-                    &format!("{}: {}", observation.subtask, observation.title)
-                )
-            )
+            let label = inert(&format!("{}: {}", observation.subtask, observation.title));
+            format!("  {}", ended(observation, &label))
         }
         EventKind::ModelFailed { error } => {
+            let error = inert(error);
             format!("  {} the model did not answer: {error}", style("✗").red())
         }
         EventKind::ToolFinished {
@@ -54,30 +53,32 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             } else {
                 style("✗").red()
             };
-            let mut text = format!("    {sign} {}: {tool} ({duration})", event.scope);
+            let mut text = format!("    {sign} {}: {} ({duration})", event.scope, inert(tool));
             for change in changes {
-                text.push_str(&format!("\n        {change}"));
+                text.push_str(&format!("\n        {}", inert(&change.to_string())));
             }
             if let Some(error) = error {
-                text.push_str(&format!("\n        {}", first_line(error)));
+                text.push_str(&format!("\n        {}", inert(first_line(error))));
             }
             text
         }
-        EventKind::Guided { guidance } => format!("  guidance: {guidance}"),
+        EventKind::Guided { guidance } => format!("  guidance: {}", inert(guidance)),
         EventKind::QuestionAsked { question, .. } => {
             let choices: String = question
                 .choices
                 .iter()
-                .map(|choice| format!("\n    - {choice}"))
+                .map(|choice| format!("\n    - {}", inert(choice)))
                 .collect();
-            format!("  {} {}{choices}", style("?").yellow().bold(), question.question)
+            let question = inert(&question.question);
+            format!("  {} {question}{choices}", style("?").yellow().bold())
         }
-        EventKind::QuestionAnswered { answer } => format!("  answer: {answer}"),
+        EventKind::QuestionAnswered { answer } => format!("  answer: {}", inert(answer)),
         EventKind::Resumed => format!("  {} resumed", event.scope),
         EventKind::AgentFinished {
             failure: Some(failure),
             ..
         } => {
+            let failure = inert(&failure.to_string());
             format!("  {} {} ended: {failure}", style("✗").red(), event.scope)
         }
         EventKind::AgentStarted { .. }
@@ -86,11 +87,11 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         | EventKind::AgentFinished { failure: None, .. }
         | EventKind::RunFinished { .. } => return None,
     };
-    Some(inert_keeping_style(&text))
+    Some(text)
 }
 
 fn plan_lines(plan: &Plan) -> String {
-    let mut text = format!("  {} {}", style("plan:").bold(), plan.summary);
+    let mut text = format!("  {} {}", style("plan:").bold(), inert(&plan.summary));
     for subtask in plan.subtasks.iter().take(50) {
         let who = match &subtask.work {
             Work::Agent { agent, .. } => agent.clone(),
@@ -106,10 +107,8 @@ fn plan_lines(plan: &Plan) -> String {
         } else {
             format!(", after {}", after.join(", "))
         };
-        text.push_str(&format!(
-            "\n    {} — {} ({who}{after})",
-            subtask.id, subtask.title
-        ));
+        let line = format!("{} — {} ({who}{after})", subtask.id, subtask.title);
+        text.push_str(&format!("\n    {}", inert(&line)));
     }
     if plan.subtasks.len() > 50 {
         text.push_str(&format!("\n    … and {} more", plan.subtasks.len() - 50));
@@ -117,10 +116,11 @@ fn plan_lines(plan: &Plan) -> String {
     text
 }
 
-/// A sub-task's end in a line.
+/// A sub-task's end in a line. The label is [`inert`] already.
 pub(crate) fn ended(observation: &Observation, label: &str) -> String {
     match &observation.finding {
         Finding::Skipped { because } => {
+            let because = inert(&because.0);
             format!(
                 "{} {label} (skipped: {because} did not succeed)",
                 style("-").yellow()
@@ -139,20 +139,27 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// [`inert`], with the colours that were put in here left alone.
-fn inert_keeping_style(text: &str) -> String {
-    if console::colors_enabled() {
-        let parts = console::AnsiCodeIterator::new(text);
-        parts
-            .map(|(part, is_code)| {
-                if is_code && part.ends_with('m') {
-                    part.to_owned()
-                } else {
-                    inert(part)
-                }
-            })
-            .collect()
-    } else {
-        inert(text)
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use dirigent::core::id::SubTaskId;
+
+    use super::*;
+
+    #[test]
+    fn host_3_what_a_sub_task_was_skipped_for_tells_a_terminal_nothing() {
+        let observation = Observation {
+            subtask: SubTaskId("b".to_owned()),
+            title: "Then".to_owned(),
+            duration: dirigent::Millis(0),
+            finding: Finding::Skipped {
+                because: SubTaskId("a\u{1b}[31m".to_owned()),
+            },
+        };
+        let line = ended(&observation, "b: Then");
+        assert!(
+            line.ends_with(" b: Then (skipped: a\u{fffd}[31m did not succeed)"),
+            "{line:?}"
+        );
     }
 }

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dirigent::{Dirigent, DirigentError, Event, EventKind, Goal, Report, RunHandle, UserPresence};
-use tokio::signal::unix::{SignalKind, signal};
+use dirigent::{Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::{ResumeCommand, RunCommand, Watching};
+use crate::ask::{Asker, Past, Reply};
 use crate::exit::Exit;
 use crate::live::LiveTree;
 use crate::output::{Output, coloured_diff, inert};
 use crate::plain;
-use crate::show::summary;
+use crate::show::{detail, summary};
 
 pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     let builder = Dirigent::builder();
@@ -26,9 +27,9 @@ pub(crate) async fn start(db: Option<PathBuf>, command: RunCommand, output: &Out
     let goal = Goal::new(command.goal)
         .workspace(command.workspace)
         .limits(command.limits.meaning())
-        .user(presence(&command.watching));
+        .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
-    watch(&run, &command.watching, output).await
+    watch(&run, Past::default(), &command.watching, output).await
 }
 
 pub(crate) async fn resume(
@@ -38,17 +39,24 @@ pub(crate) async fn resume(
 ) -> anyhow::Result<Exit> {
     let dirigent = open(db).await?;
     let run = dirigent.find(&command.run)?;
+    let runs = tokio::task::block_in_place(|| dirigent.runs())?;
+    let past = Past {
+        // Entries are numbered from 1 without gaps.
+        last: runs
+            .iter()
+            .find(|record| record.run == run)
+            .map_or(0, |record| record.entries),
+        answered: command.answer.is_some(),
+    };
     let run = dirigent
-        .resume(run, presence(&command.watching), command.answer)
+        .resume(run, presence(&command.watching, output), command.answer)
         .await?;
-    watch(&run, &command.watching, output).await
+    watch(&run, past, &command.watching, output).await
 }
 
-/// Somebody is there to answer if both ends of the conversation are a terminal.
-pub(crate) fn presence(watching: &Watching) -> UserPresence {
-    use std::io::IsTerminal;
-    let attended = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if attended && !watching.non_interactive && !watching.json {
+/// Somebody is there to answer if all ends of the conversation are a terminal, and it may be used.
+pub(crate) fn presence(watching: &Watching, output: &Output) -> UserPresence {
+    if output.is_attended() && !watching.non_interactive && !watching.json {
         UserPresence::Present
     } else {
         UserPresence::Absent
@@ -56,27 +64,47 @@ pub(crate) fn presence(watching: &Watching) -> UserPresence {
 }
 
 /// Shows what happens until the run has ended. The first Ctrl-C cancels it, the second ends this process.
-pub(crate) async fn watch(run: &RunHandle, watching: &Watching, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) async fn watch(
+    run: &RunHandle,
+    past: Past,
+    watching: &Watching,
+    output: &Output,
+) -> anyhow::Result<Exit> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut ends = Ends::listen()?;
     let mut screen = Screen::new(watching, output);
+    let mut asker = match presence(watching, output) {
+        UserPresence::Present => Some(Asker::new(past)),
+        UserPresence::Absent => None,
+    };
     let mut events = run.events();
     let mut cancelled = false;
     loop {
         tokio::select! {
-            event = events.next() => match event {
-                Some(event) => screen.show(run, &event.map_err(DirigentError::from)?),
-                None => break,
-            },
+            event = events.next() => {
+                let Some(event) = event else { break };
+                let event = event.map_err(DirigentError::from)?;
+                screen.show(&event);
+                if let Some(asker) = &mut asker
+                    && asker.is_new(&event, events.view())
+                {
+                    screen.pause();
+                    asker.ask();
+                }
+            }
+            Some(reply) = next_reply(&mut asker) => {
+                screen.go_on();
+                reply.tell(run);
+            }
             _ = interrupt.recv() => {
                 if std::mem::replace(&mut cancelled, true) {
                     return Ok(Exit::Cancelled);
                 }
-                output.note("cancelling; Ctrl-C again kills");
+                screen.note("cancelling; Ctrl-C again kills", output);
                 // It may have ended this very moment.
                 let _ = run.cancel();
             }
-            _ = terminate.recv() => {
+            () = ends.next() => {
                 cancelled = true;
                 let _ = run.cancel();
             }
@@ -90,6 +118,55 @@ pub(crate) async fn watch(run: &RunHandle, watching: &Watching, output: &Output)
     Ok(Exit::of_end(report.end.as_ref()))
 }
 
+async fn next_reply(asker: &mut Option<Asker>) -> Option<Reply> {
+    match asker {
+        Some(asker) => asker.reply().await,
+        None => None,
+    }
+}
+
+/// What asks the process to end: SIGTERM, and SIGHUP where a terminal is closed.
+struct Ends {
+    terminate: Signal,
+    /// None where whoever started the process has it ignored, as `nohup` does.
+    hang_up: Option<Signal>,
+}
+
+impl Ends {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Ends {
+            terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
+            hang_up: if hang_up_is_ignored() {
+                None
+            } else {
+                Some(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?)
+            },
+        })
+    }
+
+    async fn next(&mut self) {
+        match &mut self.hang_up {
+            Some(hang_up) => tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            },
+            None => {
+                self.terminate.recv().await;
+            }
+        }
+    }
+}
+
+/// Whether the process was started with SIGHUP ignored, as far as the system tells.
+fn hang_up_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // SIGHUP is signal 1, the lowest bit of the mask.
+    ignored
+        .and_then(|mask| u128::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
+}
+
 fn conclude(
     report: &Report,
     events: &dirigent::Events,
@@ -99,7 +176,7 @@ fn conclude(
 ) {
     output.say(&format!(
         "\n{}",
-        summary(events.view(), run.id(), watching.verbose)
+        summary(events.view(), run.id(), detail(watching.verbose))
     ));
     let diff = events.view().run().diff();
     if watching.diff && !diff.is_empty() {
@@ -123,14 +200,14 @@ impl<'a> Screen<'a> {
     fn new(watching: &Watching, output: &'a Output) -> Self {
         if watching.json {
             Screen::Json(output)
-        } else if output.is_terminal() {
+        } else if output.can_redraw() {
             Screen::Live(LiveTree::new())
         } else {
             Screen::Plain(output)
         }
     }
 
-    fn show(&mut self, run: &RunHandle, event: &Event) {
+    fn show(&mut self, event: &Event) {
         match self {
             Screen::Json(output) => {
                 if let Ok(line) = serde_json::to_string(event) {
@@ -142,12 +219,30 @@ impl<'a> Screen<'a> {
                     output.say(&text);
                 }
             }
-            Screen::Live(tree) => {
-                tree.show(event);
-                if matches!(event.kind, EventKind::QuestionAsked { .. }) {
-                    tree.suspend(|| ask(run));
-                }
-            }
+            Screen::Live(tree) => tree.show(event),
+        }
+    }
+
+    /// Draws nothing while the person writes.
+    fn pause(&self) {
+        match self {
+            Screen::Json(_) | Screen::Plain(_) => {}
+            Screen::Live(tree) => tree.pause(),
+        }
+    }
+
+    fn go_on(&self) {
+        match self {
+            Screen::Json(_) | Screen::Plain(_) => {}
+            Screen::Live(tree) => tree.go_on(),
+        }
+    }
+
+    /// Something for the person that is no event.
+    fn note(&self, text: &str, output: &Output) {
+        match self {
+            Screen::Live(tree) if tree.is_drawn() => tree.note(text),
+            Screen::Json(_) | Screen::Plain(_) | Screen::Live(_) => output.note(text),
         }
     }
 
@@ -157,20 +252,4 @@ impl<'a> Screen<'a> {
             Screen::Live(tree) => tree.finish(),
         }
     }
-}
-
-/// Reads the answer in a thread of its own, which Ctrl-C does not wait for.
-fn ask(run: &RunHandle) {
-    let run = run.clone();
-    std::thread::spawn(move || {
-        let mut answer = String::new();
-        let answered = console::Term::stderr().write_str("your answer: ").is_ok()
-            && std::io::stdin().read_line(&mut answer).is_ok_and(|read| read > 0);
-        // At the end of the input nobody can answer: the run is left for `resume`.
-        let _ = if answered {
-            run.answer(answer.trim())
-        } else {
-            run.cancel()
-        };
-    });
 }

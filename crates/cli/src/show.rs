@@ -130,27 +130,47 @@ pub(crate) async fn show(
         }
         (None, false, true) => output.say(&coloured_diff(&inert(&machine.diff()))),
         (None, false, false) => {
-            let goal = inert(&machine.report().goal);
+            let goal = machine.spec().map(|spec| inert(&spec.goal)).unwrap_or_default();
             output.say(&format!(
                 "run {run}\ngoal: {goal}\n{}",
-                summary(&view, run, command.verbose)
+                summary(&view, run, detail(command.verbose))
             ));
         }
     }
     Ok(Exit::Success)
 }
 
-/// What a person reads of a run: the concise summary, or every step with what was said.
-pub(crate) fn summary(view: &RunView, run: RunId, verbose: bool) -> String {
+pub(crate) fn detail(verbose: bool) -> Detail {
+    if verbose { Detail::Verbose } else { Detail::Concise }
+}
+
+/// What a person reads of a run: the concise summary, or every step with what was said; and the command to go on with.
+pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
     let report = view.run().report();
-    let text = if verbose {
-        format!(
-            "{}\nWhat was said:\n{}",
-            report.render(Detail::Verbose),
-            view.transcripts()
-        )
-    } else {
-        report.render(Detail::Concise)
-    };
-    inert(&text.replace("resume RUN", &format!("resume {}", run.short())))
+    let mut text = report.render(detail);
+    match detail {
+        Detail::Concise => {}
+        Detail::Verbose => {
+            let _ = write!(text, "\nWhat was said:\n{}", view.transcripts());
+        }
+    }
+    let mut text = inert(&text);
+    if let Some(command) = report.end.as_ref().and_then(|end| next_command(run, end)) {
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "  {command}");
+    }
+    text
+}
+
+/// The command with which a run that stopped goes on.
+fn next_command(run: RunId, end: &EndReason) -> Option<String> {
+    match end {
+        EndReason::UserRequired => Some(format!("dirigent resume {} --answer \"…\"", run.short())),
+        EndReason::IterationLimit { .. } => Some("dirigent run GOAL --max-iterations N".to_owned()),
+        EndReason::TimeLimit => Some("dirigent run GOAL --timeout TIME".to_owned()),
+        EndReason::BudgetExhausted { .. } => Some("dirigent run GOAL --max-tokens N".to_owned()),
+        EndReason::GoalAchieved | EndReason::Failed { .. } | EndReason::Cancelled => None,
+    }
 }

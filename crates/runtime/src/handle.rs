@@ -50,6 +50,15 @@ impl RunHandle {
         self.send(Steering::Answer(answer.into()))
     }
 
+    /// Says that nobody can answer the run's question now: the run stops and can be resumed with the answer (PAOR-9).
+    /// Where there is no question, nothing happens.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Ended`] where the run is over.
+    pub fn leave_question(&self) -> Result<(), RuntimeError> {
+        self.send(Steering::LeaveQuestion)
+    }
+
     /// Ends the run: its agents, model requests and child processes stop within a second, and its journal says so (HOST-8).
     ///
     /// # Errors
@@ -97,6 +106,7 @@ fn stopped() -> RuntimeError {
 pub(crate) enum Steering {
     Guide(String),
     Answer(String),
+    LeaveQuestion,
     Cancel,
     #[cfg(test)]
     Break,

@@ -400,6 +400,11 @@ impl SupervisorState {
                     self.accept(RunInput::UserAnswered { effect, answer });
                 }
             }
+            Steering::LeaveQuestion => {
+                if let Some((effect, _)) = self.driver.machine.question() {
+                    self.accept(RunInput::UserAbsent { effect });
+                }
+            }
             Steering::Cancel => self.accept(RunInput::Cancelled),
             #[cfg(test)]
             #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]

@@ -348,17 +348,15 @@ impl Report {
         match self.end.as_ref()? {
             EndReason::GoalAchieved | EndReason::Failed { .. } => None,
             EndReason::IterationLimit { .. } => Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again; allow more rounds with `--max-iterations`.",
+                "What was done so far is kept in the workspace. To go on, start the same goal again with more rounds allowed.",
             ),
             EndReason::TimeLimit => Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again; allow more time with `--timeout`.",
+                "What was done so far is kept in the workspace. To go on, start the same goal again with more time allowed.",
             ),
             EndReason::BudgetExhausted { .. } => Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again; allow more tokens with `--max-tokens`.",
+                "What was done so far is kept in the workspace. To go on, start the same goal again with more tokens allowed.",
             ),
-            EndReason::UserRequired => {
-                Some("To go on, answer the question: `dirigent resume RUN --answer \"…\"`.")
-            }
+            EndReason::UserRequired => Some("To go on, answer the question by resuming the run."),
             EndReason::Cancelled => {
                 Some("What was done so far is kept in the workspace. To go on, start the same goal again.")
             }

@@ -83,6 +83,25 @@ async fn paor_9_resumed_without_an_answer_the_run_stands_still_again() {
 }
 
 #[tokio::test]
+async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
+    let world = World::new(asking(), tools([])).await;
+    let handle = world.start(UserPresence::Present).await;
+    event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
+
+    handle.leave_question().unwrap();
+    let stopped = ended(&handle).await.unwrap();
+    let answer = Some("the blue one".to_owned());
+    let resume = world
+        .orchestrator
+        .resume(handle.id(), UserPresence::Absent, answer);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+
+    assert_eq!(stopped.end, Some(EndReason::UserRequired));
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "The blue one it is.");
+}
+
+#[tokio::test]
 async fn an_answer_to_nothing_is_refused_or_dropped() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
