@@ -1,5 +1,7 @@
 //! A whole run on a model behind real HTTP: the requests are in order, and what the network does wrong is survived or told.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::path::Path;
 
 use dirigent::model::openai::{CallForm, Delivery};

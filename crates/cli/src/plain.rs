@@ -19,6 +19,8 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
                 inert(workspace)
             )
         }
+        // How it ended, the summary says better.
+        EventKind::PhaseChanged { transition } if transition.to.is_terminal() => return None,
         EventKind::PhaseChanged { transition } => {
             let round = if transition.iteration > 1 {
                 format!(" (round {})", transition.iteration)

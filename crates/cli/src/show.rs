@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::core::time::Timestamp;
-use dirigent::{Detail, EndReason, RunId, RunRecord, RunView};
+use dirigent::{Detail, DirigentError, EndReason, RunId, RunRecord, RunView};
 use serde_json::json;
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
@@ -101,10 +101,11 @@ pub(crate) async fn show(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let dirigent = open(db).await?;
-    let (run, (view, _)) = tokio::task::block_in_place(|| {
+    let (record, (view, _)) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
-        dirigent.read(run).map(|view| (run, view))
+        Ok::<_, DirigentError>((dirigent.record(run)?, dirigent.read(run)?))
     })?;
+    let run = record.run;
     let machine = view.run();
     let graphs = |form: GraphForm| {
         machine.rounds().iter().map(move |round| match form {
@@ -135,9 +136,23 @@ pub(crate) async fn show(
                 "run {run}\ngoal: {goal}\n{}",
                 summary(&view, run, detail(command.verbose))
             ));
+            if machine.end().is_none() {
+                output.say(&unfinished(&record));
+            }
         }
     }
     Ok(Exit::Success)
+}
+
+/// What is to be known of a run that has not ended.
+fn unfinished(record: &RunRecord) -> String {
+    match record.held_by {
+        Some(pid) => format!("It is under way in process {pid}."),
+        None => format!(
+            "It was interrupted. Go on with `dirigent resume {}`.",
+            record.run.short()
+        ),
+    }
 }
 
 pub(crate) fn detail(verbose: bool) -> Detail {

@@ -170,6 +170,14 @@ impl Dirigent {
         Ok(self.journal.find(text)?)
     }
 
+    /// What the journal knows of a run without reading its entries. Reads the disk.
+    ///
+    /// # Errors
+    /// No such run.
+    pub fn record(&self, run: RunId) -> Result<RunRecord, DirigentError> {
+        Ok(self.journal.run(run)?)
+    }
+
     /// A run as its journal has it now, with its events. Reads the disk.
     ///
     /// # Errors

@@ -303,7 +303,9 @@ impl Report {
                 let _ = writeln!(text, "  {fate:<7}  {}", file.path);
             }
         }
-        section(&mut text, "Confirmed by:", &self.confirmed_by);
+        if self.is_achieved() {
+            section(&mut text, "Confirmed by:", &self.confirmed_by);
+        }
         if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
             section(&mut text, "Left:", &self.left);
         }
