@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use dirigent_core::agent::{Agent, AgentBrief, AgentFailure, AgentInput, AgentReport};
+use dirigent_core::agent::{Agent, AgentBrief, AgentReport};
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
-use dirigent_core::machine::Machine;
-use dirigent_core::observation::AgentWork;
 use dirigent_core::run::{Report, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
-use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
 use dirigent_core::view::RunView;
 use dirigent_store::{RunClaim, StoreError};
@@ -21,11 +19,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
+use crate::broken_agent;
 use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
-use crate::handle::{Door, Hearing, Steering, read_run};
-use crate::orchestrator::{Services, UserPresence, blocking};
+use crate::handle::{Door, Hearing, Steering};
+use crate::orchestrator::{Services, UserPresence};
 
 /// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
 const CLOSING: Duration = Duration::from_millis(900);
@@ -322,20 +321,19 @@ impl SupervisorState {
         };
         let run = self.arguments.run;
         tracing::warn!(%run, %effect, message, "an agent broke down");
-        let agent = self.driver.machine.agent_of(effect);
-        let (myself, journal) = (myself.clone(), self.arguments.services.journal.clone());
-        let now = self.arguments.services.clock.now();
+        let Some(agent) = self.driver.machine.agent_of(effect) else {
+            return;
+        };
+        let (myself, services) = (myself.clone(), &self.arguments.services);
+        let report = broken_agent::report(
+            services.journal.clone(),
+            run,
+            agent,
+            services.clock.now(),
+            message,
+        );
         self.arguments.tasks.spawn(async move {
-            let read = blocking(move || {
-                journal.flush()?;
-                let (_, mut agents) = read_run(&journal, run)?.0.into_machines();
-                Ok(agent.and_then(|agent| agents.remove(&agent)))
-            });
-            let rebuilt = read.await.unwrap_or_else(|error| {
-                tracing::warn!(%run, %effect, %error, "what the agent did is not known");
-                None
-            });
-            let report = broken_report(rebuilt, now, message);
+            let report = report.await;
             let _ = myself.send_message(SupervisorMsg::AgentEnded { effect, report });
         });
     }
@@ -512,28 +510,6 @@ impl SupervisorState {
         };
         self.share.insert(share).clone()
     }
-}
-
-/// How an agent that broke down ended: as its journal says, if it had come to an end by itself.
-fn broken_report(rebuilt: Option<Agent>, now: Timestamp, message: String) -> AgentReport {
-    let failure = AgentFailure::Panicked { message };
-    let report = rebuilt.and_then(|mut agent| {
-        if let Some(report) = agent.report() {
-            return Some(report.clone());
-        }
-        // Whoever started has an end, and this one is in no journal.
-        agent.handle(now, AgentInput::Cancelled).ok()?;
-        let report = agent.report()?.clone();
-        Some(AgentReport {
-            result: Err(failure.clone()),
-            ..report
-        })
-    });
-    report.unwrap_or(AgentReport {
-        result: Err(failure),
-        work: AgentWork::default(),
-        duration: Millis(0),
-    })
 }
 
 /// Until every task and agent of the run has ended, or the second that HOST-8 allows is nearly over.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dirigent_core::id::RunId;
-use dirigent_core::journal::Input;
+use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{RunHandle, RuntimeError, UserPresence};
@@ -178,30 +178,33 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn paor_9_the_answer_of_a_resumption_comes_before_that_nobody_is_there() {
     let world = World::new(asking(), tools([])).await;
+    let mut stopped = Vec::new();
     for _ in 0..100 {
         let handle = world.start(UserPresence::Absent).await;
-        let stopped = ended(&handle).await.unwrap();
-        assert_eq!(stopped.end, Some(EndReason::UserRequired));
+        assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+        stopped.push(handle.id());
+    }
 
-        let answer = Some("the blue one".to_owned());
-        let resume = world
-            .orchestrator
-            .resume(handle.id(), UserPresence::Absent, answer);
-        let report = ended(&resume.await.unwrap()).await.unwrap();
-
+    // All at once: what happens between the steps of one resumption is another's.
+    let resumptions = stopped.iter().map(|run| {
+        let orchestrator = &world.orchestrator;
+        async move {
+            let answer = Some("the blue one".to_owned());
+            let resume = orchestrator.resume(*run, UserPresence::Absent, answer);
+            ended(&resume.await.unwrap()).await.unwrap()
+        }
+    });
+    for report in futures::future::join_all(resumptions).await {
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
-        let entries = world.entries(handle.id());
-        let from = entries
-            .iter()
-            .position(|entry| entry.input == Input::Run(RunInput::Resumed))
-            .unwrap();
+    }
+
+    for run in stopped {
+        let entries = world.entries(run);
+        let is_resumption = |entry: &Entry| entry.input == Input::Run(RunInput::Resumed);
+        let next = &entries[entries.iter().position(is_resumption).unwrap() + 1];
         assert!(
-            matches!(
-                &entries[from + 1].input,
-                Input::Run(RunInput::UserAnswered { .. })
-            ),
-            "{:?}",
-            entries[from + 1]
+            matches!(next.input, Input::Run(RunInput::UserAnswered { .. })),
+            "{next:?}"
         );
     }
 }
