@@ -174,6 +174,11 @@ impl RunView {
         Self::default()
     }
 
+    /// The machines themselves, to go on with.
+    pub fn into_machines(self) -> (Run, BTreeMap<AgentId, Agent>) {
+        (self.run, self.agents)
+    }
+
     /// The run machine.
     pub fn run(&self) -> &Run {
         &self.run

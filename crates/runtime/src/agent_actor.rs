@@ -6,10 +6,8 @@ use dirigent_core::agent::{
     Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
 };
 use dirigent_core::id::{EffectId, RunId, Scope};
-use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
-use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
 use dirigent_model::ChatRequest;
 use dirigent_store::{RunClaim, StoreError};
@@ -43,12 +41,12 @@ pub(crate) struct AgentArguments {
     /// Which start the report answers.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
-    /// Its inputs so far, where it goes on.
-    pub(crate) past: Vec<(u64, Timestamp, AgentInput)>,
+    /// Its machine as its journal leaves it, where it goes on.
+    pub(crate) past: Option<Agent>,
 }
 
 pub(crate) enum AgentMsg {
-    Begin,
+    Begin(Beginning),
     Stored(Result<(), StoreError>),
     ModelEnded {
         effect: EffectId,
@@ -59,8 +57,17 @@ pub(crate) enum AgentMsg {
         result: ToolResult,
     },
     TimerFired(AgentTimer),
+    /// What the user has to say to it.
+    Guide(String),
     #[cfg(test)]
     Break,
+}
+
+/// Where an agent begins.
+pub(crate) enum Beginning {
+    New,
+    /// It has inputs in the journal, and its machine has taken them.
+    Resumed,
 }
 
 pub(crate) struct AgentState {
@@ -69,7 +76,6 @@ pub(crate) struct AgentState {
     supervisor: ActorRef<SupervisorMsg>,
     effect: EffectId,
     brief: Arc<AgentBrief>,
-    past: Vec<(u64, Timestamp, AgentInput)>,
     cancel: CancellationToken,
     timer: Option<AbortHandle>,
     _stop_tasks: DropGuard,
@@ -93,7 +99,11 @@ impl Actor for AgentActor {
             past,
         } = arguments;
         let cancel = share.cancel.child_token();
-        let machine = Agent::new(brief.agent, share.context.clone());
+        let beginning = match past {
+            Some(_) => Beginning::Resumed,
+            None => Beginning::New,
+        };
+        let machine = past.unwrap_or_else(|| Agent::new(brief.agent, share.context.clone()));
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
             // An actor that is gone needs no word.
@@ -108,14 +118,13 @@ impl Actor for AgentActor {
             share.claim.clone(),
             notify,
         );
-        let _ = myself.send_message(AgentMsg::Begin);
+        let _ = myself.send_message(AgentMsg::Begin(beginning));
         Ok(AgentState {
             driver,
             share,
             supervisor,
             effect,
             brief,
-            past,
             _stop_tasks: cancel.clone().drop_guard(),
             cancel,
             timer: None,
@@ -129,7 +138,7 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AgentMsg::Begin => state.begin(&myself)?,
+            AgentMsg::Begin(beginning) => state.begin(&myself, &beginning),
             AgentMsg::Stored(Ok(())) => {
                 let stored = state.driver.stored();
                 for command in stored.commands {
@@ -150,6 +159,7 @@ impl Actor for AgentActor {
                 state.accept(AgentInput::ToolFinished { effect, result })
             }
             AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
+            AgentMsg::Guide(guidance) => state.accept(AgentInput::Guided { guidance }),
             #[cfg(test)]
             #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
             AgentMsg::Break => panic!("broken on purpose"),
@@ -159,25 +169,19 @@ impl Actor for AgentActor {
 }
 
 impl AgentState {
-    /// Starts, or rebuilds the machine from its inputs and goes on where it was.
-    fn begin(&mut self, myself: &ActorRef<AgentMsg>) -> Result<(), Refusal> {
-        if self.past.is_empty() {
-            self.accept(AgentInput::Started {
+    /// Starts, or goes on where the machine is.
+    fn begin(&mut self, myself: &ActorRef<AgentMsg>, beginning: &Beginning) {
+        match beginning {
+            Beginning::New => self.accept(AgentInput::Started {
                 brief: AgentBrief::clone(&self.brief),
-            });
-            return Ok(());
-        }
-        for (_, at, input) in std::mem::take(&mut self.past) {
-            self.driver.machine.handle(at, input)?;
-        }
-        if self.driver.machine.report().is_some() {
-            for command in self.driver.machine.outstanding() {
-                self.carry_out(myself, command);
+            }),
+            Beginning::Resumed if self.driver.machine.report().is_some() => {
+                for command in self.driver.machine.outstanding() {
+                    self.carry_out(myself, command);
+                }
             }
-        } else {
-            self.accept(AgentInput::Resumed);
+            Beginning::Resumed => self.accept(AgentInput::Resumed),
         }
-        Ok(())
     }
 
     fn accept(&mut self, input: AgentInput) {

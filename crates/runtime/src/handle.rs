@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-#[cfg(test)]
-use dirigent_core::id::AgentId;
-use dirigent_core::id::RunId;
+use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::Entry;
 use dirigent_core::run::Report;
 use dirigent_core::view::{Event, RunView};
@@ -42,12 +40,23 @@ impl RunHandle {
         self.send(Steering::Guide(guidance.into()))
     }
 
-    /// Answers the run's question (PAOR-9). An answer to no question is dropped.
+    /// Says something to one of the run's agents: its next model request takes it into account. An agent that is not at
+    /// work then does not hear it.
     ///
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
+    pub fn guide_agent(&self, agent: AgentId, guidance: impl Into<String>) -> Result<(), RuntimeError> {
+        self.send(Steering::GuideAgent(agent, guidance.into()))
+    }
+
+    /// Answers the question that the run asks at this moment (PAOR-9), and no later one.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NoQuestion`] where it asks none, [`RuntimeError::Ended`] where the run is over.
     pub fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
-        self.send(Steering::Answer(answer.into()))
+        self.still_under_way()?;
+        let answered = self.door.answer(answer.into());
+        answered.map_err(|refused| refused.of(self.run))
     }
 
     /// Says that nobody can answer the run's question now: the run stops and can be resumed with the answer (PAOR-9).
@@ -88,11 +97,15 @@ impl RunHandle {
     }
 
     fn send(&self, steering: Steering) -> Result<(), RuntimeError> {
-        if self.outcome.borrow().is_some() {
-            return Err(RuntimeError::Ended { run: self.run });
+        self.still_under_way()?;
+        self.door.send(steering).map_err(|refused| refused.of(self.run))
+    }
+
+    fn still_under_way(&self) -> Result<(), RuntimeError> {
+        match &*self.outcome.borrow() {
+            Some(_) => Err(RuntimeError::Ended { run: self.run }),
+            None => Ok(()),
         }
-        self.door.send(steering);
-        Ok(())
     }
 }
 
@@ -105,13 +118,42 @@ fn stopped() -> RuntimeError {
 /// What a caller tells a run.
 pub(crate) enum Steering {
     Guide(String),
-    Answer(String),
+    GuideAgent(AgentId, String),
+    /// The answer to that question.
+    Answer(EffectId, String),
     LeaveQuestion,
     Cancel,
     #[cfg(test)]
     Break,
     #[cfg(test)]
     BreakAgent(AgentId),
+}
+
+/// Why a run is not told something.
+pub(crate) enum NotTold {
+    Ending,
+    NothingAsked,
+}
+
+impl NotTold {
+    fn of(self, run: RunId) -> RuntimeError {
+        match self {
+            NotTold::Ending => RuntimeError::Ended { run },
+            NotTold::NothingAsked => RuntimeError::NoQuestion { run },
+        }
+    }
+}
+
+/// What those at the door can know of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    /// It hears what is said, but asks nothing.
+    #[default]
+    Nothing,
+    /// It asks that.
+    Asking(EffectId),
+    /// It ends, and hears nothing more.
+    Ending,
 }
 
 /// The way to a run's supervisor, which may be another one after a breakdown: what was said waits here until it is taken,
@@ -123,9 +165,30 @@ pub(crate) struct Door(Mutex<DoorState>);
 struct DoorState {
     waiting: VecDeque<Steering>,
     supervisor: Option<ActorRef<SupervisorMsg>>,
+    hearing: Hearing,
 }
 
 impl Door {
+    pub(crate) fn new(hearing: Hearing) -> Self {
+        Door(Mutex::new(DoorState {
+            hearing,
+            ..DoorState::default()
+        }))
+    }
+
+    /// Does `work`, which may change what the run hears; whoever learns of the change by the journal finds it here.
+    pub(crate) fn change<T>(&self, work: impl FnOnce() -> (Hearing, T)) -> T {
+        let mut state = self.state();
+        let (hearing, result) = work();
+        state.hearing = hearing;
+        result
+    }
+
+    /// The run ends.
+    pub(crate) fn close(&self) {
+        self.state().hearing = Hearing::Ending;
+    }
+
     /// From now on that one is told.
     pub(crate) fn open(&self, supervisor: ActorRef<SupervisorMsg>) {
         let mut state = self.state();
@@ -135,13 +198,33 @@ impl Door {
         state.supervisor = Some(supervisor);
     }
 
-    pub(crate) fn send(&self, steering: Steering) {
+    pub(crate) fn send(&self, steering: Steering) -> Result<(), NotTold> {
         let mut state = self.state();
-        state.waiting.push_back(steering);
-        if let Some(supervisor) = &state.supervisor {
-            // One that is gone has a successor, or has told its outcome.
-            let _ = supervisor.send_message(SupervisorMsg::Steered);
+        match state.hearing {
+            Hearing::Ending => return Err(NotTold::Ending),
+            Hearing::Nothing | Hearing::Asking(_) => {}
         }
+        state.push(steering);
+        Ok(())
+    }
+
+    /// Answers the question that is asked now.
+    pub(crate) fn answer(&self, answer: String) -> Result<(), NotTold> {
+        let mut state = self.state();
+        match state.hearing {
+            Hearing::Ending => Err(NotTold::Ending),
+            Hearing::Nothing => Err(NotTold::NothingAsked),
+            Hearing::Asking(question) => {
+                state.push(Steering::Answer(question, answer));
+                Ok(())
+            }
+        }
+    }
+
+    /// Breaks something down, whatever the run hears.
+    #[cfg(test)]
+    pub(crate) fn break_down(&self, steering: Steering) {
+        self.state().push(steering);
     }
 
     /// What has waited longest.
@@ -151,6 +234,16 @@ impl Door {
 
     fn state(&self) -> MutexGuard<'_, DoorState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DoorState {
+    fn push(&mut self, steering: Steering) {
+        self.waiting.push_back(steering);
+        if let Some(supervisor) = &self.supervisor {
+            // One that is gone has a successor, or has told its outcome.
+            let _ = supervisor.send_message(SupervisorMsg::Steered);
+        }
     }
 }
 
@@ -202,12 +295,8 @@ impl Events {
 /// # Errors
 /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
 pub fn read_run(journal: &Journal, run: RunId) -> Result<(RunView, Vec<Event>), RuntimeError> {
-    replay(run, read_entries(journal, run)?)
-}
-
-pub(crate) fn replay(run: RunId, entries: Vec<Entry>) -> Result<(RunView, Vec<Event>), RuntimeError> {
     let (mut view, mut events) = (RunView::new(), Vec::new());
-    for entry in entries {
+    for entry in read_entries(journal, run)? {
         let seq = entry.seq;
         events.extend(
             view.apply(entry)

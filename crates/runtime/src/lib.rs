@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 mod agent_actor;
+mod broken_agent;
 mod clock;
 mod driver;
 mod effects;

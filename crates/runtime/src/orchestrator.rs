@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use dirigent_core::id::RunId;
 use dirigent_core::spec::RunSpec;
 use dirigent_model::ChatModel;
-use dirigent_store::{Journal, RunClaim, StoreError};
+use dirigent_store::{Journal, RunClaim};
 use dirigent_tools::ToolRegistry;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::error::RuntimeError;
-use crate::handle::{Door, Events, RunHandle, Steering, read_entries, replay};
+use crate::handle::{Door, Events, Hearing, RunHandle, read_run};
 use crate::read_output::ReadOutput;
 use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
 
@@ -63,13 +63,13 @@ pub enum UserPresence {
 /// are, to be resumed another time.
 #[derive(Clone)]
 pub struct Orchestrator {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     services: Arc<Services>,
-    runs: Arc<DashMap<RunId, RunHandle>>,
-    actor: ActorRef<OrchestratorMsg>,
+    pub(crate) runs: Arc<DashMap<RunId, RunHandle>>,
+    pub(crate) actor: ActorRef<OrchestratorMsg>,
 }
 
 impl Drop for Inner {
@@ -116,7 +116,7 @@ impl Orchestrator {
             self.inner.services.clock.now(),
         );
         let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
-        let claim = blocking(move || journal.create(run, &goal, &workspace, at)).await?;
+        let claim = blocking(move || Ok(journal.create(run, &goal, &workspace, at)?)).await?;
         let begin = Begin::New(Arc::new(spec));
         self.launch(run, claim, user, begin, Door::default()).await
     }
@@ -127,7 +127,8 @@ impl Orchestrator {
     /// # Errors
     /// [`RuntimeError::Ended`] for a run that is over, [`RuntimeError::NeverBegan`] for one without any input,
     /// [`RuntimeError::NoQuestion`] for an answer that nobody asked for,
-    /// [`RuntimeError::Journal`] for one that another process carries out or whose journal cannot be read.
+    /// [`RuntimeError::Journal`] for one that another process carries out or whose journal cannot be read,
+    /// [`RuntimeError::Replay`] for one whose journal does not fit the machines.
     pub async fn resume(
         &self,
         run: RunId,
@@ -135,27 +136,28 @@ impl Orchestrator {
         answer: Option<String>,
     ) -> Result<RunHandle, RuntimeError> {
         let journal = self.inner.services.journal.clone();
-        let (claim, entries) = blocking(move || {
+        let (claim, view) = blocking(move || {
             let claim = journal.claim(run)?;
-            Ok((claim, read_entries(&journal, run)?))
+            let (view, _) = read_run(&journal, run)?;
+            if view.run().spec().is_none() {
+                return Err(RuntimeError::NeverBegan { run });
+            }
+            if view.run().phase().is_terminal() && journal.run(run)?.ended_at.is_some() {
+                return Err(RuntimeError::Ended { run });
+            }
+            Ok((claim, view))
         })
         .await?;
-        if entries.is_empty() {
-            return Err(RuntimeError::NeverBegan { run });
-        }
-        let (view, _) = replay(run, entries.clone())?;
-        if view.run().phase().is_terminal() && self.inner.services.journal.run(run)?.ended_at.is_some() {
-            return Err(RuntimeError::Ended { run });
-        }
-        if answer.is_some() && view.run().question().is_none() {
-            return Err(RuntimeError::NoQuestion { run });
-        }
-        let door = Door::default();
-        if let Some(answer) = answer {
-            // It is the first that the run hears.
-            door.send(Steering::Answer(answer));
-        }
-        self.launch(run, claim, user, Begin::Resume(entries), door).await
+        let hearing = match (view.run().question(), &answer) {
+            (None, Some(_)) => return Err(RuntimeError::NoQuestion { run }),
+            (Some((question, _)), None) => Hearing::Asking(question),
+            (Some(_), Some(_)) | (None, None) => Hearing::Nothing,
+        };
+        let begin = Begin::Resume {
+            view: Box::new(view),
+            answer,
+        };
+        self.launch(run, claim, user, begin, Door::new(hearing)).await
     }
 
     /// A run that is under way here.
@@ -193,7 +195,8 @@ impl Orchestrator {
             door: arguments.door.clone(),
             outcome: ended,
         };
-        self.inner.runs.insert(run, handle.clone());
+        let runs = &self.inner.runs;
+        runs.insert(run, handle.clone());
         let (started, wait) = oneshot::channel();
         let carried = CarriedRun {
             arguments,
@@ -209,19 +212,23 @@ impl Orchestrator {
         });
         match wait.await {
             Ok(()) => Ok(handle),
-            Err(_) => Err(RuntimeError::Stopped {
-                reason: "its actor has ended".to_owned(),
-            }),
+            Err(_) => {
+                // The run is free again, and may have been resumed since.
+                runs.remove_if(&run, |_, found| Arc::ptr_eq(&found.door, &handle.door));
+                Err(RuntimeError::Stopped {
+                    reason: "its actor has ended".to_owned(),
+                })
+            }
         }
     }
 }
 
 /// Runs what waits for the disk off the async threads.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
 ) -> Result<T, RuntimeError> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(result) => Ok(result?),
+        Ok(result) => result,
         Err(error) => Err(RuntimeError::Stopped {
             reason: error.to_string(),
         }),
@@ -230,7 +237,7 @@ async fn blocking<T: Send + 'static>(
 
 struct OrchestratorActor;
 
-enum OrchestratorMsg {
+pub(crate) enum OrchestratorMsg {
     /// Starts the supervisor of a run, the first or the next one.
     Launch {
         carried: CarriedRun,
@@ -240,7 +247,7 @@ enum OrchestratorMsg {
 }
 
 /// A run that is carried out here. Dropping it gives the run free, and whoever waits for it is told that it stopped.
-struct CarriedRun {
+pub(crate) struct CarriedRun {
     arguments: SupervisorArguments,
     claim: Arc<RunClaim>,
     outcome: watch::Sender<Outcome>,
@@ -351,15 +358,18 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut carried: CarriedRun, message:
         let journal = carried.arguments.services.journal.clone();
         let read = blocking(move || {
             journal.flush()?;
-            read_entries(&journal, run)
+            Ok(read_run(&journal, run)?.0)
         });
         match read.await {
-            Ok(entries) => {
+            Ok(view) => {
                 carried.arguments.cancel = CancellationToken::new();
                 carried.arguments.tasks = TaskTracker::new();
                 let _ = myself.send_message(OrchestratorMsg::Launch {
                     carried,
-                    begin: Begin::Resume(entries),
+                    begin: Begin::Resume {
+                        view: Box::new(view),
+                        answer: None,
+                    },
                     started: None,
                 });
             }

@@ -16,7 +16,7 @@ use dirigent_core::journal::Input;
 use dirigent_core::observation::Finding;
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::spec::RunSpec;
-use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_core::tool::{Repeat, StateChange, ToolResult};
 use dirigent_store::Journal;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_is_an_observation_and_its_request_e
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.send(Steering::BreakAgent(WORKER));
+    handle.door.break_down(Steering::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -153,7 +153,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
     let handle = world.start().await;
     within(gate.entered()).await;
     within(gate.entered()).await;
-    handle.door.send(Steering::BreakAgent(WORKER));
+    handle.door.break_down(Steering::BreakAgent(WORKER));
     let mut events = handle.events();
     while !within(events.next()).await.is_some_and(|event| {
         matches!(
@@ -191,7 +191,7 @@ async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure()
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.send(Steering::BreakAgent(agent));
+        handle.door.break_down(Steering::BreakAgent(agent));
         let report = ended(&handle).await.unwrap();
 
         let error = expected.to_owned();
@@ -210,7 +210,7 @@ async fn a_supervisor_that_breaks_down_in_any_phase_is_rebuilt_and_nothing_finis
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.send(Steering::Break);
+        handle.door.break_down(Steering::Break);
         // The request is made again, once the first was given up.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
@@ -262,7 +262,7 @@ async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_saf
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.send(Steering::Break);
+        handle.door.break_down(Steering::Break);
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();
@@ -284,7 +284,7 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.send(Steering::Break);
+        handle.door.break_down(Steering::Break);
         let report = ended(&handle).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -302,7 +302,7 @@ async fn host_8_a_cancel_behind_a_breakdown_is_not_lost() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.send(Steering::Break);
+    handle.door.break_down(Steering::Break);
     handle.cancel().unwrap();
     let report = ended(&handle).await.unwrap();
 
@@ -320,7 +320,7 @@ async fn host_8_a_breakdown_behind_a_cancel_does_not_undo_it() {
     let handle = world.start().await;
     within(gate.entered()).await;
     handle.cancel().unwrap();
-    handle.door.send(Steering::Break);
+    handle.door.break_down(Steering::Break);
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::Cancelled));
@@ -358,7 +358,7 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let handle = world.start().await;
     within(gate.entered()).await;
     handle.guide("first").unwrap();
-    handle.door.send(Steering::Break);
+    handle.door.break_down(Steering::Break);
     handle.guide("second").unwrap();
     within(gate.entered()).await;
     gate.open();
@@ -394,7 +394,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
         .resume(handle.id(), UserPresence::Absent, answer);
     let resumed = resume.await.unwrap();
     within(gate.entered()).await;
-    resumed.door.send(Steering::Break);
+    resumed.door.break_down(Steering::Break);
     within(gate.entered()).await;
     gate.open();
     let report = ended(&resumed).await.unwrap();
@@ -413,7 +413,7 @@ async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_re
     let handle = world.start().await;
     for _ in 0..4 {
         within(gate.entered()).await;
-        handle.door.send(Steering::Break);
+        handle.door.break_down(Steering::Break);
     }
     let error = ended(&handle).await.unwrap_err();
 
@@ -447,7 +447,7 @@ async fn breakdowns_before_anything_is_done_end_too() {
 
     let handle = world.start().await;
     for _ in 0..4 {
-        handle.door.send(Steering::Break);
+        handle.door.break_down(Steering::Break);
     }
     let error = ended(&handle).await.unwrap_err();
 
@@ -467,7 +467,7 @@ async fn a_breakdown_of_one_run_does_not_touch_another() {
     within(gate.entered()).await;
     within(gate.entered()).await;
 
-    broken.door.send(Steering::Break);
+    broken.door.break_down(Steering::Break);
     within(gate.entered()).await;
     gate.open();
     for handle in [&broken, &other] {
@@ -476,4 +476,63 @@ async fn a_breakdown_of_one_run_does_not_touch_another() {
     }
 
     assert_eq!((world.resumptions(&broken), world.resumptions(&other)), (1, 0));
+}
+
+#[tokio::test]
+async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match (asked.who(), asked.turn()) {
+                ("worker", 0) => call("make", json!({})),
+                ("worker", _) => {
+                    gate.pass().await;
+                    say("worked")
+                }
+                _ => usual(asked).await,
+            }
+        }
+    });
+    let made = StateChange::FileMoved {
+        from: "a".to_owned(),
+        to: "b".to_owned(),
+    };
+    let change = made.clone();
+    let make = Scriptool::new("make", Repeat::Unsafe, move |_, _| {
+        std::future::ready(ToolResult::success(json!("made")).with_changes(vec![change.clone()]))
+    });
+    let world = World::new(model, tools([make])).await;
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    handle.door.break_down(Steering::BreakAgent(WORKER));
+    let report = ended(&handle).await.unwrap();
+
+    match &report.rounds[0].observations[0].finding {
+        Finding::Agent { result, work, .. } => {
+            assert_eq!(result, &Err(broken()));
+            let calls: Vec<_> = work.calls.iter().map(|call| call.tool.as_str()).collect();
+            assert_eq!(calls, ["make"]);
+            assert_eq!(work.changes, [made]);
+            assert_eq!((work.usage.model_calls, work.usage.tool_calls), (1, 1));
+        }
+        other => panic!("{other:?}"),
+    }
+    // The planner's, the worker's first and the reflector's.
+    assert_eq!((report.usage.model_calls, report.usage.tool_calls), (3, 1));
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_started_is_not_under_way() {
+    let world = World::new(Scripted::new(usual), tools([])).await;
+    let inner = &world.orchestrator.inner;
+    inner.actor.stop_and_wait(None, None).await.unwrap();
+
+    let start = world.orchestrator.start(world.spec.clone(), UserPresence::Absent);
+    let error = start.await.err().unwrap();
+
+    assert!(matches!(error, RuntimeError::Stopped { .. }), "{error}");
+    assert!(inner.runs.is_empty());
 }

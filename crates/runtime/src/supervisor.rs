@@ -1,19 +1,17 @@
 //! The actor of one run: it owns the run's machine, starts its agents, runs the tool calls of its plan, and sees to it
 //! that whoever waits for the run gets an end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use dirigent_core::agent::{AgentBrief, AgentFailure, AgentInput, AgentReport};
+use dirigent_core::agent::{Agent, AgentBrief, AgentReport};
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
-use dirigent_core::journal::{Entry, Input};
-use dirigent_core::machine::Machine;
-use dirigent_core::observation::AgentWork;
-use dirigent_core::run::{EndReason, Report, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run::{Report, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
-use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
+use dirigent_core::view::RunView;
 use dirigent_store::{RunClaim, StoreError};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::AbortHandle;
@@ -21,10 +19,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
+use crate::broken_agent;
 use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
-use crate::handle::{Door, Steering};
+use crate::handle::{Door, Hearing, Steering};
 use crate::orchestrator::{Services, UserPresence};
 
 /// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
@@ -54,8 +53,13 @@ pub(crate) struct SupervisorArguments {
 pub(crate) enum Begin {
     /// A new run.
     New(Arc<RunSpec>),
-    /// A run that has inputs in the journal: these.
-    Resume(Vec<Entry>),
+    /// A run that has inputs in the journal.
+    Resume {
+        /// Its machines, which have taken them.
+        view: Box<RunView>,
+        /// The answer to the question that it stopped with: the first that it hears.
+        answer: Option<String>,
+    },
 }
 
 pub(crate) enum SupervisorMsg {
@@ -81,8 +85,8 @@ pub(crate) enum SupervisorMsg {
 
 /// What a supervisor that is ending does once its work has ended.
 enum Closing {
-    /// Journals the end.
-    End(EndReason),
+    /// Journals the end that the machine has come to.
+    End,
     /// Says why the run cannot go on.
     GiveUp(RuntimeError),
 }
@@ -92,7 +96,8 @@ pub(crate) struct SupervisorState {
     arguments: SupervisorArguments,
     share: Option<RunShare>,
     agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
-    past: HashMap<AgentId, Vec<(u64, Timestamp, AgentInput)>>,
+    /// The agents that a resumed run had, until they are started again.
+    past: BTreeMap<AgentId, Agent>,
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
     closing: Option<Closing>,
@@ -124,7 +129,7 @@ impl Actor for RunSupervisor {
             driver,
             share: None,
             agents: HashMap::new(),
-            past: HashMap::new(),
+            past: BTreeMap::new(),
             calls: HashMap::new(),
             timers: HashMap::new(),
             closing: None,
@@ -177,14 +182,15 @@ impl Actor for RunSupervisor {
 
     async fn handle_supervisor_evt(
         &self,
-        _myself: ActorRef<SupervisorMsg>,
+        myself: ActorRef<SupervisorMsg>,
         event: SupervisionEvent,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(who, error) => state.agent_broke(&who, &error.to_string()),
+            SupervisionEvent::ActorFailed(who, error) => state.agent_broke(&myself, &who, error.to_string()),
             SupervisionEvent::ActorTerminated(who, _, reason) => {
-                state.agent_broke(&who, reason.as_deref().unwrap_or("it ended without a word"));
+                let message = reason.unwrap_or_else(|| "it ended without a word".to_owned());
+                state.agent_broke(&myself, &who, message);
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
@@ -203,59 +209,47 @@ impl SupervisorState {
                 self.accept(RunInput::Started { spec });
                 Ok(())
             }
-            Begin::Resume(entries) => {
-                if let Err(error) = self.replay(entries) {
-                    self.give_up(myself, error);
-                    return Ok(());
-                }
+            Begin::Resume { view, answer } => {
+                let (machine, mut agents) = view.into_machines();
+                let going = machine.outstanding();
+                agents.retain(|agent, _| {
+                    going.iter().any(
+                        |command| matches!(command, RunCommand::StartAgent { brief, .. } if brief.agent == *agent),
+                    )
+                });
+                (self.driver.machine, self.past) = (machine, agents);
                 if self.driver.machine.spec().is_none() {
                     let run = self.arguments.run;
                     self.give_up(myself, RuntimeError::NeverBegan { run });
                 } else if self.driver.machine.phase().is_terminal() {
-                    for command in self.driver.machine.outstanding() {
+                    for command in going {
                         self.carry_out(myself, command).await?;
                     }
                 } else {
                     self.accept(RunInput::Resumed);
+                    if let (Some(answer), Some((effect, _))) = (answer, self.driver.machine.question()) {
+                        self.accept(RunInput::UserAnswered { effect, answer });
+                    }
                 }
                 Ok(())
             }
         }
     }
 
-    /// Rebuilds the machine, and keeps the inputs of the agents that have not ended for them.
-    fn replay(&mut self, entries: Vec<Entry>) -> Result<(), RuntimeError> {
-        for entry in entries {
-            match (entry.scope, entry.input) {
-                (_, Input::Run(input)) => {
-                    if let RunInput::AgentFinished { effect, .. } = &input {
-                        let ended = self.driver.machine.agent_of(*effect);
-                        self.past.retain(|agent, _| Some(*agent) != ended);
-                    }
-                    self.driver
-                        .machine
-                        .handle(entry.at, input)
-                        .map_err(|refusal| RuntimeError::Replay {
-                            run: entry.run,
-                            seq: entry.seq,
-                            refusal,
-                        })?;
-                }
-                (Scope::Agent(agent), Input::Agent(input)) => {
-                    self.past
-                        .entry(agent)
-                        .or_default()
-                        .push((entry.seq, entry.at, input));
-                }
-                (Scope::Run, Input::Agent(_)) => {}
-            }
-        }
-        Ok(())
-    }
-
     fn accept(&mut self, input: RunInput) {
         let (now, name) = (self.arguments.services.clock.now(), input.name());
-        if let Err(refusal) = self.driver.accept(now, input) {
+        let (door, closing) = (self.arguments.door.clone(), self.closing.is_some());
+        let driver = &mut self.driver;
+        let accepted = door.change(|| {
+            let accepted = driver.accept(now, input);
+            let hearing = match driver.machine.question() {
+                _ if closing || driver.machine.end().is_some() => Hearing::Ending,
+                Some((question, _)) => Hearing::Asking(question),
+                None => Hearing::Nothing,
+            };
+            (hearing, accepted)
+        });
+        if let Err(refusal) = accepted {
             // A completion that came too late, or a timer that was put off.
             tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
         }
@@ -270,6 +264,8 @@ impl SupervisorState {
             RunCommand::Announce { transition } => {
                 tracing::debug!(run = %self.arguments.run, from = %transition.from, to = %transition.to, "phase");
             }
+            // Nothing is started any more.
+            RunCommand::StartAgent { .. } | RunCommand::AskUser { .. } if self.closing.is_some() => {}
             RunCommand::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
             // It runs once its start, which the driver has queued, is stored.
             RunCommand::RunTool { .. } => {}
@@ -280,7 +276,7 @@ impl SupervisorState {
             }
             RunCommand::AskUser { effect, .. } => self.ask_user(effect),
             RunCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
-            RunCommand::Finish { reason } => self.close(myself, Closing::End(reason)),
+            RunCommand::Finish { .. } => self.close(myself, Closing::End),
         }
         Ok(())
     }
@@ -291,7 +287,7 @@ impl SupervisorState {
         effect: EffectId,
         brief: Arc<AgentBrief>,
     ) -> Result<(), ActorProcessingErr> {
-        let past = self.past.remove(&brief.agent).unwrap_or_default();
+        let past = self.past.remove(&brief.agent);
         let arguments = AgentArguments {
             share: self.share(),
             supervisor: myself.clone(),
@@ -318,29 +314,42 @@ impl SupervisorState {
         });
     }
 
-    /// PAOR-7: an agent that breaks down is an observation.
-    fn agent_broke(&mut self, who: &ActorCell, message: &str) {
-        if let Some((effect, _)) = self.agents.remove(&who.get_id()) {
-            tracing::warn!(run = %self.arguments.run, %effect, message, "an agent broke down");
-            let failure = AgentFailure::Panicked {
-                message: message.to_owned(),
-            };
-            let report = AgentReport {
-                result: Err(failure),
-                work: AgentWork::default(),
-                duration: Millis(0),
-            };
-            self.accept(RunInput::AgentFinished { effect, report });
-        }
+    /// PAOR-7: an agent that breaks down is an observation. What it did until then is in the journal.
+    fn agent_broke(&mut self, myself: &ActorRef<SupervisorMsg>, who: &ActorCell, message: String) {
+        let Some((effect, _)) = self.agents.remove(&who.get_id()) else {
+            return;
+        };
+        let run = self.arguments.run;
+        tracing::warn!(%run, %effect, message, "an agent broke down");
+        let Some(agent) = self.driver.machine.agent_of(effect) else {
+            return;
+        };
+        let (myself, services) = (myself.clone(), &self.arguments.services);
+        let report = broken_agent::report(
+            services.journal.clone(),
+            run,
+            agent,
+            services.clock.now(),
+            message,
+        );
+        self.arguments.tasks.spawn(async move {
+            let report = report.await;
+            let _ = myself.send_message(SupervisorMsg::AgentEnded { effect, report });
+        });
     }
 
-    #[cfg(test)]
-    fn is_agent(&self, effect: EffectId, agent: AgentId) -> bool {
-        self.driver.machine.agent_of(effect) == Some(agent)
+    /// The actor of an agent that is at work.
+    fn agent(&self, agent: AgentId) -> Option<&ActorRef<AgentMsg>> {
+        let mut agents = self.agents.values();
+        let found = agents.find(|(effect, _)| self.driver.machine.agent_of(*effect) == Some(agent));
+        found.map(|(_, actor)| actor)
     }
 
     /// Runs a call whose start is on record, unless it is no longer waited for.
     fn run_tool(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
+        if self.closing.is_some() {
+            return;
+        }
         let Some(call) = self.driver.machine.running_call(effect).cloned() else {
             return;
         };
@@ -395,8 +404,16 @@ impl SupervisorState {
         }
         match steering {
             Steering::Guide(guidance) => self.accept(RunInput::Guided { guidance }),
-            Steering::Answer(answer) => {
-                if let Some((effect, _)) = self.driver.machine.question() {
+            Steering::GuideAgent(agent, guidance) => {
+                if let Some(actor) = self.agent(agent) {
+                    let _ = actor.send_message(AgentMsg::Guide(guidance));
+                }
+            }
+            Steering::Answer(question, answer) => {
+                // After a breakdown the same question is asked again, by its next try.
+                if let Some((effect, _)) = self.driver.machine.question()
+                    && effect.step == question.step
+                {
                     self.accept(RunInput::UserAnswered { effect, answer });
                 }
             }
@@ -411,8 +428,7 @@ impl SupervisorState {
             Steering::Break => panic!("broken on purpose"),
             #[cfg(test)]
             Steering::BreakAgent(agent) => {
-                let mut agents = self.agents.values();
-                if let Some((_, actor)) = agents.find(|(effect, _)| self.is_agent(*effect, agent)) {
+                if let Some(actor) = self.agent(agent) {
                     let _ = actor.send_message(AgentMsg::Break);
                 }
             }
@@ -427,8 +443,13 @@ impl SupervisorState {
         }
     }
 
-    /// Stops whatever is under way and waits for it.
+    /// Stops whatever is under way and waits for it. A run that stands still can be cancelled while it closes: it closes
+    /// once, with the end that its machine has then.
     fn close(&mut self, myself: &ActorRef<SupervisorMsg>, closing: Closing) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.arguments.door.close();
         self.stop_all();
         self.closing = Some(closing);
         let (arguments, myself) = (self.arguments.clone(), myself.clone());
@@ -439,16 +460,18 @@ impl SupervisorState {
     }
 
     fn work_ended(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let reason = match self.closing.take() {
-            Some(Closing::End(reason)) => reason,
+        match &self.closing {
+            Some(Closing::End) => {}
             Some(Closing::GiveUp(error)) => {
-                self.outcome = Some(Err(error));
+                self.outcome = Some(Err(error.clone()));
                 return myself.stop(None);
             }
             None => return,
+        }
+        let Some(reason) = self.driver.machine.end() else {
+            return;
         };
-        let status = serde_json::to_string(&reason).unwrap_or_default();
-        self.closing = Some(Closing::End(reason));
+        let status = serde_json::to_string(reason).unwrap_or_default();
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));

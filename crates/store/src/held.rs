@@ -99,6 +99,8 @@ impl HeldRuns {
             .iter()
             .map(|job| match (job, outcomes.next()) {
                 (_, Some(Outcome::Refused(e))) => Outcome::Refused(e),
+                // They were not applied: a run that is held already stays so.
+                (Job::Create { .. } | Job::Claim { .. }, None) => Outcome::Refused(error.clone()),
                 (job, Some(Outcome::Done(_)) | None) => {
                     self.undo(job, error);
                     Outcome::Refused(error.clone())

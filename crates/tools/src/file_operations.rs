@@ -183,11 +183,14 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
             let from = parameters.from.clone().or_else(|| parameters.path.clone());
             let from = need(&from, "from", "the path as it is")?;
             let to = need(&parameters.to, "to", "the path as it shall be")?;
+            if context.cancel.is_cancelled() {
+                return Ok(cancelled());
+            }
             let (from, to) = workspace.rename(&from, &to)?;
             let output = json!({"from": from, "to": to});
             Ok(ToolResult::success(output).with_changes(vec![StateChange::FileMoved { from, to }]))
         }
-        Operation::Delete => delete(&workspace, &path()?),
+        Operation::Delete => delete(context, &workspace, &path()?),
     }
 }
 
@@ -205,6 +208,9 @@ fn write(
     let name = workspace.canonical(path)?;
     let mut output = json!({"path": name, "lines": content.lines().count()});
     let Some(before) = existing else {
+        if context.cancel.is_cancelled() {
+            return Ok(cancelled());
+        }
         workspace.create(path, content.as_bytes())?;
         let diff = unified_diff(&name, None, Some(content));
         let change = StateChange::FileCreated { path: name, diff };
@@ -255,7 +261,7 @@ fn edit(
     Ok(ToolResult::success(output).with_changes(vec![StateChange::FileEdited { path: name, diff }]))
 }
 
-fn delete(workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
+fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
     let kind = workspace.kind_of_itself(path)?;
     let text = match kind {
         Kind::File => workspace
@@ -264,6 +270,9 @@ fn delete(workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
             .ok(),
         Kind::Folder | Kind::Other => None,
     };
+    if context.cancel.is_cancelled() {
+        return Ok(cancelled());
+    }
     let name = workspace.remove(path)?;
     let output = json!({"path": name});
     let (path, diff) = match kind {

@@ -472,11 +472,21 @@ async fn call_6_each_operation_names_what_it_needs() {
 #[tokio::test]
 async fn a_cancelled_call_changes_nothing() {
     let folder = Folder::with(&[("a", b"1")]);
-    let context = folder.context();
-    context.cancel.cancel();
-    let result = file_operations().call(context, write("a", "2")).await;
-    assert!(error(result).contains("cancelled"));
-    assert_eq!(std::fs::read(folder.path("a")).unwrap(), b"1");
+    let calls = [
+        write("a", "2"),
+        write("new", "2"),
+        edit("a", "1", "2"),
+        rename("a", "b"),
+        delete("a"),
+    ];
+    for call in calls {
+        let context = folder.context();
+        context.cancel.cancel();
+        let result = file_operations().call(context, call).await;
+        assert!(error(result).contains("cancelled"));
+        assert_eq!(everything(&folder), ["a"]);
+        assert_eq!(std::fs::read(folder.path("a")).unwrap(), b"1");
+    }
 }
 
 #[tokio::test]

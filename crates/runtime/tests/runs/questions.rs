@@ -1,11 +1,14 @@
 //! PAOR-9: only the user can decide.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dirigent_core::run::EndReason;
+use dirigent_core::id::RunId;
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{RuntimeError, UserPresence};
-use dirigent_store::StoreError;
+use dirigent_runtime::{RunHandle, RuntimeError, UserPresence};
+use dirigent_store::{Journal, StoreError};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
 use crate::world::{World, ended, event, start_up, within};
@@ -102,7 +105,7 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
 }
 
 #[tokio::test]
-async fn an_answer_to_nothing_is_refused_or_dropped() {
+async fn paor_9_an_answer_to_nothing_is_refused() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let model = Scripted::new(move |_| {
@@ -117,8 +120,8 @@ async fn an_answer_to_nothing_is_refused_or_dropped() {
     within(gate.entered()).await;
 
     let run = handle.id();
-    handle.answer("yes").unwrap();
-    let entries = world.entries(run);
+    let refused = handle.answer("yes").unwrap_err();
+    assert!(matches!(refused, RuntimeError::NoQuestion { run: of } if of == run));
     let World {
         journal,
         orchestrator,
@@ -139,7 +142,111 @@ async fn an_answer_to_nothing_is_refused_or_dropped() {
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.summary, "Done.");
     assert_eq!(report.iterations, 1);
-    assert!(journal.entries(run, 0, 100).unwrap().starts_with(&entries));
+    assert_eq!(answers(&journal, run), Vec::<String>::new());
+}
+
+/// The answers that a run has taken.
+fn answers(journal: &Journal, run: RunId) -> Vec<String> {
+    let entries = journal.entries(run, 0, 10_000).unwrap();
+    entries
+        .into_iter()
+        .filter_map(|entry| match entry.input {
+            Input::Run(RunInput::UserAnswered { answer, .. }) => Some(answer),
+            Input::Run(_) | Input::Agent(_) => None,
+        })
+        .collect()
+}
+
+async fn asked_for_the_time(handle: &RunHandle, time: usize) {
+    let seen = AtomicUsize::new(0);
+    event(handle, |kind| {
+        matches!(kind, EventKind::QuestionAsked { .. }) && seen.fetch_add(1, Ordering::Relaxed) + 1 == time
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
+    let model = Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("for the second") => say("Both are answered."),
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => ask_user(),
+        }
+    });
+    let world = World::new(model, tools([])).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    asked_for_the_time(&handle, 1).await;
+    handle.answer("for the first").unwrap();
+    handle.answer("for the first, too late").unwrap();
+    asked_for_the_time(&handle, 2).await;
+    handle.answer("for the second").unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.summary, "Both are answered.");
+    assert_eq!(
+        answers(&world.journal, handle.id()),
+        ["for the first", "for the second"]
+    );
+    let late = handle.answer("for nothing").unwrap_err();
+    assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn paor_9_the_answer_of_a_resumption_comes_before_that_nobody_is_there() {
+    let world = World::new(asking(), tools([])).await;
+    let mut stopped = Vec::new();
+    for _ in 0..100 {
+        let handle = world.start(UserPresence::Absent).await;
+        assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+        stopped.push(handle.id());
+    }
+
+    // All at once: what happens between the steps of one resumption is another's.
+    let resumptions = stopped.iter().map(|run| {
+        let orchestrator = &world.orchestrator;
+        async move {
+            let answer = Some("the blue one".to_owned());
+            let resume = orchestrator.resume(*run, UserPresence::Absent, answer);
+            ended(&resume.await.unwrap()).await.unwrap()
+        }
+    });
+    for report in futures::future::join_all(resumptions).await {
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    }
+
+    for run in stopped {
+        let entries = world.entries(run);
+        let is_resumption = |entry: &Entry| entry.input == Input::Run(RunInput::Resumed);
+        let next = &entries[entries.iter().position(is_resumption).unwrap() + 1];
+        assert!(
+            matches!(next.input, Input::Run(RunInput::UserAnswered { .. })),
+            "{next:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cancel_while_the_run_comes_to_stand_still_is_one_end() {
+    let world = World::new(asking(), tools([])).await;
+    for _ in 0..100 {
+        let handle = world.start(UserPresence::Absent).await;
+        event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
+        let cancel = handle.cancel();
+        let report = ended(&handle).await.unwrap();
+
+        let status = world.status(handle.id()).unwrap();
+        match report.end.as_ref().unwrap() {
+            EndReason::Cancelled => assert_eq!(status, r#"{"reason":"cancelled"}"#),
+            EndReason::UserRequired => {
+                assert!(matches!(cancel, Ok(()) | Err(RuntimeError::Ended { .. })));
+                assert_eq!(status, r#"{"reason":"user_required"}"#);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dirigent_core::agent::AgentInput;
-use dirigent_core::id::RunId;
+use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::tool::Repeat;
@@ -227,4 +227,31 @@ async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
     assert!(matches!(error, RuntimeError::NeverBegan { .. }), "{error}");
     assert!(error.to_string().contains("start its goal again"));
     assert_eq!(world.model.asked(), 0);
+}
+
+#[tokio::test]
+async fn host_2_a_journal_with_an_input_in_the_wrong_scope_is_not_resumed() {
+    let (registry, _) = noting(Repeat::Safe);
+    let world = World::new(Scripted::new(two_rounds), registry.clone()).await;
+    let handle = world.start(UserPresence::Absent).await;
+    ended(&handle).await.unwrap();
+    let whole = world.entries(handle.id());
+
+    for wrong in [Scope::Run, Scope::Agent(AgentId(7))] {
+        let is_meant = |entry: &Entry| (entry.scope == Scope::Run) != (wrong == Scope::Run);
+        let at = whole.iter().rposition(is_meant).unwrap();
+        let mut entries = whole[..=at].to_vec();
+        entries[at].scope = wrong;
+        let folder = tempfile::tempdir().unwrap();
+        let journal = cut_off(folder.path(), handle.id(), &entries);
+        let orchestrator = start_up(&journal, &world.model, &registry).await;
+
+        let resume = orchestrator.resume(handle.id(), UserPresence::Absent, None).await;
+
+        let error = resume.err().unwrap();
+        assert!(
+            matches!(error, RuntimeError::Replay { seq, .. } if seq == entries[at].seq),
+            "{error}"
+        );
+    }
 }

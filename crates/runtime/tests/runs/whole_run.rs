@@ -1,13 +1,15 @@
 //! A run from its goal to its report, and those who watch it.
 
+use dirigent_core::id::AgentId;
+use dirigent_core::observation::Finding;
 use dirigent_core::run::{EndReason, Phase};
 use dirigent_core::tool::Repeat;
-use dirigent_core::view::Event;
+use dirigent_core::view::{Event, EventKind};
 use dirigent_runtime::{Events, UserPresence, read_run};
 use serde_json::json;
 
-use crate::script::{Asked, Reply, Scripted, achieved, call, counting, plan, say, tools, work};
-use crate::world::{World, ended, within};
+use crate::script::{Asked, Gate, Reply, Scripted, achieved, call, counting, plan, say, tools, work};
+use crate::world::{World, ended, event, within};
 
 async fn look_then_work(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
@@ -158,4 +160,49 @@ async fn paor_8_guidance_is_in_the_next_plan_request() {
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "As you said.");
     assert_eq!(report.iterations, 2);
+}
+
+#[tokio::test]
+async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_agents() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match (asked.who(), asked.turn()) {
+                ("planner", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
+                ("worker", 0) => {
+                    gate.pass().await;
+                    call("note", json!({}))
+                }
+                ("worker", _) => say(asked.last()),
+                _ => achieved(),
+            }
+        }
+    });
+    let (note, _) = counting("note", Repeat::Safe);
+    let world = World::new(model, tools([note])).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    within(gate.entered()).await;
+    // The planner is agent 1, the worker on the left agent 2.
+    handle.guide_agent(AgentId(2), "Mind the gap.").unwrap();
+    event(&handle, |kind| matches!(kind, EventKind::Guided { .. })).await;
+    gate.open();
+    let report = ended(&handle).await.unwrap();
+
+    let mut said: Vec<_> = report.rounds[0]
+        .observations
+        .iter()
+        .map(|seen| match &seen.finding {
+            Finding::Agent { result, .. } => {
+                let heard = result.as_ref().unwrap().contains("Mind the gap.");
+                (seen.title.as_str(), heard)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    said.sort_unstable();
+    assert_eq!(said, [("left", true), ("right", false)]);
 }

@@ -76,6 +76,11 @@ impl World {
     /// Cancels, and checks that nothing is left and that the journal says so (HOST-8).
     pub async fn cancel(&self, handle: &RunHandle) -> Arc<Report> {
         handle.cancel().unwrap();
+        self.cancelled(handle).await
+    }
+
+    /// Waits for the end of a run that was cancelled, and checks it as [`Self::cancel`] does.
+    pub async fn cancelled(&self, handle: &RunHandle) -> Arc<Report> {
         let report = ended(handle).await.unwrap();
         assert_eq!(report.end, Some(EndReason::Cancelled));
         assert_eq!(

@@ -148,6 +148,21 @@ fn a_release_that_cannot_be_written_is_made_up_for() {
     f.journal.claim(run(1)).unwrap();
 }
 
+#[test]
+fn a_claim_that_cannot_be_tried_does_not_free_the_run_for_who_holds_it() {
+    let f = fixture();
+    let options = JournalOptions::default().busy_timeout(Duration::from_millis(20));
+    let journal = options.open(&f.path).unwrap();
+    let claim = create(&journal, 1);
+    let other = rusqlite::Connection::open(&f.path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    assert!(matches!(journal.claim(run(1)), Err(StoreError::Locked { .. })));
+    other.execute_batch("ROLLBACK").unwrap();
+
+    assert_eq!(append(&journal, &claim, "a").unwrap(), 1);
+    assert!(matches!(journal.claim(run(1)), Err(StoreError::Held { .. })));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_leads_to_the_same_claims() {
