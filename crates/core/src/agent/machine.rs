@@ -278,8 +278,7 @@ impl Agent {
     fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
         self.work.usage += reply.usage;
-        let answer = self.spec().map_or(AnswerForm::Text, |spec| spec.answer);
-        match (parse_after(&reply, &self.prompts()), answer) {
+        match (parse_after(&reply, &self.prompts()), self.answer()) {
             (Ok(Said::Calls(calls)), _) => {
                 self.malformed = 0;
                 let calls = self.with_ids(calls);
@@ -453,7 +452,8 @@ impl Agent {
         self.answer_call(&call, &result);
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
-            (ToolOutcome::Success { output }, _) if call.terminate => {
+            // A plan or a judgement is submitted: no other call's result can stand for it.
+            (ToolOutcome::Success { output }, _) if call.terminate && self.answer() == AnswerForm::Text => {
                 let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
@@ -525,6 +525,10 @@ impl Agent {
     fn say(&mut self, message: Message) {
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.conversation).push(message);
+    }
+
+    fn answer(&self) -> AnswerForm {
+        self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
     }
 
     fn limits_timeout(&self) -> Millis {

@@ -367,6 +367,45 @@ fn call_1_a_terminating_call_that_succeeds_ends_the_loop_with_its_result() {
 }
 
 #[test]
+fn call_1_only_a_submission_terminates_a_planner_or_reflector() {
+    for (role, submission, parameters, end) in [
+        (
+            AgentRole::Planner,
+            "submit_plan",
+            json!({"summary": "Nothing to do.", "subtasks": []}),
+            "finish with plan Nothing to do.",
+        ),
+        (
+            AgentRole::Reflector,
+            "submit_reflection",
+            json!({"verdict": "achieved", "summary": "All done."}),
+            "finish with Achieved: All done.",
+        ),
+    ] {
+        let mut spec = spec();
+        spec.reflector.tools = vec!["look".to_owned()];
+        let mut agent = started(spec, role);
+        check(
+            &mut agent,
+            vec![
+                replied("a7.1", says_call("look", json!({"path": "x"}), true)),
+                tool_ended("a7.2", ToolResult::success(json!("seen"))),
+            ],
+            &["ask a7.3"],
+        );
+        assert_eq!(
+            *last(&agent),
+            tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#)
+        );
+        check(
+            &mut agent,
+            vec![replied("a7.3", says_call(submission, parameters, false))],
+            &[end],
+        );
+    }
+}
+
+#[test]
 fn call_1_a_terminating_call_that_fails_goes_back() {
     let mut agent = implementer();
     check(
