@@ -27,7 +27,7 @@ pub struct Report {
     pub end: Option<EndReason>,
     /// What came of it, in the reflector's or the planner's words.
     pub summary: String,
-    /// The question that waits for the user.
+    /// The question that waits for the user, or that a limit left no round to ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
     /// The files that are not what they were.
@@ -99,7 +99,11 @@ impl Run {
             phase: self.phase(),
             end: self.end().cloned(),
             summary: self.summary(),
-            question: self.question().map(|(_, question)| question.clone()),
+            question: self
+                .question()
+                .map(|(_, question)| question)
+                .or(self.unasked_question())
+                .cloned(),
             changed: changed_files(self.rounds()),
             confirmed_by: confirmations(self.rounds()),
             left: left(self.rounds()),

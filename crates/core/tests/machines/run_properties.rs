@@ -10,7 +10,7 @@ use dirigent_core::machine::Machine;
 use dirigent_core::message::Usage;
 use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::{Plan, SubTaskState};
-use dirigent_core::run::{Phase, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run::{EndReason, Phase, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{StateChange, ToolResult};
@@ -285,9 +285,6 @@ impl Expected {
         if matches!(input, RunInput::Resumed) {
             self.0.clear();
         }
-        if matches!(input, RunInput::UserAnswered { .. }) {
-            self.0.retain(is_work);
-        }
         self.0
             .retain(|command| effect_of(command).is_none_or(|effect| !completed.contains(&effect)));
         for command in commands {
@@ -417,6 +414,9 @@ fn assert_ends(mut run: Run, now: Timestamp) {
         {"id": "q", "title": "Q", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}
     ]});
     let limit = 200;
+    if run.end() == Some(&EndReason::UserRequired) {
+        run.handle(now, RunInput::Resumed).unwrap();
+    }
     for step in 0..limit {
         if run.phase().is_terminal() {
             return;

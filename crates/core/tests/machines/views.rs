@@ -210,8 +210,9 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
         watcher.run(absent),
         [json!({"event": "run_finished", "reason": "user_required", "summary": "Two fit."})]
     );
+    watcher.run(RunInput::Resumed);
     let answer = RunInput::UserAnswered {
-        effect: effect("run.3"),
+        effect: effect("run.3+1"),
         answer: "a".to_owned(),
     };
     assert_eq!(

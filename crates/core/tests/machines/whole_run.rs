@@ -158,9 +158,10 @@ impl Driver {
                 effect,
                 result: result(choice),
             }),
-            Work::User(effect) if choice.starts && self.run.end().is_none() => {
+            Work::User(effect) if choice.starts => {
                 self.give_run(RunInput::UserAbsent { effect });
-                self.work.push_back(Work::User(effect));
+                // The process is over until the user comes back.
+                self.crash();
             }
             Work::User(effect) => self.give_run(RunInput::UserAnswered {
                 effect,

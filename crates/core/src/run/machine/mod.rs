@@ -56,6 +56,8 @@ pub struct Run {
     sub_agents: u32,
     usage: Usage,
     answer: Option<String>,
+    /// What the last judgement would have asked, had the answer been of use.
+    unasked: Option<Question>,
     end: Option<EndReason>,
     started_at: Timestamp,
     deadline: Option<Timestamp>,
@@ -86,6 +88,7 @@ impl Run {
             sub_agents: 0,
             usage: Usage::default(),
             answer: None,
+            unasked: None,
             end: None,
             started_at: Timestamp::default(),
             deadline: None,
@@ -190,6 +193,11 @@ impl Run {
             })
     }
 
+    /// The question that was not put to the user, as a limit left no round for the answer.
+    pub fn unasked_question(&self) -> Option<&Question> {
+        self.unasked.as_ref()
+    }
+
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
         let mut commands: Commands = self
@@ -268,6 +276,8 @@ impl Run {
             },
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
+            // Standing still, it takes an answer only once it was resumed.
+            RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
             RunInput::UserAnswered { effect, answer } => {
                 self.read_answer(now, effect, answer, &mut commands)?
             }
@@ -382,6 +392,12 @@ impl Run {
             Ok(_) => format!("the {who} ended with something else than {what}"),
         };
         self.finish(EndReason::Failed { error }, commands)
+    }
+
+    /// Asked wherever another round would begin (PAOR-3).
+    fn iterations_exhausted(&self) -> Option<EndReason> {
+        let max_iterations = self.spec()?.limits.max_iterations;
+        (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
     }
 
     /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
