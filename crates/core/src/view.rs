@@ -293,7 +293,7 @@ impl RunView {
             RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered {
                 answer: answer.clone(),
             }],
-            RunInput::Resumed => vec![EventKind::Resumed],
+            RunInput::Resumed { .. } => vec![EventKind::Resumed],
             RunInput::AgentFinished { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
@@ -383,7 +383,7 @@ impl RunView {
             AgentInput::Guided { guidance } => Some(EventKind::Guided {
                 guidance: guidance.clone(),
             }),
-            AgentInput::Resumed => Some(EventKind::Resumed),
+            AgentInput::Resumed { .. } => Some(EventKind::Resumed),
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
         };
         let commands = agent.handle(at, input)?;

@@ -212,7 +212,7 @@ impl Agent {
                 let timeout = self.limits_timeout();
                 self.finish(now, Err(AgentFailure::TimeLimit { timeout }), &mut commands);
             }
-            AgentInput::Resumed => self.resume(now, &mut commands),
+            AgentInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands),
             AgentInput::Cancelled => self.finish(now, Err(AgentFailure::Cancelled), &mut commands),
         }
         Ok(commands)
@@ -476,8 +476,8 @@ impl Agent {
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
-    fn resume(&mut self, now: Timestamp, commands: &mut Commands) {
-        self.deadline = self.deadline + (now - self.last_at);
+    fn resume(&mut self, now: Timestamp, last_seen: Timestamp, commands: &mut Commands) {
+        self.deadline = self.deadline + (now - last_seen.max(self.last_at));
         self.outstanding.retry_all();
         let interrupted = self
             .outstanding
@@ -591,7 +591,7 @@ impl AgentInput {
             AgentInput::ToolFinished { .. } => "ToolFinished",
             AgentInput::Guided { .. } => "Guided",
             AgentInput::TimerFired { .. } => "TimerFired",
-            AgentInput::Resumed => "Resumed",
+            AgentInput::Resumed { .. } => "Resumed",
             AgentInput::Cancelled => "Cancelled",
         }
     }

@@ -83,7 +83,10 @@ pub enum RunInput {
     },
     /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, observed
     /// as interrupted.
-    Resumed,
+    Resumed {
+        /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
+        last_seen: Timestamp,
+    },
     /// The user ended the run.
     Cancelled,
 }

@@ -9,7 +9,8 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    agent_outline, at, call, effect, implementer, native, replied, says_call, spec, started, text, tool_ended,
+    agent_outline, agent_resumed, at, call, effect, implementer, native, replied, says_call, spec, started,
+    text, tool_ended,
 };
 
 /// Gives the inputs one after another, a second apart, and compares the commands of the last.
@@ -288,11 +289,24 @@ fn loop_5_the_time_that_the_process_was_away_does_not_count() {
     let mut agent = implementer();
     agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
     assert_eq!(
-        agent_outline(&agent.handle(at(601_000), AgentInput::Resumed).unwrap()),
+        agent_outline(&agent.handle(at(601_000), agent_resumed()).unwrap()),
         [r#"run a7.2+1 call-1-1: look {"path":"x"}"#, "deadline 901000"]
     );
     assert!(agent.handle(at(899_999), deadline()).is_err());
     assert!(agent.handle(at(900_000), deadline()).is_ok());
+}
+
+#[test]
+fn loop_5_time_that_the_process_worked_between_inputs_counts() {
+    let mut agent = implementer();
+    agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
+    let back = AgentInput::Resumed {
+        last_seen: at(101_000),
+    };
+    assert_eq!(
+        agent_outline(&agent.handle(at(601_000), back).unwrap()),
+        [r#"run a7.2+1 call-1-1: look {"path":"x"}"#, "deadline 801000"]
+    );
 }
 
 #[test]
@@ -673,7 +687,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted()
             AgentInput::ToolStarted {
                 effect: effect("a7.2"),
             },
-            AgentInput::Resumed,
+            agent_resumed(),
         ],
         &["deadline 302000", r#"run a7.3 q: look {"path":"2"}"#],
     );
@@ -710,7 +724,7 @@ fn host_2_what_is_safe_to_repeat_or_has_not_started_is_commanded_again() {
             agent.handle(at(0), AgentInput::ToolStarted { effect }).unwrap();
         }
         assert_eq!(
-            agent_outline(&agent.handle(at(0), AgentInput::Resumed).unwrap()),
+            agent_outline(&agent.handle(at(0), agent_resumed()).unwrap()),
             [
                 format!(r#"run a7.2+1 p: {tool} {{"path":"1"}}"#),
                 "deadline 301000".to_owned()
@@ -724,7 +738,7 @@ fn host_2_a_model_request_is_made_again_and_the_late_reply_to_the_first_is_stale
     let mut agent = implementer();
     check(
         &mut agent,
-        vec![AgentInput::Resumed],
+        vec![agent_resumed()],
         &["ask a7.1+1", "deadline 302000"],
     );
     let before = agent.clone();
@@ -763,7 +777,7 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
             guidance: "g".to_owned(),
         },
         deadline(),
-        AgentInput::Resumed,
+        agent_resumed(),
         AgentInput::Cancelled,
     ] {
         let refused = agent.handle(at(999_999), input.clone());

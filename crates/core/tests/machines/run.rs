@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::driver::{
     acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, running,
 };
-use crate::fixture::{at, call, effect, ended_with, run_outline, spec, usage};
+use crate::fixture::{at, call, effect, ended_with, resumed, run_outline, spec, usage};
 
 fn one_look() -> Value {
     json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}]})
@@ -512,7 +512,7 @@ fn usage_is_that_of_all_agents_and_calls() {
 fn an_idle_run_takes_only_its_start_and_a_started_one_no_second() {
     let mut run = Run::new();
     assert_eq!(
-        crate::driver::refused(&mut run, 0, RunInput::Resumed),
+        crate::driver::refused(&mut run, 0, resumed()),
         "Resumed cannot apply while the run is in Idle"
     );
     assert_eq!(run, Run::new());

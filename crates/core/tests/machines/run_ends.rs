@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::driver::{
     acting, agent_ended, answered, brief_of, ended, give, reflected, reflecting, refused, running,
 };
-use crate::fixture::{effect, ended_with, run_outline, spec};
+use crate::fixture::{effect, ended_with, resumed, run_outline, spec};
 
 fn deadline() -> RunInput {
     RunInput::TimerFired {
@@ -57,7 +57,7 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         RunInput::TimerFired {
             timer: RunTimer::Call(2),
         },
-        RunInput::Resumed,
+        resumed(),
         RunInput::Cancelled,
     ] {
         let expected = format!(
@@ -290,7 +290,7 @@ fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answ
         ]
     );
     assert_eq!(
-        give(&mut run, 300, RunInput::Resumed),
+        give(&mut run, 300, resumed()),
         [r#"ask user run.4+1 Which one? ["a", "b"]"#]
     );
     assert_eq!(run.end(), None);
@@ -308,7 +308,7 @@ fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
         "TimerFired cannot apply while the run is in Reflecting"
     );
     // The process is away for a while as well: that time is part of the waiting and counts once.
-    give(&mut run, 6_000, RunInput::Resumed);
+    give(&mut run, 6_000, resumed());
     assert_eq!(
         give(&mut run, 10_100, user_answered("run.4+1")),
         [

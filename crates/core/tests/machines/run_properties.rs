@@ -17,7 +17,7 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use serde_json::{Value, json};
 
-use crate::fixture::{ended_with, plan, reflection, spec};
+use crate::fixture::{ended_with, plan, reflection, resumed, spec};
 
 /// How to end one of the things under way.
 #[derive(Clone, Debug)]
@@ -232,14 +232,14 @@ fn input(run: &Run, spec: &Arc<RunSpec>, step: Step) -> RunInput {
         },
         Step::ToolStarts(place) => match pick(run, place).as_ref().and_then(effect_of) {
             Some(effect) => RunInput::ToolStarted { effect },
-            None => RunInput::Resumed,
+            None => resumed(),
         },
         Step::Guide => RunInput::Guided {
             guidance: "g".to_owned(),
         },
         Step::FireDeadline => timer(RunTimer::Deadline),
         Step::FireCall(step) => timer(RunTimer::Call(step)),
-        Step::Resume => RunInput::Resumed,
+        Step::Resume => resumed(),
         Step::Cancel => RunInput::Cancelled,
         Step::Foreign(effect, kind) => match kind % 4 {
             0 => RunInput::AgentFinished {
@@ -275,14 +275,14 @@ impl Expected {
             | RunInput::Guided { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
-            | RunInput::Resumed
+            | RunInput::Resumed { .. }
             | RunInput::Cancelled => Vec::new(),
         };
         completed.extend(commands.iter().filter_map(|command| match command {
             RunCommand::StopTool { effect } => Some(*effect),
             _ => None,
         }));
-        if matches!(input, RunInput::Resumed) {
+        if matches!(input, RunInput::Resumed { .. }) {
             self.0.clear();
         }
         self.0
@@ -415,7 +415,7 @@ fn assert_ends(mut run: Run, now: Timestamp) {
     ]});
     let limit = 200;
     if run.end() == Some(&EndReason::UserRequired) {
-        run.handle(now, RunInput::Resumed).unwrap();
+        run.handle(now, resumed()).unwrap();
     }
     for step in 0..limit {
         if run.phase().is_terminal() {

@@ -11,7 +11,7 @@ use dirigent_core::view::RunView;
 use serde_json::{Value, json};
 
 use crate::driver::{ended, planned, reflected};
-use crate::fixture::{at, effect, replied, says_call, spec, tool_ended};
+use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, tool_ended};
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
@@ -144,7 +144,7 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
 fn host_2_a_watcher_sees_a_subtask_start_once_though_it_is_commanded_again() {
     let mut watcher = Watcher::started();
     watcher.run(planned("run.1", &two()));
-    assert_eq!(watcher.run(RunInput::Resumed), [json!({"event": "resumed"})]);
+    assert_eq!(watcher.run(resumed()), [json!({"event": "resumed"})]);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
         watcher.run(absent),
         [json!({"event": "run_finished", "reason": "user_required", "summary": "Two fit."})]
     );
-    watcher.run(RunInput::Resumed);
+    watcher.run(resumed());
     let answer = RunInput::UserAnswered {
         effect: effect("run.3+1"),
         answer: "a".to_owned(),
@@ -232,17 +232,17 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
     for (scope, input, error) in [
         (
             Scope::Run,
-            Input::Agent(AgentInput::Resumed),
+            Input::Agent(agent_resumed()),
             "Resumed cannot apply while the journal's scope is run",
         ),
         (
             Scope::Agent(AgentId(1)),
-            Input::Run(RunInput::Resumed),
+            Input::Run(resumed()),
             "Resumed cannot apply while the journal's scope is a1",
         ),
         (
             Scope::Agent(AgentId(9)),
-            Input::Agent(AgentInput::Resumed),
+            Input::Agent(agent_resumed()),
             "Resumed cannot apply while the agent has not started",
         ),
         (

@@ -317,7 +317,7 @@ impl Run {
                 }
                 self.finish(EndReason::TimeLimit, &mut commands)?;
             }
-            RunInput::Resumed => self.resume(now, &mut commands)?,
+            RunInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands)?,
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
         Ok(commands)
@@ -408,9 +408,14 @@ impl Run {
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
-    fn resume(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+    fn resume(
+        &mut self,
+        now: Timestamp,
+        last_seen: Timestamp,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         self.end = None;
-        let away = now - self.last_at;
+        let away = now - last_seen.max(self.last_at);
         if self.question().is_none() {
             self.put_off_deadline(away, &mut Vec::new());
         }
@@ -558,7 +563,7 @@ impl RunInput {
             RunInput::UserAnswered { .. } => "UserAnswered",
             RunInput::UserAbsent { .. } => "UserAbsent",
             RunInput::TimerFired { .. } => "TimerFired",
-            RunInput::Resumed => "Resumed",
+            RunInput::Resumed { .. } => "Resumed",
             RunInput::Cancelled => "Cancelled",
         }
     }
