@@ -45,6 +45,8 @@ pub(crate) struct AgentArguments {
     pub(crate) brief: Arc<AgentBrief>,
     /// Its inputs so far, where it goes on.
     pub(crate) past: Vec<(u64, Timestamp, AgentInput)>,
+    /// When the run's last input before this process came, whichever machine's.
+    pub(crate) last_seen: Timestamp,
 }
 
 pub(crate) enum AgentMsg {
@@ -70,6 +72,7 @@ pub(crate) struct AgentState {
     effect: EffectId,
     brief: Arc<AgentBrief>,
     past: Vec<(u64, Timestamp, AgentInput)>,
+    last_seen: Timestamp,
     cancel: CancellationToken,
     timer: Option<AbortHandle>,
     _stop_tasks: DropGuard,
@@ -91,6 +94,7 @@ impl Actor for AgentActor {
             effect,
             brief,
             past,
+            last_seen,
         } = arguments;
         let cancel = share.cancel.child_token();
         let machine = Agent::new(brief.agent, share.context.clone());
@@ -116,6 +120,7 @@ impl Actor for AgentActor {
             effect,
             brief,
             past,
+            last_seen,
             _stop_tasks: cancel.clone().drop_guard(),
             cancel,
             timer: None,
@@ -175,7 +180,8 @@ impl AgentState {
                 self.carry_out(myself, command);
             }
         } else {
-            self.accept(AgentInput::Resumed);
+            let last_seen = self.last_seen;
+            self.accept(AgentInput::Resumed { last_seen });
         }
         Ok(())
     }

@@ -93,6 +93,8 @@ pub(crate) struct SupervisorState {
     share: Option<RunShare>,
     agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
     past: HashMap<AgentId, Vec<(u64, Timestamp, AgentInput)>>,
+    /// The time of the last entry of the journal that was replayed.
+    last_seen: Timestamp,
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
     closing: Option<Closing>,
@@ -125,6 +127,7 @@ impl Actor for RunSupervisor {
             share: None,
             agents: HashMap::new(),
             past: HashMap::new(),
+            last_seen: Timestamp::default(),
             calls: HashMap::new(),
             timers: HashMap::new(),
             closing: None,
@@ -216,7 +219,8 @@ impl SupervisorState {
                         self.carry_out(myself, command).await?;
                     }
                 } else {
-                    self.accept(RunInput::Resumed);
+                    let last_seen = self.last_seen;
+                    self.accept(RunInput::Resumed { last_seen });
                 }
                 Ok(())
             }
@@ -226,6 +230,7 @@ impl SupervisorState {
     /// Rebuilds the machine, and keeps the inputs of the agents that have not ended for them.
     fn replay(&mut self, entries: Vec<Entry>) -> Result<(), RuntimeError> {
         for entry in entries {
+            self.last_seen = self.last_seen.max(entry.at);
             match (entry.scope, entry.input) {
                 (_, Input::Run(input)) => {
                     if let RunInput::AgentFinished { effect, .. } = &input {
@@ -298,6 +303,7 @@ impl SupervisorState {
             effect,
             brief,
             past,
+            last_seen: self.last_seen,
         };
         let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
         self.arguments.tasks.spawn(async move {
