@@ -3,7 +3,7 @@
 //! A watcher keeps a [`RunView`] of its own and feeds it entries as they come, live or years later; the run itself knows
 //! nothing of who watches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -15,10 +15,10 @@ use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
 use crate::message::{Message, Usage};
-use crate::observation::Observation;
+use crate::observation::{AgentWork, Observation};
 use crate::plan::Plan;
 use crate::prompt::shorten;
-use crate::run::{EndReason, Question, Run, RunCommand, RunInput, Transition};
+use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, Transition};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
@@ -166,6 +166,8 @@ pub enum EventKind {
 pub struct RunView {
     run: Run,
     agents: BTreeMap<AgentId, Agent>,
+    /// The agents whose work the run has been told of.
+    reported: BTreeSet<AgentId>,
 }
 
 impl RunView {
@@ -187,6 +189,25 @@ impl RunView {
     /// All agents that have started, in that order.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
+    }
+
+    /// The run as far as it is, with the work of agents that have not reported: they were under way when it ended, or still
+    /// are.
+    pub fn report(&self) -> Report {
+        self.run.report_with(&self.unreported())
+    }
+
+    /// As [`Run::diff`], with the changes of those agents.
+    pub fn diff(&self) -> String {
+        self.run.diff_with(&self.unreported())
+    }
+
+    fn unreported(&self) -> Vec<&AgentWork> {
+        self.agents
+            .iter()
+            .filter(|(agent, _)| !self.reported.contains(agent))
+            .map(|(_, agent)| agent.work())
+            .collect()
     }
 
     /// The conversations of all agents as text for people, each message shortened (PAOR-11).
@@ -240,7 +261,20 @@ impl RunView {
     fn apply_run(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
         let mut events = self.before_run(&input);
         let (rounds, observed) = self.progress();
+        let reporter = match &input {
+            RunInput::AgentFinished { effect, .. } => self.run.agent_of(*effect),
+            RunInput::Started { .. }
+            | RunInput::ToolStarted { .. }
+            | RunInput::ToolFinished { .. }
+            | RunInput::Guided { .. }
+            | RunInput::UserAnswered { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Resumed { .. }
+            | RunInput::Cancelled => None,
+        };
         let commands = self.run.handle(at, input)?;
+        self.reported.extend(reporter);
         for round in &self.run.rounds()[rounds..] {
             events.push(EventKind::PlanMade {
                 plan: Plan::clone(round.graph.plan()),
@@ -371,7 +405,7 @@ impl RunView {
             AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
                 turn: agent.turns(),
                 content: reply.content.clone(),
-                usage: reply.usage,
+                usage: reply.counted(),
             }),
             AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
                 error: failure.message.clone(),

@@ -277,7 +277,7 @@ impl Agent {
 
     fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
-        self.work.usage += reply.usage;
+        self.work.usage += reply.counted();
         match (parse_after(&reply, &self.prompts()), self.answer()) {
             (Ok(Said::Calls(calls)), _) => {
                 self.malformed = 0;

@@ -250,6 +250,19 @@ fn loop_3_what_a_malformed_reply_cost_counts() {
 }
 
 #[test]
+fn a_reply_is_one_model_call_whatever_its_model_says() {
+    for model_calls in [0, 7] {
+        let mut agent = implementer();
+        let mut reply = text("done");
+        reply.usage.model_calls = model_calls;
+        reply.usage.tool_calls = 9;
+        check(&mut agent, vec![replied("a7.1", reply)], &["finish with done"]);
+        let usage = agent.work().usage;
+        assert_eq!((usage.model_calls, usage.tool_calls, usage.tokens()), (1, 0, 15));
+    }
+}
+
+#[test]
 fn loop_4_a_reply_without_a_call_is_the_answer() {
     let mut agent = implementer();
     check(

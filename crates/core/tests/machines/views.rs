@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dirigent_core::agent::{AgentBrief, AgentInput, AgentRole};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::RunInput;
-use dirigent_core::tool::ToolResult;
+use dirigent_core::run::{ChangedFile, FileFate, RunInput};
+use dirigent_core::tool::{StateChange, ToolResult};
 use dirigent_core::view::RunView;
 use serde_json::{Value, json};
 
@@ -223,6 +223,58 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
         guidance: "g".to_owned(),
     };
     assert_eq!(watcher.run(guided), [json!({"event": "guided", "guidance": "g"})]);
+}
+
+#[test]
+fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_ended() {
+    let mut watcher = Watcher::started();
+    watcher.run(planned("run.1", &two()));
+    let brief = AgentBrief {
+        agent: AgentId(2),
+        role: AgentRole::Sub("implement".to_owned()),
+        task: "t".to_owned(),
+        agents_left: None,
+    };
+    watcher.agent(2, AgentInput::Started { brief });
+    let change = says_call("change", json!({"path": "x"}), false);
+    watcher.agent(2, replied("a2.1", change));
+    let edited = StateChange::FileEdited {
+        path: "x".to_owned(),
+        diff: Some("-a\n+b\n".to_owned()),
+    };
+    let result = ToolResult::success(Value::Null).with_changes(vec![edited]);
+    watcher.agent(2, tool_ended("a2.2", result));
+    let of_the_run = watcher.view.run().usage();
+    watcher.run(RunInput::Cancelled);
+    let report = watcher.view.report();
+    assert_eq!(
+        report.changed,
+        [ChangedFile {
+            path: "x".to_owned(),
+            fate: FileFate::Edited
+        }]
+    );
+    assert_eq!(report.usage.tool_calls, of_the_run.tool_calls + 1);
+    assert_eq!(report.usage.model_calls, of_the_run.model_calls + 1);
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
+    assert!(watcher.view.run().report().changed.is_empty());
+}
+
+#[test]
+fn what_an_agent_has_reported_counts_once() {
+    let mut watcher = Watcher::started();
+    let brief = AgentBrief {
+        agent: AgentId(1),
+        role: AgentRole::Planner,
+        task: "t".to_owned(),
+        agents_left: None,
+    };
+    watcher.agent(1, AgentInput::Started { brief });
+    let submitted = says_call("submit_plan", json!({"summary": "s", "subtasks": []}), true);
+    watcher.agent(1, replied("a1.1", submitted));
+    assert_eq!(watcher.view.report().usage.tokens(), 15);
+    watcher.run(planned("run.1", &json!({"summary": "s", "subtasks": []})));
+    assert_eq!(watcher.view.report().usage.tokens(), 15);
 }
 
 #[test]

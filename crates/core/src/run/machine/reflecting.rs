@@ -6,7 +6,7 @@ use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::prompt::{self, Answer};
 use crate::reflection::{Reflection, Verdict};
-use crate::run::report::changed_files;
+use crate::run::changes::{changed_files, changes};
 use crate::run::{EndReason, Phase, Question, RunCommand};
 use crate::time::Timestamp;
 
@@ -17,7 +17,7 @@ impl Run {
             return Ok(());
         };
         let earlier = self.rounds.len() - 1;
-        let changed = changed_files(&self.rounds);
+        let changed = changed_files(changes(&self.rounds, &[]));
         let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
         let task = prompt::reflect_request(
             &self.round_context(context.spec(), earlier),
