@@ -64,7 +64,7 @@ pub struct ModelReply {
     pub malformed_calls: Vec<MalformedCall>,
     /// Why it ended.
     pub finish: FinishReason,
-    /// What it cost.
+    /// What it cost, in tokens: [`ModelReply::counted`] says what it counts as.
     pub usage: Usage,
 }
 
@@ -80,6 +80,15 @@ pub struct MalformedCall {
 }
 
 impl ModelReply {
+    /// What it counts as: one model call and its tokens, whatever else its model says of calls.
+    pub fn counted(&self) -> Usage {
+        Usage {
+            model_calls: 1,
+            tool_calls: 0,
+            ..self.usage
+        }
+    }
+
     /// A whole reply of text, in which a call may stand in the JSON form (CALL-1). What it cost is left for the model to say.
     pub fn text(content: impl Into<String>) -> Self {
         ModelReply {

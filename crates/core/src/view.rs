@@ -3,7 +3,7 @@
 //! A watcher keeps a [`RunView`] of its own and feeds it entries as they come, live or years later; the run itself knows
 //! nothing of who watches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -15,10 +15,10 @@ use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
 use crate::message::{Message, Usage};
-use crate::observation::Observation;
+use crate::observation::{AgentWork, Observation};
 use crate::plan::Plan;
 use crate::prompt::shorten;
-use crate::run::{EndReason, Question, Run, RunCommand, RunInput, Transition};
+use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, Transition};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
@@ -166,6 +166,9 @@ pub enum EventKind {
 pub struct RunView {
     run: Run,
     agents: BTreeMap<AgentId, Agent>,
+    /// The agents whose work the run has been told of.
+    reported: BTreeSet<AgentId>,
+    last_at: Timestamp,
 }
 
 impl RunView {
@@ -184,6 +187,11 @@ impl RunView {
         &self.run
     }
 
+    /// When the last entry came, whichever machine's.
+    pub fn last_at(&self) -> Timestamp {
+        self.last_at
+    }
+
     /// The machine of an agent that has started.
     pub fn agent(&self, agent: AgentId) -> Option<&Agent> {
         self.agents.get(&agent)
@@ -192,6 +200,25 @@ impl RunView {
     /// All agents that have started, in that order.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
+    }
+
+    /// The run as far as it is, with the work of agents that have not reported: they were under way when it ended, or still
+    /// are.
+    pub fn report(&self) -> Report {
+        self.run.report_with(&self.unreported())
+    }
+
+    /// As [`Run::diff`], with the changes of those agents.
+    pub fn diff(&self) -> String {
+        self.run.diff_with(&self.unreported())
+    }
+
+    fn unreported(&self) -> Vec<&AgentWork> {
+        self.agents
+            .iter()
+            .filter(|(agent, _)| !self.reported.contains(agent))
+            .map(|(_, agent)| agent.work())
+            .collect()
     }
 
     /// The conversations of all agents as text for people, each message shortened (PAOR-11).
@@ -230,6 +257,7 @@ impl RunView {
             (Scope::Run, Input::Agent(input)) => return Err(foreign(input.name(), scope)),
             (Scope::Agent(_), Input::Run(input)) => return Err(foreign(input.name(), scope)),
         };
+        self.last_at = self.last_at.max(at);
         Ok(kinds
             .into_iter()
             .map(|kind| Event {
@@ -245,7 +273,20 @@ impl RunView {
     fn apply_run(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
         let mut events = self.before_run(&input);
         let (rounds, observed) = self.progress();
+        let reporter = match &input {
+            RunInput::AgentFinished { effect, .. } => self.run.agent_of(*effect),
+            RunInput::Started { .. }
+            | RunInput::ToolStarted { .. }
+            | RunInput::ToolFinished { .. }
+            | RunInput::Guided { .. }
+            | RunInput::UserAnswered { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Resumed { .. }
+            | RunInput::Cancelled => None,
+        };
         let commands = self.run.handle(at, input)?;
+        self.reported.extend(reporter);
         for round in &self.run.rounds()[rounds..] {
             events.push(EventKind::PlanMade {
                 plan: Plan::clone(round.graph.plan()),
@@ -298,7 +339,7 @@ impl RunView {
             RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered {
                 answer: answer.clone(),
             }],
-            RunInput::Resumed => vec![EventKind::Resumed],
+            RunInput::Resumed { .. } => vec![EventKind::Resumed],
             RunInput::AgentFinished { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
@@ -376,7 +417,7 @@ impl RunView {
             AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
                 turn: agent.turns(),
                 content: reply.content.clone(),
-                usage: reply.usage,
+                usage: reply.counted(),
             }),
             AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
                 error: failure.message.clone(),
@@ -388,7 +429,7 @@ impl RunView {
             AgentInput::Guided { guidance } => Some(EventKind::Guided {
                 guidance: guidance.clone(),
             }),
-            AgentInput::Resumed => Some(EventKind::Resumed),
+            AgentInput::Resumed { .. } => Some(EventKind::Resumed),
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
         };
         let commands = agent.handle(at, input)?;

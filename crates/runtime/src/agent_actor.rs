@@ -8,6 +8,7 @@ use dirigent_core::agent::{
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
+use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
 use dirigent_model::ChatRequest;
 use dirigent_store::{RunClaim, StoreError};
@@ -43,6 +44,8 @@ pub(crate) struct AgentArguments {
     pub(crate) brief: Arc<AgentBrief>,
     /// Its machine as its journal leaves it, where it goes on.
     pub(crate) past: Option<Agent>,
+    /// When the run's last input before this process came, whichever machine's.
+    pub(crate) last_seen: Timestamp,
 }
 
 pub(crate) enum AgentMsg {
@@ -67,7 +70,9 @@ pub(crate) enum AgentMsg {
 pub(crate) enum Beginning {
     New,
     /// It has inputs in the journal, and its machine has taken them.
-    Resumed,
+    Resumed {
+        last_seen: Timestamp,
+    },
 }
 
 pub(crate) struct AgentState {
@@ -97,10 +102,11 @@ impl Actor for AgentActor {
             effect,
             brief,
             past,
+            last_seen,
         } = arguments;
         let cancel = share.cancel.child_token();
         let beginning = match past {
-            Some(_) => Beginning::Resumed,
+            Some(_) => Beginning::Resumed { last_seen },
             None => Beginning::New,
         };
         let machine = past.unwrap_or_else(|| Agent::new(brief.agent, share.context.clone()));
@@ -175,12 +181,12 @@ impl AgentState {
             Beginning::New => self.accept(AgentInput::Started {
                 brief: AgentBrief::clone(&self.brief),
             }),
-            Beginning::Resumed if self.driver.machine.report().is_some() => {
+            Beginning::Resumed { .. } if self.driver.machine.report().is_some() => {
                 for command in self.driver.machine.outstanding() {
                     self.carry_out(myself, command);
                 }
             }
-            Beginning::Resumed => self.accept(AgentInput::Resumed),
+            Beginning::Resumed { last_seen } => self.accept(AgentInput::Resumed { last_seen: *last_seen }),
         }
     }
 

@@ -68,7 +68,7 @@ impl World {
     fn resumptions(&self, handle: &RunHandle) -> usize {
         let inputs = self.inputs(handle).into_iter();
         inputs
-            .filter(|input| *input == Input::Run(RunInput::Resumed))
+            .filter(|input| matches!(input, Input::Run(RunInput::Resumed { .. })))
             .count()
     }
 }

@@ -98,6 +98,8 @@ pub(crate) struct SupervisorState {
     agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
     /// The agents that a resumed run had, until they are started again.
     past: BTreeMap<AgentId, Agent>,
+    /// When the run's last input before this process came, whichever machine's.
+    last_seen: Timestamp,
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
     closing: Option<Closing>,
@@ -130,6 +132,7 @@ impl Actor for RunSupervisor {
             share: None,
             agents: HashMap::new(),
             past: BTreeMap::new(),
+            last_seen: Timestamp::default(),
             calls: HashMap::new(),
             timers: HashMap::new(),
             closing: None,
@@ -210,6 +213,7 @@ impl SupervisorState {
                 Ok(())
             }
             Begin::Resume { view, answer } => {
+                self.last_seen = view.last_at();
                 let (machine, mut agents) = view.into_machines();
                 let going = machine.outstanding();
                 agents.retain(|agent, _| {
@@ -226,7 +230,8 @@ impl SupervisorState {
                         self.carry_out(myself, command).await?;
                     }
                 } else {
-                    self.accept(RunInput::Resumed);
+                    let last_seen = self.last_seen;
+                    self.accept(RunInput::Resumed { last_seen });
                     if let (Some(answer), Some((effect, _))) = (answer, self.driver.machine.question()) {
                         self.accept(RunInput::UserAnswered { effect, answer });
                     }
@@ -294,6 +299,7 @@ impl SupervisorState {
             effect,
             brief,
             past,
+            last_seen: self.last_seen,
         };
         let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
         self.arguments.tasks.spawn(async move {

@@ -212,7 +212,7 @@ impl Agent {
                 let timeout = self.limits_timeout();
                 self.finish(now, Err(AgentFailure::TimeLimit { timeout }), &mut commands);
             }
-            AgentInput::Resumed => self.resume(now, &mut commands),
+            AgentInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands),
             AgentInput::Cancelled => self.finish(now, Err(AgentFailure::Cancelled), &mut commands),
         }
         Ok(commands)
@@ -277,9 +277,8 @@ impl Agent {
 
     fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
-        self.work.usage += reply.usage;
-        let answer = self.spec().map_or(AnswerForm::Text, |spec| spec.answer);
-        match (parse_after(&reply, &self.prompts()), answer) {
+        self.work.usage += reply.counted();
+        match (parse_after(&reply, &self.prompts()), self.answer()) {
             (Ok(Said::Calls(calls)), _) => {
                 self.malformed = 0;
                 let calls = self.with_ids(calls);
@@ -448,7 +447,8 @@ impl Agent {
         self.answer_call(&call, &result);
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
-            (ToolOutcome::Success { output }, _) if call.terminate => {
+            // A plan or a judgement is submitted: no other call's result can stand for it.
+            (ToolOutcome::Success { output }, _) if call.terminate && self.answer() == AnswerForm::Text => {
                 let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
@@ -471,8 +471,8 @@ impl Agent {
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
-    fn resume(&mut self, now: Timestamp, commands: &mut Commands) {
-        self.deadline = self.deadline + (now - self.last_at);
+    fn resume(&mut self, now: Timestamp, last_seen: Timestamp, commands: &mut Commands) {
+        self.deadline = self.deadline + (now - last_seen.max(self.last_at));
         self.outstanding.retry_all();
         let interrupted = self
             .outstanding
@@ -520,6 +520,10 @@ impl Agent {
     fn say(&mut self, message: Message) {
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.conversation).push(message);
+    }
+
+    fn answer(&self) -> AnswerForm {
+        self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
     }
 
     fn limits_timeout(&self) -> Millis {
@@ -582,7 +586,7 @@ impl AgentInput {
             AgentInput::ToolFinished { .. } => "ToolFinished",
             AgentInput::Guided { .. } => "Guided",
             AgentInput::TimerFired { .. } => "TimerFired",
-            AgentInput::Resumed => "Resumed",
+            AgentInput::Resumed { .. } => "Resumed",
             AgentInput::Cancelled => "Cancelled",
         }
     }

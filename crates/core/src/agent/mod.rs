@@ -100,7 +100,10 @@ pub enum AgentInput {
     },
     /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, reported
     /// as interrupted.
-    Resumed,
+    Resumed {
+        /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
+        last_seen: Timestamp,
+    },
     /// Nobody wants the answer any more.
     Cancelled,
 }

@@ -141,7 +141,15 @@ pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm) -> Str
             json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters, "example": tool.example, "terminates": terminates})
         })
         .collect();
-    render("system", json!({"role": role.trim_end(), "tools": tools}))
+    render(
+        "system",
+        json!({
+            "role": role.trim_end(),
+            "tools": tools,
+            "terminating": terminating.map(|tool| tool.name),
+            "text_allowed": text_allowed(answer),
+        }),
+    )
 }
 
 /// What is known of the run when a round is planned or judged.
@@ -282,11 +290,18 @@ pub fn malformed(error: &str, spec: &AgentSpec) -> String {
         .map(String::as_str)
         .chain(terminating.as_deref())
         .collect();
-    let text_allowed = spec.answer != AnswerForm::Reflection;
     render(
         "malformed",
-        json!({"error": error, "tools": tools, "text_allowed": text_allowed, "terminating": terminating}),
+        json!({"error": error, "tools": tools, "text_allowed": text_allowed(spec.answer), "terminating": terminating}),
     )
+}
+
+/// Whether a reply without a call can be the agent's answer.
+fn text_allowed(answer: AnswerForm) -> bool {
+    match answer {
+        AnswerForm::Text | AnswerForm::Plan => true,
+        AnswerForm::Reflection => false,
+    }
 }
 
 fn first_sentence(text: &str) -> &str {

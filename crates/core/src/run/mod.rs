@@ -10,6 +10,7 @@
 //! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts what is ready,
 //! collects how each ends, and ends the run for exactly one recorded reason (PAOR-12).
 
+mod changes;
 mod machine;
 mod phase;
 mod report;
@@ -19,9 +20,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use changes::{ChangedFile, FileFate};
 pub use machine::Run;
 pub use phase::{ImpossibleTransition, Phase, Transition};
-pub use report::{ChangedFile, Detail, FileFate, Report};
+pub use report::{Detail, Report};
 pub use round::{Active, Round};
 
 use crate::agent::{AgentBrief, AgentReport};
@@ -83,7 +85,10 @@ pub enum RunInput {
     },
     /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, observed
     /// as interrupted.
-    Resumed,
+    Resumed {
+        /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
+        last_seen: Timestamp,
+    },
     /// The user ended the run.
     Cancelled,
 }

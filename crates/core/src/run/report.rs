@@ -1,19 +1,19 @@
 //! What a user reads of a run: the concise summary (PAOR-10), and with every step on request (PAOR-11). Computed from
 //! the run's state, so from its journal, and nothing else.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
 use super::{EndReason, Phase, Question, Round, Run};
 use crate::message::Usage;
-use crate::observation::{Finding, Observation};
+use crate::observation::{AgentWork, Finding, Observation};
 use crate::plan::{Plan, SubTaskState};
 use crate::prompt::shorten;
 use crate::reflection::Reflection;
 use crate::time::Millis;
-use crate::tool::{StateChange, ToolOutcome};
+use crate::tool::ToolOutcome;
 
 /// A run as far as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +27,7 @@ pub struct Report {
     pub end: Option<EndReason>,
     /// What came of it, in the reflector's or the planner's words.
     pub summary: String,
-    /// The question that waits for the user.
+    /// The question that waits for the user, or that a limit left no round to ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
     /// The files that are not what they were.
@@ -61,27 +61,6 @@ pub struct RoundReport {
     pub reflection: Option<Reflection>,
 }
 
-/// A file that is not what it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangedFile {
-    /// Its path in the workspace.
-    pub path: String,
-    /// What became of it.
-    pub fate: FileFate,
-}
-
-/// What became of a file over a whole run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileFate {
-    /// It was not there.
-    Created,
-    /// It was there with other content.
-    Edited,
-    /// It is gone.
-    Deleted,
-}
-
 /// How much to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
@@ -92,19 +71,30 @@ pub enum Detail {
 }
 
 impl Run {
-    /// The run as far as it is.
+    /// The run as far as it is; of agents, what they have reported.
     pub fn report(&self) -> Report {
+        self.report_with(&[])
+    }
+
+    /// As [`Run::report`], with the work of agents whose reports have not come.
+    pub(crate) fn report_with(&self, unreported: &[&AgentWork]) -> Report {
+        let mut usage = self.usage();
+        unreported.iter().for_each(|work| usage += work.usage);
         Report {
             goal: self.spec().map_or_else(String::new, |spec| spec.goal.clone()),
             phase: self.phase(),
             end: self.end().cloned(),
             summary: self.summary(),
-            question: self.question().map(|(_, question)| question.clone()),
-            changed: changed_files(self.rounds()),
-            confirmed_by: confirmations(self.rounds()),
+            question: self
+                .question()
+                .map(|(_, question)| question)
+                .or(self.unasked_question())
+                .cloned(),
+            changed: changed_files(changes(self.rounds(), unreported)),
+            confirmed_by: confirmations(changes(self.rounds(), unreported)),
             left: left(self.rounds()),
             iterations: self.iteration(),
-            usage: self.usage(),
+            usage,
             duration: self.last_at() - self.started_at(),
             rounds: self
                 .rounds()
@@ -139,104 +129,13 @@ impl Run {
 
     /// The changes of the whole run as one text of unified diffs, in the order in which they were made.
     pub fn diff(&self) -> String {
-        let mut text = String::new();
-        for change in changes(self.rounds()) {
-            match change {
-                StateChange::FileCreated { path, diff }
-                | StateChange::FileEdited { path, diff }
-                | StateChange::FileDeleted { path, diff } => match diff {
-                    Some(diff) => {
-                        text.push_str(diff);
-                        if !diff.ends_with('\n') {
-                            text.push('\n');
-                        }
-                    }
-                    None => {
-                        let _ = writeln!(text, "# {change} (no diff: not text, or too long)\n# in {path}");
-                    }
-                },
-                StateChange::FileMoved { .. } => {
-                    let _ = writeln!(text, "# {change}");
-                }
-                StateChange::ProcessExited { .. } => {}
-            }
-        }
-        text
+        self.diff_with(&[])
     }
-}
 
-fn changes(rounds: &[Round]) -> impl Iterator<Item = &StateChange> {
-    rounds
-        .iter()
-        .flat_map(|round| &round.observations)
-        .flat_map(Observation::changes)
-}
-
-/// The net of all changes, sorted by path.
-pub(super) fn changed_files(rounds: &[Round]) -> Vec<ChangedFile> {
-    let mut files: BTreeMap<&str, FileFate> = BTreeMap::new();
-    for change in changes(rounds) {
-        match change {
-            StateChange::FileCreated { path, .. } => create(&mut files, path),
-            StateChange::FileEdited { path, .. } => {
-                files.entry(path).or_insert(FileFate::Edited);
-            }
-            StateChange::FileDeleted { path, .. } => remove(&mut files, path),
-            StateChange::FileMoved { from, to } => {
-                remove(&mut files, from);
-                create(&mut files, to);
-            }
-            StateChange::ProcessExited { .. } => {}
-        }
+    /// As [`Run::diff`], with those of agents whose reports have not come.
+    pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
+        diff(changes(self.rounds(), unreported))
     }
-    files
-        .into_iter()
-        .map(|(path, fate)| ChangedFile {
-            path: path.to_owned(),
-            fate,
-        })
-        .collect()
-}
-
-fn create<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
-    let fate = match files.get(path) {
-        Some(FileFate::Deleted | FileFate::Edited) => FileFate::Edited,
-        Some(FileFate::Created) | None => FileFate::Created,
-    };
-    files.insert(path, fate);
-}
-
-fn remove<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
-    match files.get(path) {
-        Some(FileFate::Created) => {
-            files.remove(path);
-        }
-        Some(FileFate::Edited | FileFate::Deleted) | None => {
-            files.insert(path, FileFate::Deleted);
-        }
-    }
-}
-
-/// The commands that succeeded since a file was last changed, each once.
-fn confirmations(rounds: &[Round]) -> Vec<String> {
-    let mut commands: Vec<String> = Vec::new();
-    for change in changes(rounds) {
-        match change {
-            StateChange::ProcessExited {
-                command,
-                code: Some(0),
-            } if !commands.contains(command) => {
-                commands.push(command.clone());
-            }
-            StateChange::ProcessExited { code: Some(0), .. } => {}
-            StateChange::ProcessExited { command, .. } => commands.retain(|other| other != command),
-            StateChange::FileCreated { .. }
-            | StateChange::FileEdited { .. }
-            | StateChange::FileDeleted { .. }
-            | StateChange::FileMoved { .. } => commands.clear(),
-        }
-    }
-    commands
 }
 
 fn left(rounds: &[Round]) -> Vec<String> {

@@ -9,7 +9,8 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    agent_outline, at, call, effect, implementer, native, replied, says_call, spec, started, text, tool_ended,
+    agent_outline, agent_resumed, at, call, effect, implementer, native, replied, says_call, spec, started,
+    text, tool_ended,
 };
 
 /// Gives the inputs one after another, a second apart, and compares the commands of the last.
@@ -249,6 +250,19 @@ fn loop_3_what_a_malformed_reply_cost_counts() {
 }
 
 #[test]
+fn a_reply_is_one_model_call_whatever_its_model_says() {
+    for model_calls in [0, 7] {
+        let mut agent = implementer();
+        let mut reply = text("done");
+        reply.usage.model_calls = model_calls;
+        reply.usage.tool_calls = 9;
+        check(&mut agent, vec![replied("a7.1", reply)], &["finish with done"]);
+        let usage = agent.work().usage;
+        assert_eq!((usage.model_calls, usage.tool_calls, usage.tokens()), (1, 0, 15));
+    }
+}
+
+#[test]
 fn loop_4_a_reply_without_a_call_is_the_answer() {
     let mut agent = implementer();
     check(
@@ -288,11 +302,24 @@ fn loop_5_the_time_that_the_process_was_away_does_not_count() {
     let mut agent = implementer();
     agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
     assert_eq!(
-        agent_outline(&agent.handle(at(601_000), AgentInput::Resumed).unwrap()),
+        agent_outline(&agent.handle(at(601_000), agent_resumed()).unwrap()),
         [r#"run a7.2+1 call-1-1: look {"path":"x"}"#, "deadline 901000"]
     );
     assert!(agent.handle(at(899_999), deadline()).is_err());
     assert!(agent.handle(at(900_000), deadline()).is_ok());
+}
+
+#[test]
+fn loop_5_time_that_the_process_worked_between_inputs_counts() {
+    let mut agent = implementer();
+    agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
+    let back = AgentInput::Resumed {
+        last_seen: at(101_000),
+    };
+    assert_eq!(
+        agent_outline(&agent.handle(at(601_000), back).unwrap()),
+        [r#"run a7.2+1 call-1-1: look {"path":"x"}"#, "deadline 801000"]
+    );
 }
 
 #[test]
@@ -362,6 +389,45 @@ fn call_1_a_terminating_call_that_succeeds_ends_the_loop_with_its_result() {
                 tool_ended("a7.2", ToolResult::success(output)),
             ],
             &[answer],
+        );
+    }
+}
+
+#[test]
+fn call_1_only_a_submission_terminates_a_planner_or_reflector() {
+    for (role, submission, parameters, end) in [
+        (
+            AgentRole::Planner,
+            "submit_plan",
+            json!({"summary": "Nothing to do.", "subtasks": []}),
+            "finish with plan Nothing to do.",
+        ),
+        (
+            AgentRole::Reflector,
+            "submit_reflection",
+            json!({"verdict": "achieved", "summary": "All done."}),
+            "finish with Achieved: All done.",
+        ),
+    ] {
+        let mut spec = spec();
+        spec.reflector.tools = vec!["look".to_owned()];
+        let mut agent = started(spec, role);
+        check(
+            &mut agent,
+            vec![
+                replied("a7.1", says_call("look", json!({"path": "x"}), true)),
+                tool_ended("a7.2", ToolResult::success(json!("seen"))),
+            ],
+            &["ask a7.3"],
+        );
+        assert_eq!(
+            *last(&agent),
+            tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#)
+        );
+        check(
+            &mut agent,
+            vec![replied("a7.3", says_call(submission, parameters, false))],
+            &[end],
         );
     }
 }
@@ -634,7 +700,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted()
             AgentInput::ToolStarted {
                 effect: effect("a7.2"),
             },
-            AgentInput::Resumed,
+            agent_resumed(),
         ],
         &["deadline 302000", r#"run a7.3 q: look {"path":"2"}"#],
     );
@@ -671,7 +737,7 @@ fn host_2_what_is_safe_to_repeat_or_has_not_started_is_commanded_again() {
             agent.handle(at(0), AgentInput::ToolStarted { effect }).unwrap();
         }
         assert_eq!(
-            agent_outline(&agent.handle(at(0), AgentInput::Resumed).unwrap()),
+            agent_outline(&agent.handle(at(0), agent_resumed()).unwrap()),
             [
                 format!(r#"run a7.2+1 p: {tool} {{"path":"1"}}"#),
                 "deadline 301000".to_owned()
@@ -685,7 +751,7 @@ fn host_2_a_model_request_is_made_again_and_the_late_reply_to_the_first_is_stale
     let mut agent = implementer();
     check(
         &mut agent,
-        vec![AgentInput::Resumed],
+        vec![agent_resumed()],
         &["ask a7.1+1", "deadline 302000"],
     );
     let before = agent.clone();
@@ -724,7 +790,7 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
             guidance: "g".to_owned(),
         },
         deadline(),
-        AgentInput::Resumed,
+        agent_resumed(),
         AgentInput::Cancelled,
     ] {
         let refused = agent.handle(at(999_999), input.clone());

@@ -16,7 +16,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptes
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use crate::fixture::{call, native, says_call, spec, text};
+use crate::fixture::{agent_resumed, call, native, says_call, spec, text};
 
 /// An input before it is known what the machine waits for.
 #[derive(Clone, Debug)]
@@ -159,7 +159,7 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         Step::Fire => AgentInput::TimerFired {
             timer: AgentTimer::Deadline,
         },
-        Step::Resume => AgentInput::Resumed,
+        Step::Resume => agent_resumed(),
         Step::Cancel => AgentInput::Cancelled,
         Step::Foreign { effect, reply: true } => AgentInput::ModelReplied {
             effect,
@@ -191,7 +191,7 @@ impl Expected {
             AgentInput::ModelReplied { effect, .. }
             | AgentInput::ModelFailed { effect, .. }
             | AgentInput::ToolFinished { effect, .. } => Some(*effect),
-            AgentInput::Resumed => {
+            AgentInput::Resumed { .. } => {
                 self.0.clear();
                 None
             }

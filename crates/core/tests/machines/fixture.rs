@@ -13,7 +13,7 @@ use dirigent_core::message::{FinishReason, ModelReply, Usage};
 use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::Plan;
 use dirigent_core::reflection::Reflection;
-use dirigent_core::run::RunCommand;
+use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::spec::{AgentSpec, AnswerForm, RunContext, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
@@ -26,6 +26,16 @@ pub fn at(after: u64) -> Timestamp {
 
 pub fn effect(text: &str) -> EffectId {
     text.parse().unwrap()
+}
+
+/// The process comes back; the machine's own last input was the last sign of life.
+pub fn resumed() -> RunInput {
+    RunInput::Resumed { last_seen: at(0) }
+}
+
+/// As [`resumed`], for an agent.
+pub fn agent_resumed() -> AgentInput {
+    AgentInput::Resumed { last_seen: at(0) }
 }
 
 pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {

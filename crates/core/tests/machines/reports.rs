@@ -174,6 +174,29 @@ fn a_cancelled_run_says_how_to_go_on() {
 }
 
 #[test]
+fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
+    let change = json!({"tool": "change", "parameters": {"path": "src/main.rs"}});
+    let two = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "calls": [change, change]}]});
+    let (mut run, _) = acting(spec(), &two);
+    let changed = ToolResult::success(Value::Null).with_changes(vec![edited("src/main.rs")]);
+    give(&mut run, 5, ended("run.2", changed));
+    give(&mut run, 9, RunInput::Cancelled);
+    let report = run.report();
+    assert_eq!(
+        report.changed,
+        [ChangedFile {
+            path: "src/main.rs".to_owned(),
+            fate: FileFate::Edited
+        }]
+    );
+    assert_eq!(report.usage.tool_calls, 1);
+    assert_eq!(
+        run.diff(),
+        "--- src/main.rs\n+++ src/main.rs\n@@ -1 +1 @@\n-a\n+b\n"
+    );
+}
+
+#[test]
 fn a_report_as_json_has_the_reason_beside_the_phase() {
     let report = serde_json::to_value(achieved().report()).unwrap();
     assert_eq!(

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::driver::{
     acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, running,
 };
-use crate::fixture::{at, call, effect, ended_with, run_outline, spec, usage};
+use crate::fixture::{at, call, effect, ended_with, resumed, run_outline, spec, usage};
 
 fn one_look() -> Value {
     json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}]})
@@ -468,6 +468,32 @@ fn paor_8_guidance_that_no_plan_has_taken_into_account_keeps_the_run_from_ending
 }
 
 #[test]
+fn paor_8_guidance_that_a_planners_answer_cannot_have_heard_is_planned_with() {
+    let answer = |text: &str| ended_with(AgentAnswer::Text(text.to_owned()));
+    let (mut run, _) = running(spec());
+    let guidance = "also in the docs".to_owned();
+    give(&mut run, 0, RunInput::Guided { guidance });
+    assert_eq!(
+        give(&mut run, 10, agent_ended("run.1", answer("It is 42."))),
+        [
+            "Planning -> Acting (1)",
+            "Acting -> Observing (1)",
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.2 a2 planner"
+        ]
+    );
+    assert!(brief_of(&run, "run.2").task.contains("1. also in the docs"));
+    give(
+        &mut run,
+        20,
+        agent_ended("run.2", answer("It is 42, in the docs too.")),
+    );
+    assert_eq!(run.phase(), Phase::Complete);
+    assert_eq!(run.summary(), "It is 42, in the docs too.");
+}
+
+#[test]
 fn paor_8_the_plan_says_which_guidance_it_answers() {
     let answers = json!({"summary": "s", "answers_guidance": [1], "subtasks": []});
     let (run, _) = acting(spec(), &answers);
@@ -486,7 +512,7 @@ fn usage_is_that_of_all_agents_and_calls() {
 fn an_idle_run_takes_only_its_start_and_a_started_one_no_second() {
     let mut run = Run::new();
     assert_eq!(
-        crate::driver::refused(&mut run, 0, RunInput::Resumed),
+        crate::driver::refused(&mut run, 0, resumed()),
         "Resumed cannot apply while the run is in Idle"
     );
     assert_eq!(run, Run::new());

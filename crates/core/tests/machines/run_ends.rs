@@ -2,16 +2,17 @@
 
 use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
 use dirigent_core::observation::AgentWork;
-use dirigent_core::run::{EndReason, Run, RunInput, RunTimer};
+use dirigent_core::run::{Detail, EndReason, Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::driver::{
     acting, agent_ended, answered, brief_of, ended, give, reflected, reflecting, refused, running,
 };
-use crate::fixture::{effect, ended_with, run_outline, spec};
+use crate::fixture::{effect, ended_with, resumed, run_outline, spec};
 
 fn deadline() -> RunInput {
     RunInput::TimerFired {
@@ -56,7 +57,7 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         RunInput::TimerFired {
             timer: RunTimer::Call(2),
         },
-        RunInput::Resumed,
+        resumed(),
         RunInput::Cancelled,
     ] {
         let expected = format!(
@@ -278,6 +279,10 @@ fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answ
         "UserAbsent cannot apply while the run is in Reflecting"
     );
     assert_eq!(
+        refused(&mut run, 202, user_answered("run.4")),
+        "UserAnswered cannot apply while the run is in Reflecting"
+    );
+    assert_eq!(
         run_outline(&run.outstanding()),
         [
             r#"ask user run.4 Which one? ["a", "b"]"#,
@@ -285,7 +290,7 @@ fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answ
         ]
     );
     assert_eq!(
-        give(&mut run, 300, RunInput::Resumed),
+        give(&mut run, 300, resumed()),
         [r#"ask user run.4+1 Which one? ["a", "b"]"#]
     );
     assert_eq!(run.end(), None);
@@ -303,7 +308,7 @@ fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
         "TimerFired cannot apply while the run is in Reflecting"
     );
     // The process is away for a while as well: that time is part of the waiting and counts once.
-    give(&mut run, 6_000, RunInput::Resumed);
+    give(&mut run, 6_000, resumed());
     assert_eq!(
         give(&mut run, 10_100, user_answered("run.4+1")),
         [
@@ -328,13 +333,34 @@ fn paor_9_a_run_that_waits_for_the_user_can_be_cancelled() {
 }
 
 #[test]
-fn paor_3_an_answer_at_the_iteration_limit_ends_the_run() {
-    let mut run = asking(limited(|spec| spec.limits.max_iterations = 1));
+fn paor_3_a_question_whose_answer_no_round_is_left_for_is_not_asked() {
+    let mut run = reflecting(limited(|spec| spec.limits.max_iterations = 1));
     assert_eq!(
-        give(&mut run, 200, user_answered("run.4")),
+        give(&mut run, 100, reflected("run.3", "ask_user", "Two fit.")),
         [
             "Reflecting -> Failed (1)",
             "finish, iteration limit: 1 planning rounds did not reach the goal"
         ]
     );
+    check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
+    assert_snapshot!(run.report().render(Detail::Concise), @r"
+    Stopped at a limit (iteration limit: 1 planning rounds did not reach the goal) after 1 round, 100 ms: 2 model calls, 1 tool call, 30 tokens.
+
+    Two fit.
+
+    Question: Which one?
+      - a
+      - b
+
+    What was done so far is kept in the workspace. To go on, start the same goal again; allow more rounds with `--max-iterations`.
+    ");
+}
+
+#[test]
+fn paor_12_what_was_achieved_stays_achieved_though_guidance_came_that_no_budget_is_left_for() {
+    let mut run = reflecting(thirty_tokens());
+    let guidance = "also in the docs".to_owned();
+    give(&mut run, 0, RunInput::Guided { guidance });
+    give(&mut run, 0, reflected("run.3", "achieved", "Done."));
+    check_ended(&mut run, EndReason::GoalAchieved);
 }

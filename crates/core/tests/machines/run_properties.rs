@@ -10,14 +10,14 @@ use dirigent_core::machine::Machine;
 use dirigent_core::message::Usage;
 use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::{Plan, SubTaskState};
-use dirigent_core::run::{Phase, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run::{EndReason, Phase, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{StateChange, ToolResult};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use serde_json::{Value, json};
 
-use crate::fixture::{ended_with, plan, reflection, spec};
+use crate::fixture::{ended_with, plan, reflection, resumed, spec};
 
 /// How to end one of the things under way.
 #[derive(Clone, Debug)]
@@ -232,14 +232,14 @@ fn input(run: &Run, spec: &Arc<RunSpec>, step: Step) -> RunInput {
         },
         Step::ToolStarts(place) => match pick(run, place).as_ref().and_then(effect_of) {
             Some(effect) => RunInput::ToolStarted { effect },
-            None => RunInput::Resumed,
+            None => resumed(),
         },
         Step::Guide => RunInput::Guided {
             guidance: "g".to_owned(),
         },
         Step::FireDeadline => timer(RunTimer::Deadline),
         Step::FireCall(step) => timer(RunTimer::Call(step)),
-        Step::Resume => RunInput::Resumed,
+        Step::Resume => resumed(),
         Step::Cancel => RunInput::Cancelled,
         Step::Foreign(effect, kind) => match kind % 4 {
             0 => RunInput::AgentFinished {
@@ -275,18 +275,15 @@ impl Expected {
             | RunInput::Guided { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
-            | RunInput::Resumed
+            | RunInput::Resumed { .. }
             | RunInput::Cancelled => Vec::new(),
         };
         completed.extend(commands.iter().filter_map(|command| match command {
             RunCommand::StopTool { effect } => Some(*effect),
             _ => None,
         }));
-        if matches!(input, RunInput::Resumed) {
+        if matches!(input, RunInput::Resumed { .. }) {
             self.0.clear();
-        }
-        if matches!(input, RunInput::UserAnswered { .. }) {
-            self.0.retain(is_work);
         }
         self.0
             .retain(|command| effect_of(command).is_none_or(|effect| !completed.contains(&effect)));
@@ -417,6 +414,9 @@ fn assert_ends(mut run: Run, now: Timestamp) {
         {"id": "q", "title": "Q", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}
     ]});
     let limit = 200;
+    if run.end() == Some(&EndReason::UserRequired) {
+        run.handle(now, resumed()).unwrap();
+    }
     for step in 0..limit {
         if run.phase().is_terminal() {
             return;

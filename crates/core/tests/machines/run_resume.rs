@@ -7,7 +7,7 @@ use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::driver::{acting, answered, ended, give, refused, running};
-use crate::fixture::{effect, spec};
+use crate::fixture::{at, effect, resumed, spec};
 
 fn tool_started(of: &str) -> RunInput {
     RunInput::ToolStarted { effect: effect(of) }
@@ -29,7 +29,7 @@ fn host_2_what_is_safe_or_has_not_started_is_commanded_again() {
     let mut run = three_under_way();
     give(&mut run, 0, tool_started("run.2"));
     assert_eq!(
-        give(&mut run, 500, RunInput::Resumed),
+        give(&mut run, 500, resumed()),
         [
             r#"run run.2+1 for p: look {"path":"x"}"#,
             r#"run run.3+1 for q: change {"path":"x"}"#,
@@ -54,7 +54,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
     let mut run = three_under_way();
     give(&mut run, 0, tool_started("run.3"));
     assert_eq!(
-        give(&mut run, 500, RunInput::Resumed),
+        give(&mut run, 500, resumed()),
         [
             r#"run run.2+1 for p: look {"path":"x"}"#,
             "start run.4+1 a2 explore",
@@ -82,7 +82,7 @@ fn host_2_the_time_that_the_process_was_away_does_not_count() {
     spec.limits.timeout = Some(Millis(1_000));
     let (mut run, _) = running(spec);
     assert_eq!(
-        give(&mut run, 50_000, RunInput::Resumed),
+        give(&mut run, 50_000, resumed()),
         ["start run.1+1 a1 planner", "timer Deadline 52000"]
     );
     let deadline = RunInput::TimerFired {
@@ -90,4 +90,16 @@ fn host_2_the_time_that_the_process_was_away_does_not_count() {
     };
     refused(&mut run, 50_999, deadline.clone());
     give(&mut run, 51_000, deadline);
+}
+
+#[test]
+fn host_2_time_that_the_agents_worked_between_the_runs_inputs_counts() {
+    let mut spec = spec();
+    spec.limits.timeout = Some(Millis(1_000));
+    let (mut run, _) = running(spec);
+    let back = RunInput::Resumed { last_seen: at(400) };
+    assert_eq!(
+        give(&mut run, 50_000, back),
+        ["start run.1+1 a1 planner", "timer Deadline 51600"]
+    );
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use dirigent_core::agent::{AgentBrief, AgentInput, AgentRole};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::RunInput;
-use dirigent_core::tool::ToolResult;
+use dirigent_core::run::{ChangedFile, FileFate, RunInput};
+use dirigent_core::tool::{StateChange, ToolResult};
 use dirigent_core::view::RunView;
 use serde_json::{Value, json};
 
 use crate::driver::{ended, planned, reflected};
-use crate::fixture::{at, effect, replied, says_call, spec, tool_ended};
+use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, tool_ended};
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
@@ -144,7 +144,7 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
 fn host_2_a_watcher_sees_a_subtask_start_once_though_it_is_commanded_again() {
     let mut watcher = Watcher::started();
     watcher.run(planned("run.1", &two()));
-    assert_eq!(watcher.run(RunInput::Resumed), [json!({"event": "resumed"})]);
+    assert_eq!(watcher.run(resumed()), [json!({"event": "resumed"})]);
 }
 
 #[test]
@@ -210,8 +210,9 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
         watcher.run(absent),
         [json!({"event": "run_finished", "reason": "user_required", "summary": "Two fit."})]
     );
+    watcher.run(resumed());
     let answer = RunInput::UserAnswered {
-        effect: effect("run.3"),
+        effect: effect("run.3+1"),
         answer: "a".to_owned(),
     };
     assert_eq!(
@@ -225,23 +226,75 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
 }
 
 #[test]
+fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_ended() {
+    let mut watcher = Watcher::started();
+    watcher.run(planned("run.1", &two()));
+    let brief = AgentBrief {
+        agent: AgentId(2),
+        role: AgentRole::Sub("implement".to_owned()),
+        task: "t".to_owned(),
+        agents_left: None,
+    };
+    watcher.agent(2, AgentInput::Started { brief });
+    let change = says_call("change", json!({"path": "x"}), false);
+    watcher.agent(2, replied("a2.1", change));
+    let edited = StateChange::FileEdited {
+        path: "x".to_owned(),
+        diff: Some("-a\n+b\n".to_owned()),
+    };
+    let result = ToolResult::success(Value::Null).with_changes(vec![edited]);
+    watcher.agent(2, tool_ended("a2.2", result));
+    let of_the_run = watcher.view.run().usage();
+    watcher.run(RunInput::Cancelled);
+    let report = watcher.view.report();
+    assert_eq!(
+        report.changed,
+        [ChangedFile {
+            path: "x".to_owned(),
+            fate: FileFate::Edited
+        }]
+    );
+    assert_eq!(report.usage.tool_calls, of_the_run.tool_calls + 1);
+    assert_eq!(report.usage.model_calls, of_the_run.model_calls + 1);
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
+    assert!(watcher.view.run().report().changed.is_empty());
+}
+
+#[test]
+fn what_an_agent_has_reported_counts_once() {
+    let mut watcher = Watcher::started();
+    let brief = AgentBrief {
+        agent: AgentId(1),
+        role: AgentRole::Planner,
+        task: "t".to_owned(),
+        agents_left: None,
+    };
+    watcher.agent(1, AgentInput::Started { brief });
+    let submitted = says_call("submit_plan", json!({"summary": "s", "subtasks": []}), true);
+    watcher.agent(1, replied("a1.1", submitted));
+    assert_eq!(watcher.view.report().usage.tokens(), 15);
+    watcher.run(planned("run.1", &json!({"summary": "s", "subtasks": []})));
+    assert_eq!(watcher.view.report().usage.tokens(), 15);
+}
+
+#[test]
 fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
     let mut watcher = Watcher::started();
     let before = watcher.view.clone();
     for (scope, input, error) in [
         (
             Scope::Run,
-            Input::Agent(AgentInput::Resumed),
+            Input::Agent(agent_resumed()),
             "Resumed cannot apply while the journal's scope is run",
         ),
         (
             Scope::Agent(AgentId(1)),
-            Input::Run(RunInput::Resumed),
+            Input::Run(resumed()),
             "Resumed cannot apply while the journal's scope is a1",
         ),
         (
             Scope::Agent(AgentId(9)),
-            Input::Agent(AgentInput::Resumed),
+            Input::Agent(agent_resumed()),
             "Resumed cannot apply while the agent has not started",
         ),
         (

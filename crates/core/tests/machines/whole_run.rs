@@ -42,6 +42,7 @@ struct Driver {
     work: VecDeque<Work>,
     journal: Vec<Entry>,
     now: u64,
+    last_seen: Timestamp,
 }
 
 impl Driver {
@@ -53,6 +54,7 @@ impl Driver {
             work: VecDeque::new(),
             journal: Vec::new(),
             now: 1_000,
+            last_seen: Timestamp(1_000),
         };
         driver.give_run(RunInput::Started { spec: Arc::new(spec) });
         driver
@@ -95,7 +97,10 @@ impl Driver {
     fn go_on(&mut self, agent: AgentId, start: AgentInput) {
         match self.agents.get(&agent).map(Agent::report) {
             None => self.give_agent(agent, start),
-            Some(None) => self.give_agent(agent, AgentInput::Resumed),
+            Some(None) => {
+                let last_seen = self.last_seen;
+                self.give_agent(agent, AgentInput::Resumed { last_seen });
+            }
             Some(Some(report)) => {
                 let report = report.clone();
                 let effect = self.answers[&agent];
@@ -126,8 +131,10 @@ impl Driver {
     /// The process dies and comes back: what was under way is lost, and the machines are told.
     fn crash(&mut self) {
         self.work.clear();
+        self.last_seen = Timestamp(self.now);
         self.now += 60_000;
-        self.give_run(RunInput::Resumed);
+        let last_seen = self.last_seen;
+        self.give_run(RunInput::Resumed { last_seen });
     }
 
     /// Ends one of the things under way.
@@ -158,9 +165,10 @@ impl Driver {
                 effect,
                 result: result(choice),
             }),
-            Work::User(effect) if choice.starts && self.run.end().is_none() => {
+            Work::User(effect) if choice.starts => {
                 self.give_run(RunInput::UserAbsent { effect });
-                self.work.push_back(Work::User(effect));
+                // The process is over until the user comes back.
+                self.crash();
             }
             Work::User(effect) => self.give_run(RunInput::UserAnswered {
                 effect,

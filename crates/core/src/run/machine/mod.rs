@@ -56,6 +56,8 @@ pub struct Run {
     sub_agents: u32,
     usage: Usage,
     answer: Option<String>,
+    /// What the last judgement would have asked, had the answer been of use.
+    unasked: Option<Question>,
     end: Option<EndReason>,
     started_at: Timestamp,
     deadline: Option<Timestamp>,
@@ -86,6 +88,7 @@ impl Run {
             sub_agents: 0,
             usage: Usage::default(),
             answer: None,
+            unasked: None,
             end: None,
             started_at: Timestamp::default(),
             deadline: None,
@@ -190,6 +193,11 @@ impl Run {
             })
     }
 
+    /// The question that was not put to the user, as a limit left no round for the answer.
+    pub fn unasked_question(&self) -> Option<&Question> {
+        self.unasked.as_ref()
+    }
+
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
         let mut commands: Commands = self
@@ -268,6 +276,8 @@ impl Run {
             },
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
+            // Standing still, it takes an answer only once it was resumed.
+            RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
             RunInput::UserAnswered { effect, answer } => {
                 self.read_answer(now, effect, answer, &mut commands)?
             }
@@ -307,7 +317,7 @@ impl Run {
                 }
                 self.finish(EndReason::TimeLimit, &mut commands)?;
             }
-            RunInput::Resumed => self.resume(now, &mut commands)?,
+            RunInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands)?,
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
         Ok(commands)
@@ -384,6 +394,12 @@ impl Run {
         self.finish(EndReason::Failed { error }, commands)
     }
 
+    /// Asked wherever another round would begin (PAOR-3).
+    fn iterations_exhausted(&self) -> Option<EndReason> {
+        let max_iterations = self.spec()?.limits.max_iterations;
+        (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
+    }
+
     /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
     fn budget_exhausted(&self) -> Option<EndReason> {
         let max_tokens = self.spec()?.limits.max_tokens?;
@@ -392,9 +408,14 @@ impl Run {
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
-    fn resume(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+    fn resume(
+        &mut self,
+        now: Timestamp,
+        last_seen: Timestamp,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         self.end = None;
-        let away = now - self.last_at;
+        let away = now - last_seen.max(self.last_at);
         if self.question().is_none() {
             self.put_off_deadline(away, &mut Vec::new());
         }
@@ -542,7 +563,7 @@ impl RunInput {
             RunInput::UserAnswered { .. } => "UserAnswered",
             RunInput::UserAbsent { .. } => "UserAbsent",
             RunInput::TimerFired { .. } => "TimerFired",
-            RunInput::Resumed => "Resumed",
+            RunInput::Resumed { .. } => "Resumed",
             RunInput::Cancelled => "Cancelled",
         }
     }

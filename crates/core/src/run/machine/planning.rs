@@ -15,14 +15,10 @@ impl Run {
         let Some(context) = self.context.clone() else {
             return Ok(());
         };
-        if let Some(reason) = self.budget_exhausted() {
+        if let Some(reason) = self.budget_exhausted().or_else(|| self.iterations_exhausted()) {
             return self.finish(reason, commands);
         }
         let spec = context.spec();
-        let max_iterations = spec.limits.max_iterations;
-        if self.iteration >= max_iterations {
-            return self.finish(EndReason::IterationLimit { max_iterations }, commands);
-        }
         self.iteration += 1;
         self.guidance_planned = self.guidance.len();
         self.enter(Phase::Planning, commands)?;
@@ -64,12 +60,16 @@ impl Run {
         }
     }
 
-    /// SPEC, "Where the rules meet", 6: text instead of a plan answers the goal.
+    /// SPEC, "Where the rules meet", 6: text instead of a plan answers the goal, unless the user has said something in the
+    /// meantime that it can't have taken into account (PAOR-8).
     pub(super) fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
-        self.answer = Some(text);
         for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {
             self.enter(phase, commands)?;
         }
+        if self.has_unplanned_guidance() {
+            return self.plan(commands);
+        }
+        self.answer = Some(text);
         self.finish(EndReason::GoalAchieved, commands)
     }
 }

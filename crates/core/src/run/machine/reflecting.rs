@@ -6,7 +6,7 @@ use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::prompt::{self, Answer};
 use crate::reflection::{Reflection, Verdict};
-use crate::run::report::changed_files;
+use crate::run::changes::{changed_files, changes};
 use crate::run::{EndReason, Phase, Question, RunCommand};
 use crate::time::Timestamp;
 
@@ -17,7 +17,7 @@ impl Run {
             return Ok(());
         };
         let earlier = self.rounds.len() - 1;
-        let changed = changed_files(&self.rounds);
+        let changed = changed_files(changes(&self.rounds, &[]));
         let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
         let task = prompt::reflect_request(
             &self.round_context(context.spec(), earlier),
@@ -52,13 +52,15 @@ impl Run {
                 commands,
             ),
             Verdict::AskUser => {
-                if let Some(reason) = self.budget_exhausted() {
-                    return self.finish(reason, commands);
-                }
                 let question = Question {
                     question: reflection.question.unwrap_or(reflection.summary),
                     choices: reflection.choices,
                 };
+                // An answer that nothing can be planned with is not asked for.
+                if let Some(reason) = self.budget_exhausted().or_else(|| self.iterations_exhausted()) {
+                    self.unasked = Some(question);
+                    return self.finish(reason, commands);
+                }
                 let pending = Pending::Question {
                     question: question.clone(),
                     asked_at: now,
@@ -88,15 +90,15 @@ impl Run {
                 question: question.question,
                 answer,
             });
-            self.end = None;
             self.put_off_deadline(now - asked_at, commands);
         }
         self.plan(commands)
     }
 
     /// Whether the user has said something that no planner has heard, and another can hear it.
-    fn has_unplanned_guidance(&self) -> bool {
-        let max_iterations = self.spec().map_or(0, |spec| spec.limits.max_iterations);
-        self.guidance.len() > self.guidance_planned && self.iteration < max_iterations
+    pub(super) fn has_unplanned_guidance(&self) -> bool {
+        self.guidance.len() > self.guidance_planned
+            && self.iterations_exhausted().is_none()
+            && self.budget_exhausted().is_none()
     }
 }
