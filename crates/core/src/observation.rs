@@ -1,5 +1,7 @@
 //! What reflection sees of the work: every end of a sub-task, with every tool call in it (PAOR-6).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,7 +53,38 @@ pub enum Finding {
     },
 }
 
+/// How a sub-task ended, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObservationStatus {
+    /// What depends on it may run.
+    Succeeded,
+    /// It ran and did not succeed.
+    Failed,
+    /// It never started.
+    Skipped,
+}
+
+impl fmt::Display for ObservationStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ObservationStatus::Succeeded => "succeeded",
+            ObservationStatus::Failed => "failed",
+            ObservationStatus::Skipped => "skipped",
+        })
+    }
+}
+
 impl Observation {
+    /// How it ended, in a word.
+    pub fn status(&self) -> ObservationStatus {
+        match (&self.finding, self.succeeded()) {
+            (Finding::Skipped { .. }, _) => ObservationStatus::Skipped,
+            (Finding::Calls { .. } | Finding::Agent { .. }, true) => ObservationStatus::Succeeded,
+            (Finding::Calls { .. } | Finding::Agent { .. }, false) => ObservationStatus::Failed,
+        }
+    }
+
     /// Whether what depends on it may run.
     pub fn succeeded(&self) -> bool {
         match &self.finding {

@@ -66,7 +66,9 @@ impl Reflection {
             (Verdict::AskUser, None) => {
                 Err("`ask_user` needs `question`: say what the user must decide".to_owned())
             }
-            _ => Ok(reflection),
+            (Verdict::AskUser, Some(_)) | (Verdict::Achieved | Verdict::Continue | Verdict::Failed, _) => {
+                Ok(reflection)
+            }
         }
     }
 }

@@ -136,6 +136,27 @@ the plan starts 5 sub-agents and the run may start 4 more: merge sub-tasks, or u
 }
 
 #[test]
+fn paor_4_what_cannot_be_seen_has_no_place_in_ids_and_titles() {
+    let bad = plan(vec![
+        SubTask {
+            title: "Read".to_owned(),
+            ..subtask("re\u{202e}ad", &[])
+        },
+        SubTask {
+            title: "Look\u{1b}[2J".to_owned(),
+            ..subtask("look", &[])
+        },
+    ]);
+    assert_eq!(
+        faults(&bad),
+        [
+            "the `id` of subtasks[0] has the character U+202E, which cannot be seen: leave it out",
+            "the `title` of subtasks[1] has the character U+001B, which cannot be seen: leave it out",
+        ]
+    );
+}
+
+#[test]
 fn paor_4_every_cycle_is_named_in_order() {
     let bad = numbered(&[vec![2], vec![0], vec![1], vec![4], vec![3, 5], vec![4], vec![0]]);
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect::<Vec<_>>();

@@ -390,10 +390,15 @@ impl Agent {
 
     /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
     fn submitted(&self, call: &ToolCall) -> Option<Result<AgentAnswer, String>> {
-        let terminating = match self.spec()?.answer {
+        type Read = fn(&Agent, &ToolCall) -> Result<AgentAnswer, String>;
+        let (terminating, read): (_, Read) = match self.spec()?.answer {
             AnswerForm::Text => return None,
-            AnswerForm::Plan => SUBMIT_PLAN,
-            AnswerForm::Reflection => SUBMIT_REFLECTION,
+            AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
+                agent.check_plan(call).map(AgentAnswer::Plan)
+            }),
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, call| {
+                Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection)
+            }),
         };
         if call.tool != terminating {
             return None;
@@ -402,10 +407,7 @@ impl Agent {
         Some(
             checked
                 .map_err(|fault| fault.to_string())
-                .and_then(|()| match terminating {
-                    SUBMIT_PLAN => self.check_plan(call).map(AgentAnswer::Plan),
-                    _ => Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection),
-                }),
+                .and_then(|()| read(self, call)),
         )
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub use graph::{PlanGraph, Skipped, SubTaskCounts, SubTaskState, Success};
 pub use submit::plan_schema;
-pub use validate::{PlanFault, PlanRules};
+pub use validate::{PlanFault, PlanRules, TextPlace};
 
 use crate::id::SubTaskId;
 

@@ -2,7 +2,9 @@
 //! Nothing here changes a plan or guesses what was meant.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use super::draw::is_invisible;
 use super::structure::{Structure, structure};
 use super::{Plan, SubTask, Work};
 use crate::call::{CallFault, ToolSet, listed, nearest, quoted};
@@ -36,6 +38,19 @@ pub enum PlanFault {
     EmptyTitle {
         /// Which.
         subtask: SubTaskId,
+    },
+    /// A name or title with a character that is not seen: it would say one thing and show another.
+    #[error(
+        "the {place} of subtasks[{index}] has the character U+{:04X}, which cannot be seen: leave it out",
+        u32::from(*character)
+    )]
+    UnseenCharacter {
+        /// Its place in the plan, from 0.
+        index: usize,
+        /// Where in it.
+        place: TextPlace,
+        /// The first such character.
+        character: char,
     },
     /// Several sub-tasks of one name.
     #[error("{count} sub-tasks have the id {}: give each an id of its own", quoted(&id.0))]
@@ -132,6 +147,24 @@ pub enum PlanFault {
     },
 }
 
+/// A text of a sub-task that people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextPlace {
+    /// Its name in the plan.
+    Id,
+    /// What it is.
+    Title,
+}
+
+impl fmt::Display for TextPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TextPlace::Id => "`id`",
+            TextPlace::Title => "`title`",
+        })
+    }
+}
+
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest
         .map(|name| format!(" (did you mean {}?)", quoted(name)))
@@ -175,6 +208,14 @@ impl Plan {
                 faults.push(PlanFault::EmptyTitle {
                     subtask: subtask.id.clone(),
                 });
+            }
+            for (place, text) in [(TextPlace::Id, &subtask.id.0), (TextPlace::Title, &subtask.title)] {
+                let unseen = text.chars().find(|c| c.is_control() || is_invisible(*c));
+                faults.extend(unseen.map(|character| PlanFault::UnseenCharacter {
+                    index,
+                    place,
+                    character,
+                }));
             }
             work_faults(subtask, rules, &mut agents, &mut faults);
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 pub use shorten::{shorten, shorten_value};
 
-use crate::observation::{Finding, Observation};
+use crate::observation::{Finding, Observation, ObservationStatus};
 use crate::plan::{Plan, SUBMIT_PLAN, plan_schema};
 use crate::reflection::{Reflection, SUBMIT_REFLECTION, reflection_schema};
 use crate::spec::{AgentSpec, AnswerForm};
@@ -315,7 +315,7 @@ fn first_sentence(text: &str) -> &str {
 fn observation_lines<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Vec<Value> {
     let observed: Vec<&Observation> = observed.into_iter().collect();
     let (failed, others): (Vec<usize>, Vec<usize>) =
-        (0..observed.len()).partition(|index| status(observed[*index]) == "failed");
+        (0..observed.len()).partition(|index| observed[*index].status() == ObservationStatus::Failed);
     let (mut lines, mut room) = (BTreeMap::new(), MAX_OBSERVATIONS);
     for index in failed.into_iter().chain(others) {
         let fitting = [MAX_STRING, MIN_STRING]
@@ -342,14 +342,6 @@ fn observation_lines<'a>(observed: impl IntoIterator<Item = &'a Observation>) ->
     lines.into_values().chain(counted).collect()
 }
 
-fn status(observation: &Observation) -> &'static str {
-    match (&observation.finding, observation.succeeded()) {
-        (Finding::Skipped { .. }, _) => "skipped",
-        (Finding::Calls { .. } | Finding::Agent { .. }, true) => "succeeded",
-        (Finding::Calls { .. } | Finding::Agent { .. }, false) => "failed",
-    }
-}
-
 /// A value with its long strings shortened, and as shortened text where it is long for other reasons.
 fn short(value: &Value, max: usize, handle: &str) -> Value {
     let value = shorten_value(value, max, Some(handle));
@@ -369,7 +361,7 @@ pub fn observation_line(observation: &Observation) -> Value {
 /// As [`observation_line`], with about `max` characters for each string.
 fn line_within(observation: &Observation, max: usize) -> Value {
     let mut line =
-        json!({"subtask": observation.subtask, "title": observation.title, "status": status(observation)});
+        json!({"subtask": observation.subtask, "title": observation.title, "status": observation.status()});
     match &observation.finding {
         Finding::Skipped { because } => line["because"] = json!(because),
         Finding::Calls { calls } => {

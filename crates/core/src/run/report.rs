@@ -269,15 +269,13 @@ impl RoundReport {
     fn render(&self, text: &mut String) {
         let _ = writeln!(text, "\nRound {}: {}", self.iteration, self.plan.summary);
         for observation in &self.observations {
-            let state = match (&observation.finding, observation.succeeded()) {
-                (Finding::Skipped { .. }, _) => "skipped",
-                (Finding::Calls { .. } | Finding::Agent { .. }, true) => "succeeded",
-                (Finding::Calls { .. } | Finding::Agent { .. }, false) => "failed",
-            };
             let _ = writeln!(
                 text,
-                "\n  {} [{}] {state} ({})",
-                observation.subtask, observation.title, observation.duration
+                "\n  {} [{}] {} ({})",
+                observation.subtask,
+                observation.title,
+                observation.status(),
+                observation.duration
             );
             render_finding(&observation.finding, text);
         }
