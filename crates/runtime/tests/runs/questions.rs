@@ -219,7 +219,7 @@ async fn paor_9_the_answer_of_a_resumption_comes_before_that_nobody_is_there() {
 
     for run in stopped {
         let entries = world.entries(run);
-        let is_resumption = |entry: &Entry| entry.input == Input::Run(RunInput::Resumed);
+        let is_resumption = |entry: &Entry| matches!(entry.input, Input::Run(RunInput::Resumed { .. }));
         let next = &entries[entries.iter().position(is_resumption).unwrap() + 1];
         assert!(
             matches!(next.input, Input::Run(RunInput::UserAnswered { .. })),
