@@ -72,7 +72,8 @@ const EVERYWHERE: &[&str] = &[
     "total",
     "here",
 ];
-const KINDS: &[(&str, &str)] = &[
+/// Kinds of files by name, and what their names end with.
+pub(super) const KINDS: &[(&str, &str)] = &[
     ("markdown", ".md"),
     ("rust", ".rs"),
     ("python", ".py"),

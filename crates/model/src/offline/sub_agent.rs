@@ -16,6 +16,10 @@ pub(super) const CONFIRMED: &str = "Confirmed: ";
 /// How one begins that doesn't.
 pub(super) const NOT_CONFIRMED: &str = "Not confirmed: ";
 
+/// What a replacement covers.
+pub(super) const MATCHED_ANYWHERE: &str =
+    "The text is matched anywhere, also within words; ignored and binary files are left out.";
+
 /// The sub-agent's answer, or the call that it needs first.
 pub(super) fn next(conversation: &Conversation<'_>) -> Result<String, Call> {
     let Some(task) = Sections(conversation.request).text("TASK") else {
@@ -96,7 +100,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
         format!(
             "`{symbol}` occurs {} in {}{scope}{}:\n{}",
             counted(found.usages.occurrences, "time", "times"),
-            counted(found.usages.files.len() as u64, "file", "files"),
+            counted(found.usages.file_count(), "file", "files"),
             definitions(&found.usages),
             listing(usages.into_iter()),
         )
@@ -219,7 +223,7 @@ fn verify_renamed(
     let mut text = format!(
         "{CONFIRMED}no usage of `{from}` is left{scope}, and `{to}` now occurs {} in {}.",
         counted(renamed.occurrences, "time", "times"),
-        counted(renamed.files.len() as u64, "file", "files"),
+        counted(renamed.file_count(), "file", "files"),
     );
     if !found.mentions.is_empty() {
         text.push_str(&format!(
@@ -253,12 +257,20 @@ fn verify_replaced(
     left.matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
     if left.matches.is_empty() {
-        return Ok(format!(
-            "{CONFIRMED}a search finds \"{old}\" nowhere any more{scope}."
-        ));
+        let gone = if left.truncated {
+            format!(
+                "the first lines of a search have \"{old}\" only as part of \"{new}\"{scope}, and the others were not looked at"
+            )
+        } else if new.contains(old) {
+            format!("a search finds \"{old}\" only as part of \"{new}\"{scope}")
+        } else {
+            format!("a search finds \"{old}\" nowhere any more{scope}")
+        };
+        return Ok(format!("{CONFIRMED}{gone}. {MATCHED_ANYWHERE}"));
     }
+    let at_least = if left.truncated { "at least " } else { "" };
     Ok(format!(
-        "{NOT_CONFIRMED}\"{old}\" is left in {}{scope}:\n{}",
+        "{NOT_CONFIRMED}\"{old}\" is left in {at_least}{}{scope}:\n{}",
         counted(left.matches.len() as u64, "line", "lines"),
         listing(left.matches.iter().map(|line| (line.place(), line.text.as_str())))
     ))

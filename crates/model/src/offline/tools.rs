@@ -223,6 +223,11 @@ impl Renamed {
         self.files.iter().map(|file| file.path.clone()).collect()
     }
 
+    /// How many files have usages, listed or not.
+    pub fn file_count(&self) -> u64 {
+        self.totals.files.max(self.files.len() as u64)
+    }
+
     /// Every listed usage.
     pub fn usages(&self) -> Vec<(Place, &str)> {
         let mut usages = Vec::new();

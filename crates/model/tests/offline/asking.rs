@@ -151,7 +151,7 @@ fn occurrences_are_counted_with_their_places() {
     );
     assert_eq!(
         judged(goal, &[count]),
-        achieved("`TODO` stands in 1 line of 1 file, not in `old`:\n- a.rs:1: // TODO: a")
+        achieved("1 line with `TODO` in 1 file, not in `old`:\n- a.rs:1: // TODO: a")
     );
 }
 

@@ -43,7 +43,7 @@ fn documents_are_edited_by_agents_side_by_side_and_verified() {
     );
     assert_eq!(
         plan["summary"],
-        "Replace \"old text\" with \"new text\" in `docs`: 5 lines in 5 files."
+        "Replace \"old text\" with \"new text\" in `docs`: 5 lines in 5 files. The text is matched anywhere, also within words; ignored and binary files are left out."
     );
 }
 

@@ -182,7 +182,7 @@ fn a_verifier_finds_what_a_replacement_left() {
     verifier.sees("search", search, matches(&[("docs/a.md", 1, "an account book")]));
     assert_eq!(
         verifier.reply().content,
-        "Confirmed: a search finds \"book\" nowhere any more in `docs`."
+        "Confirmed: a search finds \"book\" only as part of \"account book\" in `docs`. The text is matched anywhere, also within words; ignored and binary files are left out."
     );
 }
 

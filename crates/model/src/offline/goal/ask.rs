@@ -1,101 +1,299 @@
 //! Goals that only look: usages, checks, counts and lists.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::{
-    Counted, Expectation, FIND, Goal, KIND, PLACE, Wanted, asks_more, is_identifier, last_name, last_segment,
-    name_at,
-};
+use super::phrase::Phrase;
+use super::{Counted, Expectation, Goal, KIND, USAGES, Wanted, is_identifier, place};
 use crate::offline::scope::Scope;
-use crate::offline::words::{Quoting, Word};
+use crate::offline::words::Word;
 
-pub(super) fn find_usages(words: &[Word]) -> Option<Goal> {
-    let noun = &[
-        "usage",
-        "usages",
-        "uses",
-        "use",
-        "used",
-        "references",
-        "referenced",
-        "occurrences",
-        "callers",
-        "called",
-        "calls",
-        "mentions",
-        "mentioned",
-        "defined",
-    ];
-    let first = words.iter().position(|word| word.is_plain())?;
-    let asks = words[first].is_any(FIND) || words.iter().any(|word| word.is_any(&["where", "who", "which"]));
-    let at = words.iter().position(|word| word.is_any(noun))?;
-    if !asks {
-        return None;
-    }
-    // "usages of X in src", or "where is X used in src"
-    let (symbol, rest) = match name_at(&words[at + 1..], KIND) {
-        Some((place, name)) if !words[at + 1].is_any(PLACE) => (name, at + 2 + place),
-        Some(_) | None => (last_name(&words[..at])?, at + 1),
+const ALL: &[&str] = &["all", "every", "each", "any", "the"];
+const FIND: &[&str] = &[
+    "find",
+    "find me",
+    "find out",
+    "search",
+    "search for",
+    "locate",
+    "list",
+    "show",
+    "show me",
+    "look for",
+    "look up",
+    "identify",
+    "get",
+    "get me",
+    "tell me",
+    "report",
+    "see",
+    "what are",
+];
+const IS_USED: &[&str] = &["used", "called", "referenced", "mentioned", "defined"];
+
+pub(super) fn find_usages(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
+    let symbol = match subject(&mut phrase) {
+        Some(symbol) => symbol,
+        None => asked_for(&mut phrase)?,
     };
-    let rest = words.get(rest..).unwrap_or_default();
-    (!asks_more(rest)).then(|| Goal::FindUsages {
-        symbol: last_segment(&symbol),
-        scope: Scope::parse(rest),
+    phrase.ends_with_places(&mut scope)?;
+    Some(Goal::FindUsages {
+        symbol: symbol.text.trim_end_matches("()").to_owned(),
+        scope,
     })
 }
 
-pub(super) fn check(text: &str, words: &[Word]) -> Option<Goal> {
-    static INSISTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b(make sure|ensure|verify|confirm|does|do|is|are|(check|see) (that|whether|if))\b")
-            .ok()
-    });
-    let mentions = |names: &[&str]| words.iter().any(|word| word.is_any(names));
-    let insists = INSISTS.as_ref().is_some_and(|pattern| pattern.is_match(text));
-    let runs = words
-        .first()
-        .is_some_and(|word| word.is_any(&["run", "execute", "please", "start", "try"]));
-    let names_work = mentions(&["check", "test", "build", "compile"]);
-    let other = mentions(&["count", "list", "find", "how", "many", "why", "where"])
-        || (mentions(&["make"]) && !mentions(&["sure"]));
-    if !(insists || runs || names_work) || other || asks_more(words) {
+/// "find all usages of function X", "show me where X is used".
+pub(super) fn subject<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
+    let mut ahead = *phrase;
+    if !ahead.eat(FIND) {
         return None;
     }
-    let expectation = if insists {
-        Expectation::Success
+    ahead.eat_all(ALL);
+    let name = if ahead.eat(USAGES) {
+        ahead.eat_all(&["all"]);
+        ahead.named(&[KIND, &["module"]].concat(), &["and", "then"])?
+    } else if ahead.eat(&["where", "place where", "places where"]) {
+        let name = ahead.named(KIND, &["is"])?;
+        (ahead.eat(&["is"]) && ahead.eat(IS_USED)).then_some(name)?
     } else {
-        Expectation::Report
+        asked_for(&mut ahead)?
     };
-    let command = words.iter().find(|word| word.quoting == Quoting::Quoted);
-    let check = match command
-        .filter(|_| mentions(&["run", "execute", "passes", "pass", "succeeds", "command", "works"]))
-    {
-        Some(command) => Wanted::Command(command_words(&command.text)?),
-        None => project_check(words)?,
-    };
-    Some(Goal::Check { check, expectation })
+    *phrase = ahead;
+    Some(name)
 }
 
-/// Which of the project's checks a sentence names.
-fn project_check(words: &[Word]) -> Option<Wanted> {
-    let mentions = |names: &[&str]| words.iter().any(|word| word.is_any(names));
-    let tests = mentions(&["tests", "test", "testsuite", "suite"]);
-    let build = mentions(&[
-        "compiles",
-        "compile",
-        "builds",
-        "build",
-        "compiling",
-        "building",
-        "compilation",
-    ]);
-    match (tests, build) {
-        (true, true) => Some(Wanted::Everything),
-        (true, false) => Some(Wanted::Tests),
-        (false, true) => Some(Wanted::Build),
-        (false, false) => mentions(&["checks"]).then_some(Wanted::Everything),
+/// "where is X used", "who calls X", "which files use X".
+fn asked_for<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
+    if phrase.eat(&["where is", "where are"]) {
+        let name = phrase.named(KIND, IS_USED)?;
+        return phrase.eat(IS_USED).then_some(name);
     }
+    let asks = if phrase.eat(&["who", "what"]) {
+        phrase.eat(&["calls", "uses", "references", "mentions"])
+    } else {
+        phrase.eat(&[
+            "which files",
+            "which lines",
+            "which places",
+            "files that",
+            "lines that",
+        ]) && phrase.eat(&["use", "call", "reference", "mention"])
+    };
+    asks.then(|| phrase.named(KIND, &[])).flatten()
+}
+
+pub(super) fn check(mut phrase: Phrase<'_>, scope: &Scope) -> Option<Goal> {
+    if !scope.is_everything() {
+        return None;
+    }
+    let (check, expectation) = if phrase.eat(&["run", "execute", "start", "try"]) {
+        let check = run(&mut phrase)?;
+        (check, reported(&mut phrase))
+    } else if phrase.eat(&["build", "compile"]) {
+        the_project(&mut phrase);
+        (Wanted::Build, reported(&mut phrase))
+    } else if phrase.eat(&["test"]) {
+        the_project(&mut phrase);
+        (Wanted::Tests, reported(&mut phrase))
+    } else {
+        let insists = phrase.eat(&[
+            "make sure",
+            "make sure that",
+            "ensure",
+            "ensure that",
+            "verify",
+            "verify that",
+            "confirm",
+            "confirm that",
+            "check that",
+            "check whether",
+            "check if",
+            "see that",
+            "see whether",
+            "see if",
+            "does",
+            "do",
+            "is",
+            "are",
+        ]);
+        (
+            insists.then(|| holds(&mut phrase)).flatten()?,
+            Expectation::Success,
+        )
+    };
+    phrase.is_over().then_some(Goal::Check { check, expectation })
+}
+
+/// What "run" is followed by.
+fn run(phrase: &mut Phrase<'_>) -> Option<Wanted> {
+    phrase.eat(&["the command", "command"]);
+    if let Some(command) = phrase.quoted() {
+        return Some(Wanted::Command(command_words(&command.text)?));
+    }
+    let wanted = joined(project_check(phrase)?, |phrase| project_check(phrase), phrase);
+    phrase.eat(&[
+        "of the project",
+        "of this project",
+        "in the project",
+        "in this project",
+        "here",
+    ]);
+    Some(wanted)
+}
+
+/// "all the tests", "the build".
+fn project_check(phrase: &mut Phrase<'_>) -> Option<Wanted> {
+    let mut ahead = *phrase;
+    ahead.eat_all(&["all", "of", "the", "my", "our", "its", "a", "project's"]);
+    let wanted = if ahead.eat(&["tests", "test", "test suite", "testsuite", "test suites"]) {
+        Wanted::Tests
+    } else if ahead.eat(&["build", "compilation"]) {
+        Wanted::Build
+    } else if ahead.eat(&["checks"]) {
+        Wanted::Everything
+    } else {
+        return None;
+    };
+    *phrase = ahead;
+    Some(wanted)
+}
+
+/// The first of several checks, and those that "and" adds.
+fn joined<'a>(
+    first: Wanted,
+    next: impl Fn(&mut Phrase<'a>) -> Option<Wanted>,
+    phrase: &mut Phrase<'a>,
+) -> Wanted {
+    let mut wanted = first;
+    loop {
+        let mut ahead = *phrase;
+        if !ahead.eat(&["and"]) {
+            return wanted;
+        }
+        match next(&mut ahead) {
+            // A command of the user's own is run alone.
+            None | Some(Wanted::Command(_)) => return wanted,
+            Some(_) if matches!(wanted, Wanted::Command(_)) => return wanted,
+            Some(more) if more == wanted => {}
+            Some(_) => wanted = Wanted::Everything,
+        }
+        *phrase = ahead;
+    }
+}
+
+/// What is said to hold: "the tests pass", "it compiles", "`make` succeeds".
+fn holds(phrase: &mut Phrase<'_>) -> Option<Wanted> {
+    Some(joined(clause(phrase)?, clause, phrase))
+}
+
+fn clause(phrase: &mut Phrase<'_>) -> Option<Wanted> {
+    const PASSES: &[&str] = &[
+        "pass",
+        "passes",
+        "succeed",
+        "succeeds",
+        "work",
+        "works",
+        "passing",
+        "green",
+        "run",
+        "runs",
+        "are green",
+    ];
+    let still = &["still", "all", "does", "do"];
+    let mut ahead = *phrase;
+    let wanted = if let Some(command) = ahead.quoted() {
+        ahead.eat_all(still);
+        ahead
+            .eat(PASSES)
+            .then(|| command_words(&command.text))
+            .flatten()
+            .map(Wanted::Command)?
+    } else if let Some(check) = project_check(&mut ahead) {
+        ahead.eat_all(still);
+        ahead.eat(PASSES).then_some(check)?
+    } else {
+        ahead.eat_all(still);
+        the_project(&mut ahead);
+        ahead.eat_all(still);
+        if ahead.eat(&["pass", "passes"]) {
+            project_check(&mut ahead).filter(|check| *check == Wanted::Tests)?
+        } else {
+            ahead
+                .eat(&["compiles", "compile", "builds", "build"])
+                .then_some(Wanted::Build)?
+        }
+    };
+    *phrase = ahead;
+    Some(wanted)
+}
+
+fn the_project(phrase: &mut Phrase<'_>) {
+    phrase.eat_all(&["the", "this", "my", "our", "whole"]);
+    phrase.eat(&[
+        "project",
+        "code",
+        "crate",
+        "workspace",
+        "package",
+        "repository",
+        "repo",
+        "program",
+        "it",
+        "everything",
+    ]);
+}
+
+/// Consumes that the user wants to hear of it, and says what a failure means.
+fn reported(phrase: &mut Phrase<'_>) -> Expectation {
+    let mut ahead = *phrase;
+    ahead.eat_all(&["and", "then"]);
+    if ahead.eat(&[
+        "make sure",
+        "make sure that",
+        "ensure",
+        "verify that",
+        "check that",
+    ]) && ahead.eat(&[
+        "they pass",
+        "they all pass",
+        "all pass",
+        "it passes",
+        "it succeeds",
+        "it works",
+    ]) {
+        *phrase = ahead;
+        return Expectation::Success;
+    }
+    if ahead.eat(&[
+        "report",
+        "tell me",
+        "show me",
+        "show",
+        "say",
+        "see",
+        "report back",
+    ]) {
+        ahead.eat(&[
+            "how it ends",
+            "how they end",
+            "the result",
+            "the results",
+            "the output",
+            "what it says",
+            "what happens",
+            "whether they pass",
+            "if they pass",
+            "whether it passes",
+            "if it passes",
+            "whether it works",
+            "if it works",
+            "what fails",
+            "which fail",
+        ]);
+        if ahead.is_over() {
+            *phrase = ahead;
+        }
+    }
+    Expectation::Report
 }
 
 /// A command line as a program and its arguments. What only a shell understands goes to one.
@@ -107,85 +305,100 @@ fn command_words(line: &str) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-pub(super) fn count(words: &[Word]) -> Option<Goal> {
-    match words
-        .iter()
-        .position(|word| word.is_any(&["count", "many", "number"]))
-    {
-        Some(at) => number_of(&words[at + 1..]),
-        None => file_names(words),
-    }
+pub(super) fn count(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
+    let mut ahead = phrase;
+    ahead.eat(&["tell me", "show me", "find out", "report"]);
+    let what = if ahead.eat(&["count", "how many", "what is the number of", "the number of"]) {
+        phrase = ahead;
+        number_of(&mut phrase, &mut scope)?
+    } else if phrase.eat(&["list", "show", "show me", "which", "what", "what are"]) {
+        phrase.eat_all(&["all", "the", "of", "me", "every"]);
+        files(&mut phrase, &mut scope)?;
+        Counted::FileNames
+    } else {
+        return None;
+    };
+    phrase.eat(&[
+        "are there",
+        "is there",
+        "are",
+        "do we have",
+        "do i have",
+        "does it have",
+        "exist",
+        "there are",
+    ]);
+    phrase.ends_with_places(&mut scope)?;
+    Some(Goal::Count { what, scope })
 }
 
-/// "list the files in src". Files with something in them are no list of names.
-fn file_names(words: &[Word]) -> Option<Goal> {
-    let at = words
-        .iter()
-        .position(|word| word.is_any(&["list", "show", "which", "what"]))?;
-    let files = words[at + 1..].iter().position(|word| word.is_any(&["files"]))? + at + 1;
-    let about = &[
-        "with",
-        "containing",
-        "contain",
-        "use",
-        "using",
-        "call",
-        "usages",
-        "of",
-        "mention",
-        "where",
-    ];
-    let kinds = &[
-        "all", "the", "every", "of", "rust", "python", "markdown", "go", "me",
-    ];
-    let is_plain_list = words[at + 1..files].iter().all(|word| word.is_any(kinds))
-        && !words[at..].iter().any(|word| word.is_any(about));
-    (is_plain_list && !asks_more(&words[files..])).then(|| Goal::Count {
-        what: Counted::FileNames,
-        scope: Scope::parse(&words[at + 1..]),
-    })
+/// "files", "Python files".
+fn files(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
+    if let Some(ending) = phrase.next().and_then(place::kind) {
+        phrase.take();
+        scope.endings.push(ending);
+    }
+    phrase.eat(&["files", "file"]).then_some(())
 }
 
 /// "the lines in src", "times does X occur": what follows "count" and "how many".
-fn number_of(rest: &[Word]) -> Option<Goal> {
-    let filler = &[
-        "the", "of", "all", "are", "there", "times", "does", "do", "is", "total", "number", "rust", "python",
-        "markdown", "code",
-    ];
-    let first = rest.iter().position(|word| !word.is_any(filler))?;
-    let usages = &[
-        "usages",
-        "uses",
-        "occurrences",
-        "references",
-        "calls",
-        "mentions",
-        "places",
-    ];
-    let (what, after) = match &rest[first] {
-        word if word.is_any(&["lines", "line", "loc"]) => (Counted::Lines, first + 1),
-        // The kind of file may stand before it: "Rust files".
-        word if word.is_any(&["files", "file"]) => (Counted::Files, 0),
-        word if word.is_any(usages) => {
-            let (place, name) = name_at(&rest[first + 1..], KIND)?;
-            (counted(&rest[first + 1 + place], &name), first + 2 + place)
-        }
-        word if word.is_any(&["todos"]) => (Counted::Word("TODO".to_owned()), first + 1),
-        word if word.is_any(&["fixmes"]) => (Counted::Word("FIXME".to_owned()), first + 1),
-        word => (counted(word, &word.text), first + 1),
-    };
-    let rest = rest.get(after..).unwrap_or_default();
-    let mut scope = Scope::parse(rest);
-    scope.only.retain(|place| {
-        !["occur", "occurs", "appear", "appears", "used", "mentioned"].contains(&place.as_str())
-    });
-    (!asks_more(rest)).then_some(Goal::Count { what, scope })
+fn number_of(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<Counted> {
+    if phrase.eat(&[
+        "times does",
+        "times do",
+        "times is",
+        "how many times does",
+        "how many times is",
+    ]) {
+        let ends = ["occur", "appear", "used", "mentioned", "called"];
+        let name = phrase.named(KIND, &ends)?;
+        return phrase.eat(&ends).then(|| counted(name));
+    }
+    phrase.eat_all(&["all", "the", "total", "number of", "of"]);
+    if phrase.eat(USAGES) {
+        return phrase.named(KIND, &["are", "in"]).map(counted);
+    }
+    if phrase.eat(&["todos"]) {
+        return Some(Counted::Word("TODO".to_owned()));
+    }
+    if phrase.eat(&["fixmes"]) {
+        return Some(Counted::Word("FIXME".to_owned()));
+    }
+    if let Some(text) = phrase.quoted() {
+        return Some(counted(text));
+    }
+    let mut ahead = *phrase;
+    if ahead.eat(&["lines", "line", "loc"]) {
+        *phrase = ahead;
+        return lines(phrase, scope);
+    }
+    let mut ahead = *phrase;
+    files(&mut ahead, scope)?;
+    *phrase = ahead;
+    Some(Counted::Files)
 }
 
-fn counted(word: &Word, name: &str) -> Counted {
-    if is_identifier(name) || word.is_plain() {
-        Counted::Word(name.to_owned())
+/// "lines of Rust code", "lines with TODO".
+fn lines(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<Counted> {
+    if phrase.eat(&["with", "containing", "that contain"]) {
+        return phrase.named(&["the", "text", "word"], &["are"]).map(counted);
+    }
+    if phrase.eat(&["of"]) {
+        phrase.eat_all(&["all", "the"]);
+        if let Some(ending) = phrase.next().and_then(place::kind) {
+            phrase.take();
+            scope.endings.push(ending);
+        }
+        phrase.eat(&["code", "files"]).then_some(())?;
+    }
+    Some(Counted::Lines)
+}
+
+fn counted(word: &Word) -> Counted {
+    let name = word.text.clone();
+    if is_identifier(&name) || word.is_plain() {
+        Counted::Word(name)
     } else {
-        Counted::Text(name.to_owned())
+        Counted::Text(name)
     }
 }

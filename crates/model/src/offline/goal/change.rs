@@ -1,132 +1,127 @@
 //! Goals that change files: renames and replacements.
 
-use super::{Goal, KIND, PLACE, Rename, asks_more, first_name, last_name, last_segment, unqualified};
+use super::phrase::Phrase;
+use super::{Goal, KIND, Rename, USAGES, Wanted, ask, is_identifier};
 use crate::offline::scope::Scope;
 use crate::offline::words::Word;
 
 const TO: &[&str] = &["to", "into", "as", "->", "=>", "→"];
+const ALL: &[&str] = &["all", "every", "each", "any", "the"];
 
-pub(super) fn rename(words: &[Word]) -> Option<Goal> {
-    let (verb, to) = match words.iter().position(|word| word.is_any(&["rename", "renaming"])) {
-        Some(verb) => (
-            verb,
-            words[verb + 1..].iter().position(|word| word.is_any(TO))? + verb + 1,
-        ),
-        // "change the name of X to Y"
-        None => {
-            let verb = words.iter().position(|word| word.is_any(&["change"]))?;
-            words[verb..].iter().find(|word| word.is_any(&["name"]))?;
-            (
-                verb,
-                words[verb..].iter().position(|word| word.is_any(TO))? + verb,
-            )
+pub(super) fn rename(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
+    let from = if phrase.eat(&["rename"]) {
+        renamed(&mut phrase)?
+    } else if phrase.eat(&["change the name of"]) {
+        phrase.named(KIND, TO)?
+    } else {
+        // "find all usages of X and rename them to Y"
+        let subject = ask::subject(&mut phrase)?;
+        phrase.places(&mut scope)?;
+        phrase.eat_all(&["and", "then"]);
+        if !phrase.eat(&["rename"]) {
+            return None;
+        }
+        phrase.eat(&[
+            "it",
+            "them",
+            "all of them",
+            "each of them",
+            "each",
+            "them all",
+            "all",
+        ]);
+        subject
+    };
+    phrase.eat(&["function", "method", "struct", "class", "type", "variable"]);
+    phrase.places(&mut scope)?;
+    let has_to = phrase.eat(TO);
+    phrase.eat(&["be called", "be named", "be", "the new name", "the name"]);
+    let to = phrase.take().filter(|_| has_to)?;
+    phrase.places(&mut scope)?;
+    checks_itself(&mut phrase);
+    phrase.places(&mut scope)?;
+    // A rename goes by the name alone, so of `Ledger.add` it would rename every other `add` too.
+    let from = bare(from);
+    let is_simple = is_identifier(&from) && !to.text.contains("::");
+    (is_simple && phrase.is_over()).then(|| {
+        Goal::Rename(Rename {
+            from,
+            to: bare(to),
+            scope,
+        })
+    })
+}
+
+/// What "rename" is followed by.
+fn renamed<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
+    let mut ahead = *phrase;
+    ahead.eat_all(ALL);
+    if ahead.eat(USAGES) {
+        *phrase = ahead;
+    }
+    let name = phrase.named(KIND, TO)?;
+    (!name.is_any(&["it", "them", "this", "that", "everything"])).then_some(name)
+}
+
+/// Consumes what a rename does anyway: checks, and updating what uses the name.
+fn checks_itself(phrase: &mut Phrase<'_>) {
+    let mut ahead = *phrase;
+    ahead.eat_all(&["and", "then", "afterwards"]);
+    let does_anyway = if ahead.eat(&["update"]) {
+        ahead.eat_all(ALL);
+        ahead.eat(&["its", "of its"]);
+        ahead.eat(&[
+            "usages",
+            "uses",
+            "references",
+            "callers",
+            "calls",
+            "call sites",
+            "occurrences",
+            "imports",
+        ])
+    } else {
+        match ask::check(ahead, &Scope::default()) {
+            Some(Goal::Check { check, .. }) => {
+                ahead = Phrase::new(&[]);
+                !matches!(check, Wanted::Command(_))
+            }
+            Some(_) | None => false,
         }
     };
-    // "rename X to Y" names it after the verb, "find all usages of X and rename them to Y" before it.
-    let named = &words[verb + 1..to];
-    // A name like `a` is a filler everywhere else.
-    let alone = || {
-        named
-            .first()
-            .filter(|word| named.len() == 1 && !word.is_any(&["it", "them"]))
-            .map(|word| word.text.clone())
-    };
-    let from = first_name(named, KIND)
-        .or_else(|| last_name(&words[..verb]))
-        .or_else(alone)?;
-    let target = words[to + 1..]
-        .iter()
-        .position(|word| !word.is_any(&["the", "be", "name", "new", "called"]))?
-        + to
-        + 1;
-    if asks_more(&words[target + 1..]) {
-        return None;
+    if does_anyway {
+        *phrase = ahead;
     }
-    let mut scope = Scope::parse(&words[target + 1..]);
-    // "in src/utils, rename X to Y"
-    let before = Scope::parse(
-        words
-            .get(..verb)
-            .filter(|before| !names_a_subject(before))
-            .unwrap_or_default(),
-    );
-    let between = words[verb + 1..to].iter().position(|word| word.is_any(PLACE));
-    scope.narrow(before);
-    if let Some(between) = between {
-        scope.narrow(Scope::parse(&words[verb + 1 + between..to]));
-    }
-    let to = words.get(target)?;
-    Some(Goal::Rename(Rename {
-        from: last_segment(&from),
-        to: unqualified(&to.text, &from),
-        scope,
-    }))
 }
 
-fn names_a_subject(words: &[Word]) -> bool {
-    words
-        .iter()
-        .any(|word| word.is_any(&["of", "usages", "uses", "occurrences", "references"]))
+fn bare(name: &Word) -> String {
+    name.text.trim_end_matches("()").to_owned()
 }
 
-pub(super) fn replace(words: &[Word]) -> Option<Goal> {
-    let verb = words
-        .iter()
-        .position(|word| word.is_any(&["replace", "substitute", "change"]))?;
-    let with = words[verb..]
-        .iter()
-        .position(|word| word.is_any(&["with", "by", "to"]))?
-        + verb;
-    let between = &words[verb + 1..with];
-    let new = words[with + 1..]
-        .iter()
-        .position(|word| !word.is_any(TEXT_KIND))?
-        + with
-        + 1;
-    let rest = &words[new + 1..];
-    let old = between
-        .iter()
-        .find(|word| !word.is_plain())
-        .or_else(|| single(between, rest))?;
-    if asks_more(rest) {
+pub(super) fn replace(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
+    let with: &[&str] = &["with", "by", "to"];
+    if !phrase.eat(&["replace", "substitute", "change"]) {
         return None;
     }
-    let mut scope = Scope::parse(rest);
-    if let Some(place) = between.iter().position(|word| word.is_any(PLACE)) {
-        scope.narrow(Scope::parse(&between[place..]));
+    let mut ahead = phrase;
+    ahead.eat_all(ALL);
+    if ahead.eat(&["occurrence of", "occurrences of", "instance of", "instances of"]) {
+        phrase = ahead;
     }
-    scope.narrow(Scope::parse(&words[..verb]));
+    let old = phrase.named(TEXT_KIND, with)?;
+    phrase.places(&mut scope)?;
+    if !phrase.eat(with) || old.is_any(&["it", "them", "that", "these", "those", "everything"]) {
+        return None;
+    }
+    let new = phrase.named(TEXT_KIND, &[])?;
+    phrase.ends_with_places(&mut scope)?;
     Some(Goal::Replace {
         old: old.text.clone(),
-        new: words[new].text.clone(),
+        new: new.text.clone(),
         scope,
     })
 }
 
-/// The text to replace where it stands without quotes. Only a word for a word is beyond doubt: "replace the parser with a
-/// better one" is none.
-fn single<'a>(between: &'a [Word], rest: &[Word]) -> Option<&'a Word> {
-    let named: Vec<&Word> = between.iter().filter(|word| !word.is_any(TEXT_KIND)).collect();
-    let [only] = named.as_slice() else { return None };
-    let ends = rest
-        .first()
-        .is_none_or(|next| next.is_any(PLACE) || next.is_any(&["everywhere", "except", "only", "and"]));
-    ends.then_some(*only)
-}
-
 const TEXT_KIND: &[&str] = &[
-    "all",
-    "every",
-    "each",
-    "of",
-    "text",
-    "word",
-    "string",
-    "phrase",
-    "occurrence",
-    "occurrences",
-    "instances",
-    "everywhere",
-    "any",
-    "the",
+    "all", "every", "each", "any", "the", "text", "word", "string", "phrase",
 ];

@@ -1,15 +1,19 @@
 //! What the user wants: the sentence of the goal as one of the families that the offline model handles.
 //!
-//! Reading is tolerant of wording and strict about meaning: a sentence that fits no family is [`Goal::Beyond`], never
-//! guessed at.
+//! Reading is tolerant of wording and strict about meaning: each family consumes a sentence word by word from its verb on,
+//! and a sentence of which a word is left over is [`Goal::Beyond`], never guessed at. A negation, a second wish, or a
+//! qualifier that no family knows needs no rule of its own: it is left over.
 
 mod ask;
 mod change;
+mod phrase;
+mod place;
 #[cfg(test)]
 mod tests;
 
 use super::scope::Scope;
-use super::words::{Word, words};
+use super::words::words;
+use phrase::Phrase;
 
 /// A goal, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,79 +106,33 @@ impl Goal {
     /// Reads a goal. The families are tried in the order of how specific their wording is.
     pub fn parse(text: &str) -> Goal {
         let words = words(text);
-        if words.first().is_some_and(|word| word.is_any(MORE)) {
+        let mut phrase = Phrase::new(&words);
+        phrase.polite();
+        // "in src/utils, rename X to Y"
+        let mut scope = Scope::default();
+        if phrase.places(&mut scope).is_none() {
             return Goal::Beyond;
         }
-        change::rename(&words)
-            .or_else(|| change::replace(&words))
-            .or_else(|| ask::check(text, &words))
-            .or_else(|| ask::count(&words))
-            .or_else(|| ask::find_usages(&words))
+        phrase.polite();
+        change::rename(phrase, scope.clone())
+            .or_else(|| change::replace(phrase, scope.clone()))
+            .or_else(|| ask::check(phrase, &scope))
+            .or_else(|| ask::count(phrase, scope.clone()))
+            .or_else(|| ask::find_usages(phrase, scope))
             .unwrap_or(Goal::Beyond)
     }
-}
-
-/// Verbs of other work: a sentence that asks for it besides is beyond this model as a whole.
-const MORE: &[&str] = &[
-    "write",
-    "add",
-    "fix",
-    "create",
-    "implement",
-    "improve",
-    "refactor",
-    "delete",
-    "remove",
-    "update",
-    "document",
-    "explain",
-    "generate",
-    "commit",
-    "push",
-    "move",
-    "extract",
-    "translate",
-    "simplify",
-    "convert",
-];
-/// What a rename does anyway: "and update all callers".
-const RENAMED_TOO: &[&str] = &[
-    "usages",
-    "uses",
-    "references",
-    "callers",
-    "calls",
-    "occurrences",
-    "imports",
-    "usage",
-    "reference",
-    "caller",
-];
-/// Words that a place follows.
-const PLACE: &[&str] = &["in", "inside", "under", "within"];
-
-/// Whether the rest of a sentence asks for other work.
-fn asks_more(rest: &[Word]) -> bool {
-    let goes_along = |after: &[Word]| after.iter().take(4).any(|word| word.is_any(RENAMED_TOO));
-    rest.iter()
-        .enumerate()
-        .any(|(at, word)| word.is_any(MORE) && !goes_along(&rest[at + 1..]))
 }
 
 /// Words around a name that say what it is.
 const KIND: &[&str] = &[
     "all",
-    "every",
-    "each",
-    "any",
     "the",
     "a",
     "an",
+    "my",
+    "our",
     "of",
-    "to",
-    "for",
     "function",
-    "functions",
     "fn",
     "method",
     "struct",
@@ -183,107 +141,47 @@ const KIND: &[&str] = &[
     "enum",
     "trait",
     "interface",
-    "module",
     "constant",
     "const",
     "static",
     "variable",
     "field",
+    "attribute",
     "macro",
     "symbol",
     "identifier",
     "name",
     "called",
     "named",
-    "usage",
-    "usages",
-    "use",
-    "uses",
-    "occurrence",
-    "occurrences",
-    "reference",
-    "references",
-    "caller",
-    "callers",
-    "call",
-    "calls",
-    "mention",
-    "mentions",
-    "place",
-    "places",
-    "where",
-    "it",
-    "them",
-    "its",
-    "everywhere",
-    "please",
     "public",
     "private",
     "def",
-    "sites",
-    "instances",
-    "instance",
-    "definition",
-    "and",
-    "then",
 ];
-const FIND: &[&str] = &[
-    "find", "search", "locate", "list", "show", "look", "up", "me", "please", "which", "files", "lines",
-    "identify", "get", "tell", "report", "see",
+/// Places where a name is.
+const USAGES: &[&str] = &[
+    "usage of",
+    "usages of",
+    "use of",
+    "uses of",
+    "occurrence of",
+    "occurrences of",
+    "reference to",
+    "references to",
+    "caller of",
+    "callers of",
+    "call of",
+    "calls of",
+    "call to",
+    "calls to",
+    "mention of",
+    "mentions of",
+    "instance of",
+    "instances of",
+    "call site of",
+    "call sites of",
+    "usages for",
+    "references of",
 ];
-/// The first word that is no filler, and where it is.
-fn name_at(words: &[Word], filler: &[&str]) -> Option<(usize, String)> {
-    // Of "function `X`" and "`X` function" it is the quoted one.
-    words
-        .iter()
-        .enumerate()
-        .find(|(_, word)| !word.is_any(filler))
-        .map(|(at, word)| (at, word.text.clone()))
-}
-
-fn first_name(words: &[Word], filler: &[&str]) -> Option<String> {
-    let until = words
-        .iter()
-        .position(|word| word.is_any(&["in", "inside", "under", "within"]))
-        .unwrap_or(words.len());
-    name_at(&words[..until], filler).map(|(_, name)| name)
-}
-
-/// The last word that can be a name: what stands before a verb is its subject.
-fn last_name(words: &[Word]) -> Option<String> {
-    let words = match words
-        .iter()
-        .position(|word| word.is_any(&["in", "inside", "under", "within"]))
-    {
-        Some(place) if place > 0 => &words[..place],
-        Some(_) | None => words,
-    };
-    let is_name = |word: &&Word| {
-        !word.is_any(KIND) && !word.is_any(FIND) && !word.is_any(&["is", "are", "be", "do", "does"])
-    };
-    words.iter().rev().find(is_name).map(|word| word.text.clone())
-}
-
-/// `parse` of `ledger::parse`, `Ledger.parse` and `ledger->parse`.
-fn last_segment(name: &str) -> String {
-    let name = name.trim_end_matches("()");
-    let last = name.rsplit([':', '.', '>', '#']).next().unwrap_or(name);
-    if is_identifier(last) {
-        last.to_owned()
-    } else {
-        name.to_owned()
-    }
-}
-
-/// The target without the path that the old name had too.
-fn unqualified(target: &str, from: &str) -> String {
-    let target = target.trim_end_matches("()");
-    let path = from
-        .trim_end_matches("()")
-        .strip_suffix(last_segment(from).as_str())
-        .unwrap_or_default();
-    target.strip_prefix(path).unwrap_or(target).to_owned()
-}
 
 /// Whether it can name something in a program.
 pub(super) fn is_identifier(text: &str) -> bool {

@@ -86,5 +86,8 @@ pub(super) fn count(what: &Counted, scope: &Scope) -> Draft {
 const DEPTH: u32 = 32;
 
 fn listing(scope: &Scope) -> crate::offline::conversation::Call {
-    tools::list(scope.only.first().map_or(".", String::as_str), DEPTH)
+    match scope.only.as_slice() {
+        [only] => tools::list(only, DEPTH),
+        _ => tools::list(".", DEPTH),
+    }
 }

@@ -21,6 +21,7 @@ use super::place::shortened;
 use super::reading::{Round, Sections, Status, observed};
 use super::wishes::Wishes;
 use super::{beyond, tools};
+pub(super) use rename::BY_NAME;
 
 /// What a planner works from.
 pub(super) struct Planning<'a> {

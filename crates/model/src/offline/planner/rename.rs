@@ -104,13 +104,30 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         &verification(wanted),
     ));
     let usages = counted(found.occurrences, "usage", "usages");
-    let files = counted(found.totals.files.max(paths.len() as u64), "file", "files");
+    let files = counted(found.file_count(), "file", "files");
+    let by_name = if is_ambiguous(&found, from) {
+        format!(" {BY_NAME}")
+    } else {
+        String::new()
+    };
     let summary = format!(
-        "Rename `{from}` to `{to}`{scope}: {usages} in {files}. {}",
+        "Rename `{from}` to `{to}`{scope}: {usages} in {files}. {}{by_name}",
         checked_by(&checks)
     );
     debug_assert!(!checks.is_empty() || summary.contains(NO_CHECKS));
     Ok(Draft { summary, subtasks })
+}
+
+/// What a plan says of a name that several things may have, and its reflection again.
+pub(in crate::offline) const BY_NAME: &str =
+    "It is matched by name: all that has this name is renamed, whatever it belongs to.";
+
+/// Whether several things may have the name: it is defined more than once, or it is something's member.
+fn is_ambiguous(found: &Renamed, from: &str) -> bool {
+    let usages = || found.files.iter().flat_map(|file| &file.occurrences);
+    let member = format!(".{from}");
+    usages().filter(|usage| usage.definition).count() > 1
+        || usages().any(|usage| usage.text.contains(&member))
 }
 
 pub(super) fn verify_title(wanted: &Rename) -> String {

@@ -7,6 +7,7 @@ use crate::offline::brief::Brief;
 use crate::offline::no_work::NoWork;
 use crate::offline::place::{counted, enumerated};
 use crate::offline::scope::Scope;
+use crate::offline::sub_agent::MATCHED_ANYWHERE;
 use crate::offline::text::replace_outside;
 use crate::offline::tools::{self, Pattern, Search, read_output};
 
@@ -40,6 +41,7 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
         return nothing_found(planning, old, new, scope);
     }
     let mut files = found.paths();
+    let all_files = files.len();
     files.truncate(FILES_EACH * AGENTS);
     // A document can't break a build.
     let is_prose = |path: &String| {
@@ -71,9 +73,15 @@ pub(super) fn plan(planning: &Planning<'_>, old: &str, new: &str, scope: &Scope)
     subtasks.extend(confirming(edits, &checks, VERIFY.to_owned(), &verify));
 
     let lines = counted(found.matches.len() as u64, "line", "lines");
+    let at_least = if found.truncated { "at least " } else { "" };
+    let this_round = if all_files > files.len() {
+        format!(", the first {} of them in this round", files.len())
+    } else {
+        String::new()
+    };
     let mut summary = format!(
-        "Replace \"{old}\" with \"{new}\"{scope}: {lines} in {}.",
-        counted(files.len() as u64, "file", "files")
+        "Replace \"{old}\" with \"{new}\"{scope}: {at_least}{lines} in {at_least}{}{this_round}. {MATCHED_ANYWHERE}",
+        counted(all_files as u64, "file", "files")
     );
     if !sources.is_empty() {
         summary.push(' ');

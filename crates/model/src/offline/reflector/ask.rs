@@ -103,7 +103,7 @@ fn occurrences(result: &Answer, text: &str, scope: &Scope) -> String {
     let found = whole.within(scope);
     // What was not shown can't be told apart by its file.
     let at_least = if found.truncated && found.matches.len() != shown {
-        "at least "
+        "At least "
     } else {
         ""
     };
@@ -125,10 +125,10 @@ fn occurrences(result: &Answer, text: &str, scope: &Scope) -> String {
         String::new()
     };
     if found.total == 0 {
-        return format!("`{text}` stands in no line{scope}.");
+        return format!("No line with `{text}`{scope}.");
     }
     format!(
-        "`{text}` stands in {at_least}{} of {}{scope}:\n{places}{more}",
+        "{at_least}{} with `{text}` in {}{scope}:\n{places}{more}",
         number(found.total, "line", "lines"),
         number(found.files, "file", "files")
     )

@@ -6,7 +6,7 @@ use super::{INTERRUPTED_CHANGE, Judging, achieved, failed, going_on};
 use crate::offline::conversation::Answer;
 use crate::offline::goal::{Goal, Rename};
 use crate::offline::place::{counted, enumerated};
-use crate::offline::planner::NO_CHECKS;
+use crate::offline::planner::{BY_NAME, NO_CHECKS};
 use crate::offline::reading::{
     NOT_INSTALLED, Observation, ObservedCall, Round, Status, all_observed, observed,
 };
@@ -135,6 +135,9 @@ fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
         super::capitalized(confirmed)
     );
     summary.push_str(&outside(judging, scope));
+    if judging.plan.summary.contains(BY_NAME) {
+        summary.push_str(&format!(" {BY_NAME}"));
+    }
     if !left_alone.is_empty() {
         summary.push_str("\n\n");
         summary.push_str(left_alone);
