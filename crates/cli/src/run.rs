@@ -178,7 +178,7 @@ fn conclude(
         "\n{}",
         summary(events.view(), run.id(), detail(watching.verbose))
     ));
-    let diff = events.view().run().diff();
+    let diff = events.view().diff();
     if watching.diff && !diff.is_empty() {
         output.say(&coloured_diff(&inert(&diff)));
     } else if !report.changed.is_empty() {

@@ -123,13 +123,13 @@ pub(crate) async fn show(
             }
             output.say(&inert(&graphs.join("\n")));
         }
-        (None, true, true) => output.say(&json!({"run": run, "diff": machine.diff()}).to_string()),
+        (None, true, true) => output.say(&json!({"run": run, "diff": view.diff()}).to_string()),
         (None, true, false) => {
-            let mut report = serde_json::to_value(machine.report())?;
+            let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
             output.say(&report.to_string());
         }
-        (None, false, true) => output.say(&coloured_diff(&inert(&machine.diff()))),
+        (None, false, true) => output.say(&coloured_diff(&inert(&view.diff()))),
         (None, false, false) => {
             let goal = machine.spec().map(|spec| inert(&spec.goal)).unwrap_or_default();
             output.say(&format!(
@@ -161,7 +161,7 @@ pub(crate) fn detail(verbose: bool) -> Detail {
 
 /// What a person reads of a run: the concise summary, or every step with what was said; and the command to go on with.
 pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
-    let report = view.run().report();
+    let report = view.report();
     let mut text = report.render(detail);
     match detail {
         Detail::Concise => {}

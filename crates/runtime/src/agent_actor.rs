@@ -186,7 +186,9 @@ impl AgentState {
                     self.carry_out(myself, command);
                 }
             }
-            Beginning::Resumed { last_seen } => self.accept(AgentInput::Resumed { last_seen: *last_seen }),
+            Beginning::Resumed { last_seen } => self.accept(AgentInput::Resumed {
+                last_seen: *last_seen,
+            }),
         }
     }
 
