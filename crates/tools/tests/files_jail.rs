@@ -134,9 +134,14 @@ fn a_folder_that_turns_into_a_link_leads_nowhere_else() {
         move || {
             while !stop.load(Ordering::Relaxed) {
                 std::fs::rename(&dir, &aside).unwrap();
-                symlink(&target, &dir).unwrap();
+                // A new file makes its folder anew where that is gone for the moment.
+                while symlink(&target, &dir).is_err() {
+                    std::fs::remove_dir_all(&dir).unwrap();
+                }
                 std::fs::remove_file(&dir).unwrap();
-                std::fs::rename(&aside, &dir).unwrap();
+                while std::fs::rename(&aside, &dir).is_err() {
+                    std::fs::remove_dir_all(&dir).unwrap();
+                }
             }
         }
     });

@@ -352,7 +352,7 @@ fn paor_3_a_question_whose_answer_no_round_is_left_for_is_not_asked() {
       - a
       - b
 
-    What was done so far is kept in the workspace. To go on, start the same goal again; allow more rounds with `--max-iterations`.
+    What was done so far is kept in the workspace. To go on, start the same goal again with more rounds allowed.
     ");
 }
 
