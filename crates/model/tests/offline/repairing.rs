@@ -42,7 +42,7 @@ fn edit(path: &str, old: &str, new: &str) -> String {
 
 #[test]
 fn lines_that_the_output_points_at_are_renamed_and_no_others() {
-    let mut planner = after("  File \"/work/tests/test_a.py\", line 2, in test\nKeyError: 'parse'\n");
+    let mut planner = after("  File \"/home/ada/tests/test_a.py\", line 2, in test\nKeyError: 'parse'\n");
     planner
         .sees(
             "search",
