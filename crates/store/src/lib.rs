@@ -22,7 +22,7 @@
 //!
 //! // Appending never waits; the writer thread says when the entry is stored.
 //! let (stored, wait) = std::sync::mpsc::channel();
-//! let input = r#"{"run": "resumed"}"#.to_owned();
+//! let input = r#"{"run": "cancelled"}"#.to_owned();
 //! journal.append(&claim, Timestamp(2_000), Scope::Run, input, Durability::Full, move |seq| {
 //!     let _ = stored.send(seq);
 //! });
