@@ -67,7 +67,7 @@ pub(crate) struct Watching {
 pub(crate) struct RunCommand {
     /// What is to be reached, in your words
     pub(crate) goal: String,
-    /// The folder to work in; nothing leaves it
+    /// The folder to work in; file tools stay beneath it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
     #[command(flatten)]
