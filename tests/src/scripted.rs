@@ -267,7 +267,9 @@ async fn answer(mut reply: Reply) -> Result<ModelReply, ModelFailure> {
             tool_calls: 0,
             input_tokens: 100,
             output_tokens: 10,
+            ..Usage::default()
         },
+        model: None,
     })
 }
 

@@ -14,7 +14,7 @@ use dirigent_core::message::{FinishReason, ModelReply, Usage};
 use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
 use dirigent_core::run::{Run, RunCommand, RunInput};
-use dirigent_core::spec::{AgentSpec, AnswerForm, RunContext, RunSpec};
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunContext, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use serde_json::json;
@@ -34,6 +34,7 @@ fn spec() -> RunSpec {
             ..AgentLimits::default()
         },
         answer,
+        profile: ModelProfile::default(),
     };
     RunSpec {
         goal: "Look at everything".to_owned(),
@@ -141,6 +142,7 @@ fn agent_step(criterion: &mut Criterion) {
         malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage: Usage::default(),
+        model: None,
     };
     let mut step = 0;
     let mut next = || {

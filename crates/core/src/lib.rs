@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod budget;
 pub mod call;
 pub mod id;
 pub mod journal;
@@ -17,6 +18,7 @@ pub mod machine;
 pub mod message;
 pub mod observation;
 pub mod plan;
+pub mod price;
 pub mod prompt;
 pub mod reflection;
 pub mod run;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::price::Cost;
 use crate::time::Millis;
 
 /// What bounds a run: the loop around its agents.
@@ -20,8 +21,12 @@ pub struct RunLimits {
     pub call_timeout: Millis,
     /// How long the run may take; `None` for as long as it takes.
     pub timeout: Option<Millis>,
-    /// Tokens over the whole run, sent and received; `None` for no limit. Checked as each agent ends.
+    /// Tokens over the whole run, sent and received; `None` for no limit (HOST-6).
     pub max_tokens: Option<u64>,
+    /// Money over the whole run, in nano-dollars; `None` for no limit (HOST-6). What a model without a price uses does not count.
+    pub max_cost: Option<Cost>,
+    /// Model requests over the whole run; `None` for no limit (HOST-6).
+    pub max_model_calls: Option<u32>,
 }
 
 impl Default for RunLimits {
@@ -34,6 +39,8 @@ impl Default for RunLimits {
             call_timeout: Millis::seconds(900),
             timeout: None,
             max_tokens: None,
+            max_cost: None,
+            max_model_calls: None,
         }
     }
 }
@@ -48,6 +55,10 @@ pub struct AgentLimits {
     pub timeout: Millis,
     /// Malformed replies in a row (LOOP-3).
     pub max_malformed: u32,
+    /// How often the same call may have the same result while nothing else changes, before the loop ends as stuck (LOOP-10);
+    /// `None` for no limit, as in journals from before there was one.
+    #[serde(default)]
+    pub max_repeats: Option<u32>,
 }
 
 impl Default for AgentLimits {
@@ -56,6 +67,7 @@ impl Default for AgentLimits {
             max_turns: 10,
             timeout: Millis::seconds(300),
             max_malformed: 3,
+            max_repeats: Some(5),
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::ToolCall;
+use crate::price::Cost;
 use crate::time::Millis;
 
 /// One message of a conversation. JSON: `{"role": "system" | "user" | "assistant" | "tool", "content": …}`.
@@ -64,8 +65,11 @@ pub struct ModelReply {
     pub malformed_calls: Vec<MalformedCall>,
     /// Why it ended.
     pub finish: FinishReason,
-    /// What it cost, in tokens: [`ModelReply::counted`] says what it counts as.
+    /// What it cost: [`ModelReply::counted`] says what it counts as.
     pub usage: Usage,
+    /// The model that answered, by its provider's name; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// A call that can't be read, as it came.
@@ -100,6 +104,7 @@ impl ModelReply {
                 model_calls: 1,
                 ..Usage::default()
             },
+            model: None,
         }
     }
 }
@@ -127,8 +132,19 @@ pub struct Usage {
     pub tool_calls: u32,
     /// Tokens sent.
     pub input_tokens: u64,
+    /// Those of the tokens sent that the provider had read before, and reads again at a lower price.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
     /// Tokens received.
     pub output_tokens: u64,
+    /// Money, in nano-dollars; zero where no price is known.
+    #[serde(default, skip_serializing_if = "Cost::is_zero")]
+    pub cost: Cost,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -143,7 +159,9 @@ impl std::ops::AddAssign for Usage {
         self.model_calls = self.model_calls.saturating_add(other.model_calls);
         self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.cached_input_tokens = self.cached_input_tokens.saturating_add(other.cached_input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cost += other.cost;
     }
 }
 

@@ -1,13 +1,15 @@
 //! What a run is started with. All of it is journaled, so that a run is a function of its journal alone: neither the
 //! configuration nor the prompts of a later day change what a resumed or replayed run does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentRole;
-use crate::call::ToolSet;
+use crate::call::{CallForm, ToolSet};
 use crate::limits::{AgentLimits, RunLimits};
+use crate::price::Price;
 use crate::prompt::submission;
 use crate::tool::{Access, ToolSpec};
 
@@ -54,12 +56,33 @@ pub struct AgentSpec {
     /// The model it asks; `None` for the run's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What is known of that model.
+    #[serde(default)]
+    pub profile: ModelProfile,
     /// Its limits.
     #[serde(default)]
     pub limits: AgentLimits,
     /// What it ends with.
     #[serde(default)]
     pub answer: AnswerForm,
+}
+
+/// What a run knows of a model: what the machines decide by. Journaled with the run, so that another configuration of a later
+/// day changes nothing in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelProfile {
+    /// How it calls tools (CALL-4).
+    #[serde(default)]
+    pub calls: CallForm,
+    /// Tokens that it can read and write in one request; `None` where that is not known (LOOP-11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// Tokens that one of its replies may have; `None` for the provider's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// What it costs; of several that may answer the dearest. `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
 }
 
 /// What an agent's loop ends with.
@@ -81,6 +104,8 @@ pub struct RunContext {
     spec: Arc<RunSpec>,
     tools: ToolSet,
     submissions: ToolSet,
+    /// By agent: its tools and its terminating one.
+    offered: BTreeMap<String, Arc<Vec<ToolSpec>>>,
 }
 
 impl RunContext {
@@ -90,7 +115,10 @@ impl RunContext {
             .into_iter()
             .filter_map(submission)
             .collect();
+        let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
+        let offered = agents.map(|agent| (agent.name.clone(), Arc::new(offered(agent, &spec.tools))));
         RunContext {
+            offered: offered.collect(),
             tools: ToolSet::new(spec.tools.clone()),
             submissions: ToolSet::new(submissions),
             spec,
@@ -112,6 +140,11 @@ impl RunContext {
         &self.submissions
     }
 
+    /// The tools of an agent of that name, its terminating one included, in the order of its spec.
+    pub fn offered(&self, agent: &str) -> Arc<Vec<ToolSpec>> {
+        self.offered.get(agent).cloned().unwrap_or_default()
+    }
+
     /// The spec of the agent with that role; none where the run has no agent of that name.
     pub fn agent(&self, role: &AgentRole) -> Option<&AgentSpec> {
         match role {
@@ -120,4 +153,14 @@ impl RunContext {
             AgentRole::Sub(name) => self.spec.agent(name),
         }
     }
+}
+
+fn offered(agent: &AgentSpec, tools: &[ToolSpec]) -> Vec<ToolSpec> {
+    let named = |name: &String| tools.iter().find(|tool| tool.name == *name).cloned();
+    agent
+        .tools
+        .iter()
+        .filter_map(named)
+        .chain(submission(agent.answer))
+        .collect()
 }

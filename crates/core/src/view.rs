@@ -422,6 +422,9 @@ impl RunView {
             AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
                 error: failure.message.clone(),
             }),
+            AgentInput::OverBudget { overdrawn, .. } => Some(EventKind::ModelFailed {
+                error: overdrawn.to_string(),
+            }),
             AgentInput::ToolStarted { effect } => agent.running_call(*effect).cloned().map(started(*effect)),
             AgentInput::ToolFinished { effect, result } => agent
                 .running_call(*effect)

@@ -14,6 +14,7 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
         malformed_calls: Vec::new(),
         finish,
         usage: Usage::default(),
+        model: None,
     }
 }
 

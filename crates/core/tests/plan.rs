@@ -9,7 +9,7 @@ use dirigent_core::plan::{
     Plan, PlanFault, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskState,
     Success, Work, plan_schema,
 };
-use dirigent_core::spec::{AgentSpec, AnswerForm};
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -62,6 +62,7 @@ fn faults(plan: &Plan) -> Vec<String> {
         model: None,
         limits: AgentLimits::default(),
         answer: AnswerForm::Text,
+        profile: ModelProfile::default(),
     };
     let search = ToolSpec {
         name: "search".to_owned(),

@@ -2,7 +2,7 @@
 
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::prompt::{self, roles};
-use dirigent_core::spec::{AgentSpec, AnswerForm};
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::tool::{Access, ToolSpec};
 
 use crate::DirigentError;
@@ -87,6 +87,7 @@ impl AgentDefinition {
             tools: self.tools.clone(),
             access: self.access,
             model: self.model.clone(),
+            profile: ModelProfile::default(),
             limits: self.limits.clone(),
             answer: self.answer,
         })

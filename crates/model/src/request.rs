@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dirigent_core::call::CallForm;
 use dirigent_core::message::{Message, Usage};
 use dirigent_core::tool::ToolSpec;
 use serde_json::Value;
@@ -16,6 +17,8 @@ pub struct ChatRequest {
     pub model: Option<String>,
     /// The conversation. Shared, not copied, with the agent.
     pub messages: Arc<Vec<Message>>,
+    /// How calls are made: how those of the conversation are written down, and whether tools are offered natively (CALL-4).
+    pub calls: CallForm,
     /// The tools offered natively (CALL-2). Empty where the system prompt tells of them and calls come in the text.
     pub tools: Arc<Vec<ToolSpec>>,
     /// What the text of the reply must look like.
@@ -32,6 +35,7 @@ impl ChatRequest {
         ChatRequest {
             model: None,
             messages,
+            calls: CallForm::Json,
             tools: Arc::default(),
             format: ReplyFormat::Text,
             max_output_tokens: None,
@@ -42,6 +46,12 @@ impl ChatRequest {
     /// Asks that model of the provider's; `None` for its default.
     pub fn model(mut self, model: impl Into<Option<String>>) -> Self {
         self.model = model.into();
+        self
+    }
+
+    /// Has calls made in that form.
+    pub fn calls(mut self, calls: CallForm) -> Self {
+        self.calls = calls;
         self
     }
 
@@ -129,6 +139,7 @@ pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
         tool_calls: 0,
         input_tokens,
         output_tokens,
+        ..Usage::default()
     }
 }
 

@@ -104,7 +104,9 @@ fn said(finish: FinishReason) -> Reply {
             tool_calls: 0,
             input_tokens: 100,
             output_tokens: 100,
+            ..Usage::default()
         },
+        model: None,
     })
 }
 

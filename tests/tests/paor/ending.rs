@@ -1,5 +1,6 @@
 //! PAOR-12: a run ends for exactly one recorded reason.
 
+use dirigent::core::budget::BudgetKind;
 use dirigent::{EndReason, EventKind, Millis, RunLimits};
 use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, go_on, hopeless, plan};
 use dirigent_tests::stage::{Stage, all_events, until};
@@ -94,10 +95,11 @@ async fn paor_12_budget() {
         ..RunLimits::default()
     };
     let reason = EndReason::BudgetExhausted {
+        budget: BudgetKind::Tokens,
         used: 220,
-        max_tokens: 200,
+        limit: 200,
     };
-    let journaled = json!({"reason": "budget_exhausted", "used": 220, "max_tokens": 200});
+    let journaled = json!({"reason": "budget_exhausted", "budget": "tokens", "used": 220, "limit": 200});
     ends(
         round().reflector([go_on("Not yet.")]),
         limits,

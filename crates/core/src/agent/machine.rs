@@ -192,6 +192,10 @@ impl Agent {
                 self.end_request(effect)?;
                 self.finish(now, Err(AgentFailure::Model { failure }), &mut commands);
             }
+            AgentInput::OverBudget { effect, overdrawn } => {
+                self.end_request(effect)?;
+                self.finish(now, Err(AgentFailure::Budget { overdrawn }), &mut commands);
+            }
             AgentInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
                 Pending::Model => return Err(Refusal::Stale { effect }),
@@ -584,6 +588,7 @@ impl AgentInput {
             AgentInput::Started { .. } => "Started",
             AgentInput::ModelReplied { .. } => "ModelReplied",
             AgentInput::ModelFailed { .. } => "ModelFailed",
+            AgentInput::OverBudget { .. } => "OverBudget",
             AgentInput::ToolStarted { .. } => "ToolStarted",
             AgentInput::ToolFinished { .. } => "ToolFinished",
             AgentInput::Guided { .. } => "Guided",

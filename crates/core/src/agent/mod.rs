@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use machine::Agent;
 pub(crate) use machine::interrupted_result;
 
+use crate::budget::Overdrawn;
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId};
 use crate::message::{ModelFailure, ModelReply};
@@ -75,6 +76,13 @@ pub enum AgentInput {
         effect: EffectId,
         /// Why.
         failure: ModelFailure,
+    },
+    /// The run's budget has no room for the request: it was not sent (HOST-6).
+    OverBudget {
+        /// Which request.
+        effect: EffectId,
+        /// What there is no room in.
+        overdrawn: Overdrawn,
     },
     /// A tool is about to run. Journaled before it does (HOST-2).
     ToolStarted {
@@ -214,6 +222,22 @@ pub enum AgentFailure {
     Model {
         /// Why.
         failure: ModelFailure,
+    },
+    /// The run's budget is used up (HOST-6).
+    #[error("{overdrawn}")]
+    Budget {
+        /// What there is no room in.
+        overdrawn: Overdrawn,
+    },
+    /// LOOP-10.
+    #[error(
+        "the agent is stuck: it called `{tool}` {times} times with the same parameters and got the same result"
+    )]
+    Stuck {
+        /// The tool.
+        tool: String,
+        /// How often.
+        times: u32,
     },
     /// The run or the user ended it.
     #[error("cancelled")]

@@ -6,6 +6,7 @@
 
 mod check;
 mod extract;
+mod form;
 mod name;
 mod scan;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 pub use check::{CallFault, ParameterProblem, ToolSet};
 pub use extract::{Malformed, Said, parse, parse_after, read_arguments};
+pub use form::CallForm;
 pub(crate) use name::{kind, listed, nearest, quoted};
 
 /// A call of a tool, in the one inner form (CALL-4).

@@ -27,6 +27,7 @@ pub use report::{Detail, Report};
 pub use round::{Active, Round};
 
 use crate::agent::{AgentBrief, AgentReport};
+use crate::budget::BudgetKind;
 use crate::call::ToolCall;
 use crate::id::{EffectId, SubTaskId};
 use crate::spec::RunSpec;
@@ -179,13 +180,17 @@ pub enum EndReason {
     /// The run's time was over.
     #[error("time limit")]
     TimeLimit,
-    /// The run's tokens were used up.
-    #[error("budget: {used} tokens used of {max_tokens}")]
+    /// The run's tokens, money or model calls were used up, or left too little for another request (HOST-6).
+    #[error("budget: {} used", budget.share(*used, *limit))]
     BudgetExhausted {
+        /// Of what.
+        #[serde(default)]
+        budget: BudgetKind,
         /// What was used.
         used: u64,
         /// The limit.
-        max_tokens: u64,
+        #[serde(alias = "max_tokens")]
+        limit: u64,
     },
     /// Only the user can decide, and nobody was there.
     #[error("user intervention required")]

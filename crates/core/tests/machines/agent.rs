@@ -659,6 +659,7 @@ fn paor_6_the_report_holds_what_was_done() {
             tool_calls: 2,
             input_tokens: 30,
             output_tokens: 15,
+            ..Usage::default()
         },
     };
     assert_eq!(report.work, expected);

@@ -190,6 +190,7 @@ impl Expected {
         let completed = match input {
             AgentInput::ModelReplied { effect, .. }
             | AgentInput::ModelFailed { effect, .. }
+            | AgentInput::OverBudget { effect, .. }
             | AgentInput::ToolFinished { effect, .. } => Some(*effect),
             AgentInput::Resumed { .. } => {
                 self.0.clear();

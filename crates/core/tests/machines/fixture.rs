@@ -14,7 +14,7 @@ use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::Plan;
 use dirigent_core::reflection::Reflection;
 use dirigent_core::run::{RunCommand, RunInput};
-use dirigent_core::spec::{AgentSpec, AnswerForm, RunContext, RunSpec};
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunContext, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -63,6 +63,7 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
         model: None,
         limits: AgentLimits::default(),
         answer,
+        profile: ModelProfile::default(),
     }
 }
 
@@ -109,6 +110,7 @@ pub fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
         tool_calls: 0,
         input_tokens,
         output_tokens,
+        ..Usage::default()
     }
 }
 
@@ -119,6 +121,7 @@ pub fn text(content: &str) -> ModelReply {
         malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage: usage(10, 5),
+        model: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a run ends, for exactly one reason each (PAOR-12), and how it waits for the user (PAOR-9).
 
 use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::budget::BudgetKind;
 use dirigent_core::observation::AgentWork;
 use dirigent_core::run::{Detail, EndReason, Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
@@ -128,8 +129,9 @@ fn thirty_tokens() -> RunSpec {
 
 fn exhausted() -> EndReason {
     EndReason::BudgetExhausted {
+        budget: BudgetKind::Tokens,
         used: 30,
-        max_tokens: 30,
+        limit: 30,
     }
 }
 
@@ -138,7 +140,7 @@ fn paor_12_budget() {
     let mut run = reflecting(thirty_tokens());
     assert_eq!(
         give(&mut run, 0, reflected("run.3", "continue", "Half of it is done.")),
-        ["Reflecting -> Failed (1)", "finish, budget: 30 tokens used of 30"]
+        ["Reflecting -> Failed (1)", "finish, budget: 30 of 30 tokens used"]
     );
     check_ended(&mut run, exhausted());
     assert_eq!(run.summary(), "Half of it is done.");
@@ -149,7 +151,7 @@ fn paor_12_a_question_that_no_budget_is_left_for_is_not_asked() {
     let mut run = reflecting(thirty_tokens());
     assert_eq!(
         give(&mut run, 0, reflected("run.3", "ask_user", "Unclear.")),
-        ["Reflecting -> Failed (1)", "finish, budget: 30 tokens used of 30"]
+        ["Reflecting -> Failed (1)", "finish, budget: 30 of 30 tokens used"]
     );
 }
 
@@ -172,7 +174,7 @@ fn paor_6_the_agent_that_used_up_the_budget_is_observed() {
         [
             "Acting -> Observing (1)",
             "Observing -> Failed (1)",
-            "finish, budget: 30 tokens used of 30"
+            "finish, budget: 30 of 30 tokens used"
         ]
     );
     assert!(run.rounds()[0].observations[0].succeeded());

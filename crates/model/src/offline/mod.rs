@@ -66,6 +66,7 @@ fn reply(messages: &[Message]) -> ModelReply {
         tool_calls: 0,
         input_tokens: estimated_tokens(read),
         output_tokens: estimated_tokens(content.chars().count()),
+        ..Usage::default()
     };
     ModelReply {
         content,
@@ -73,6 +74,7 @@ fn reply(messages: &[Message]) -> ModelReply {
         malformed_calls: Vec::new(),
         finish: FinishReason::Stop,
         usage,
+        model: Some("offline".to_owned()),
     }
 }
 

@@ -220,6 +220,7 @@ impl Collector {
             malformed_calls,
             finish,
             usage,
+            model: None,
         }
     }
 }

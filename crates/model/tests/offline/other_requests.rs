@@ -62,7 +62,8 @@ fn a_reply_costs_a_quarter_of_a_token_for_each_character() {
             model_calls: 1,
             tool_calls: 0,
             input_tokens: 2,
-            output_tokens
+            output_tokens,
+            ..Usage::default()
         }
     );
 }

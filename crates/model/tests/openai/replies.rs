@@ -46,6 +46,7 @@ async fn a_text_with_its_usage() {
             tool_calls: 0,
             input_tokens: 12,
             output_tokens: 3,
+            ..Usage::default()
         };
         assert_eq!(reply.usage, expected);
     }

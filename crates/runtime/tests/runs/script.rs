@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dirigent_core::call::ToolCall;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
-use dirigent_core::spec::{AgentSpec, AnswerForm, RunSpec};
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use dirigent_model::{ChatModel, ChatRequest};
@@ -97,7 +97,9 @@ pub fn say(text: &str) -> Reply {
             tool_calls: 0,
             input_tokens: 10,
             output_tokens: 5,
+            ..Usage::default()
         },
+        model: None,
     })
 }
 
@@ -284,5 +286,6 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
             ..AgentLimits::default()
         },
         answer,
+        profile: ModelProfile::default(),
     }
 }

@@ -7,7 +7,8 @@ mod reflecting;
 use std::sync::Arc;
 
 use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
-use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole, interrupted_result};
+use crate::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole, interrupted_result};
+use crate::budget::BudgetKind;
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
@@ -55,6 +56,8 @@ pub struct Run {
     agents: u32,
     sub_agents: u32,
     usage: Usage,
+    /// The limit that left an agent no room for another request.
+    overdrawn: Option<EndReason>,
     answer: Option<String>,
     /// What the last judgement would have asked, had the answer been of use.
     unasked: Option<Question>,
@@ -87,6 +90,7 @@ impl Run {
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
+            overdrawn: None,
             answer: None,
             unasked: None,
             end: None,
@@ -344,6 +348,13 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.usage += report.work.usage;
+        if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
+            self.overdrawn = Some(EndReason::BudgetExhausted {
+                budget: overdrawn.budget,
+                used: overdrawn.used,
+                limit: overdrawn.limit,
+            });
+        }
         match (pending, report.result) {
             (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
             (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
@@ -384,9 +395,12 @@ impl Run {
         &mut self,
         who: &str,
         what: &str,
-        result: Result<AgentAnswer, crate::agent::AgentFailure>,
+        result: Result<AgentAnswer, AgentFailure>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
+        if let Some(reason) = self.overdrawn.clone() {
+            return self.finish(reason, commands);
+        }
         let error = match result {
             Err(failure) => format!("the {who} ended without {what}: {failure}"),
             Ok(_) => format!("the {who} ended with something else than {what}"),
@@ -402,9 +416,27 @@ impl Run {
 
     /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
     fn budget_exhausted(&self) -> Option<EndReason> {
-        let max_tokens = self.spec()?.limits.max_tokens?;
-        let used = self.usage.tokens();
-        (used >= max_tokens).then_some(EndReason::BudgetExhausted { used, max_tokens })
+        if self.overdrawn.is_some() {
+            return self.overdrawn.clone();
+        }
+        let limits = &self.spec()?.limits;
+        let used = [
+            (BudgetKind::Tokens, self.usage.tokens(), limits.max_tokens),
+            (
+                BudgetKind::Cost,
+                self.usage.cost.0,
+                limits.max_cost.map(|cost| cost.0),
+            ),
+            (
+                BudgetKind::ModelCalls,
+                self.usage.model_calls.into(),
+                limits.max_model_calls.map(u64::from),
+            ),
+        ];
+        used.into_iter().find_map(|(budget, used, limit)| {
+            let limit = limit.filter(|limit| used >= *limit)?;
+            Some(EndReason::BudgetExhausted { budget, used, limit })
+        })
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.

@@ -1,0 +1,94 @@
+//! What models cost. Money is counted in whole nano-dollars, so that sums are exact and the same everywhere.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of money in billionths of a US dollar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cost(pub u64);
+
+impl Cost {
+    /// Nothing.
+    pub const ZERO: Cost = Cost(0);
+
+    /// That many US dollars, rounded to whole nano-dollars; none for what is no amount (negative, not a number, more than
+    /// eighteen billion).
+    pub fn from_dollars(dollars: f64) -> Option<Cost> {
+        let nano = (dollars * 1e9).round();
+        // Up to 2^63 a float that is not negative has its whole number.
+        (nano >= 0.0 && nano < 9.2e18).then_some(Cost(nano as u64))
+    }
+
+    /// In US dollars.
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Whether it is nothing at all.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Cost) -> Cost {
+        Cost(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Cost) {
+        *self = self.plus(other);
+    }
+}
+
+/// For people: `$1.24`, `$0.0031`; a hundredth of a cent is the least that is shown.
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("$0"),
+            1..100_000 => f.write_str("less than $0.0001"),
+            100_000..1_000_000_000 => write!(f, "${:.4}", self.dollars()),
+            _ => write!(f, "${:.2}", self.dollars()),
+        }
+    }
+}
+
+/// What a million of a model's tokens costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    /// A million tokens sent.
+    pub input: Cost,
+    /// A million of those tokens sent that the provider had read before.
+    pub cached_input: Cost,
+    /// A million tokens received.
+    pub output: Cost,
+}
+
+impl Price {
+    /// What that many tokens cost. `cached` of the `input` tokens had been read before.
+    pub fn of(&self, input: u64, cached: u64, output: u64) -> Cost {
+        let cached = cached.min(input);
+        let parts = [
+            (input - cached, self.input),
+            (cached, self.cached_input),
+            (output, self.output),
+        ];
+        let sum: u128 = parts
+            .iter()
+            .map(|(tokens, price)| u128::from(*tokens) * u128::from(price.0))
+            .sum();
+        Cost(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+
+    /// The dearer of both, for each kind of token.
+    pub fn dearer(self, other: Price) -> Price {
+        Price {
+            input: self.input.max(other.input),
+            cached_input: self.cached_input.max(other.cached_input),
+            output: self.output.max(other.output),
+        }
+    }
+}
