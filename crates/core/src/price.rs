@@ -19,7 +19,7 @@ impl Cost {
     pub fn from_dollars(dollars: f64) -> Option<Cost> {
         let nano = (dollars * 1e9).round();
         // Up to 2^63 a float that is not negative has its whole number.
-        (nano >= 0.0 && nano < 9.2e18).then_some(Cost(nano as u64))
+        (0.0..9.2e18).contains(&nano).then_some(Cost(nano as u64))
     }
 
     /// In US dollars.

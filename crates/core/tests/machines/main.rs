@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agent;
+mod agent_context;
+mod agent_progress;
 mod agent_properties;
 mod driver;
 mod fixture;
