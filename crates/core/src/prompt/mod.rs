@@ -307,7 +307,7 @@ pub fn malformed(error: &str, spec: &AgentSpec) -> String {
 }
 
 /// Whether a reply without a call can be the agent's answer.
-fn text_allowed(answer: AnswerForm) -> bool {
+pub fn text_allowed(answer: AnswerForm) -> bool {
     match answer {
         AnswerForm::Text | AnswerForm::Plan => true,
         AnswerForm::Reflection => false,
