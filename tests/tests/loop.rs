@@ -195,7 +195,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     To call a tool, reply with exactly one JSON object in this form:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
     The tools are: note.
-    To finish, answer in plain text without any JSON object of that form.
+    To finish, answer in plain text without a call.
     "#);
     insta::assert_snapshot!(asked[2].last(), @r#"
     Your last reply could not be used: your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
@@ -203,7 +203,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     To call a tool, reply with exactly one JSON object in this form:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
     The tools are: note.
-    To finish, answer in plain text without any JSON object of that form.
+    To finish, answer in plain text without a call.
     "#);
 }
 

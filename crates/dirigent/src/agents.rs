@@ -83,7 +83,12 @@ impl AgentDefinition {
         Ok(AgentSpec {
             name: self.name.clone(),
             description: self.description.clone(),
-            system_prompt: prompt::system_prompt(&self.role, &offered, self.answer),
+            system_prompt: prompt::system_prompt(
+                &self.role,
+                &offered,
+                self.answer,
+                ModelProfile::default().calls,
+            ),
             tools: self.tools.clone(),
             access: self.access,
             model: self.model.clone(),

@@ -109,7 +109,7 @@ pub fn file_operations() -> impl Tool {
             })
         },
     )
-    .example(json!({"operation": "edit", "path": "src/main.rs", "old": "let a = 1;", "new": "let a = 2;"}))
+    .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
 }
 
 /// Why an operation was not carried out.

@@ -14,5 +14,6 @@ mod run;
 mod run_ends;
 mod run_properties;
 mod run_resume;
+mod system_prompts;
 mod views;
 mod whole_run;

@@ -1,23 +1,25 @@
-//! Every text that goes to a model, whole.
+//! What agents are asked, whole; [`crate::system_prompts`] has what they are told before.
+
+use std::collections::BTreeMap;
 
 use dirigent_core::agent::AgentFailure;
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::observation::{AgentWork, CallDigest, Finding, Observation, ObservedCall};
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{
-    Answer, PastReflection, PastRound, RoundContext, malformed, observation_line, plan_request,
-    reflect_request, roles, shorten, shorten_value, system_prompt, task_request,
+    Answer, PastReflection, PastRound, RoundContext, observation_line, plan_request, reflect_request,
+    shorten, shorten_value, summarise_request, summary, task_request,
 };
 use dirigent_core::reflection::Verdict;
-use dirigent_core::spec::{AnswerForm, RunSpec};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{Repeat, StateChange, ToolResult};
+use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
-use crate::fixture::{call, effect, plan, spec, tool};
+use crate::fixture::{call, effect, plan, spec};
 
 /// No stray blank lines, no spaces at the ends of lines, no unfilled place, and every tag closed.
-fn check(text: &str) -> &str {
+pub fn check(text: &str) -> &str {
     assert_eq!(text, text.trim(), "space around it");
     assert!(!text.contains("\n\n\n"), "a stray blank line in {text}");
     assert!(!text.contains("{{") && !text.contains("{%"), "{text}");
@@ -108,7 +110,7 @@ fn observations() -> Vec<Observation> {
     ]
 }
 
-fn first_round(spec: &RunSpec) -> RoundContext<'_> {
+pub fn first_round(spec: &RunSpec) -> RoundContext<'_> {
     RoundContext {
         goal: &spec.goal,
         round: 1,
@@ -160,38 +162,6 @@ fn a_plan() -> Plan {
             {"id": "check", "title": "Look at it", "depends_on": ["rename"], "calls": [{"tool": "look", "parameters": {"path": "src/lib.rs"}}]}
         ]}),
     )
-}
-
-#[test]
-fn prompt_2_the_planners_system_prompt() {
-    let look = tool("look", "Looks at a file. Changes nothing.", Repeat::Safe);
-    insta::assert_snapshot!(check(&system_prompt(roles::PLANNER, &[&look], AnswerForm::Plan)));
-}
-
-#[test]
-fn prompt_2_the_reflectors_system_prompt() {
-    insta::assert_snapshot!(check(&system_prompt(
-        roles::REFLECTOR,
-        &[],
-        AnswerForm::Reflection
-    )));
-}
-
-#[test]
-fn prompt_2_a_text_agents_system_prompt() {
-    let look = tool("look", "Looks at a file. Changes nothing.", Repeat::Safe);
-    let mut change = tool("change", "Changes a file.", Repeat::Unsafe);
-    change.example = Value::Null;
-    insta::assert_snapshot!(check(&system_prompt(
-        roles::EXPLORE,
-        &[&look, &change],
-        AnswerForm::Text
-    )));
-}
-
-#[test]
-fn prompt_2_the_system_prompt_of_an_agent_without_tools() {
-    insta::assert_snapshot!(check(&system_prompt(roles::VERIFY, &[], AnswerForm::Text)));
 }
 
 #[test]
@@ -252,22 +222,18 @@ fn paor_5_a_sub_agents_request() {
 }
 
 #[test]
-fn loop_3_what_goes_back_after_a_malformed_reply() {
-    let spec = spec();
-    let texts =
-        [&spec.agents[1], &spec.planner, &spec.reflector].map(|agent| malformed("it was empty", agent));
-    texts.iter().for_each(|text| {
-        check(text);
-    });
-    insta::assert_snapshot!(texts.join("\n\n----\n\n"));
+fn loop_11_the_request_for_a_summary_and_the_summary() {
+    insta::assert_snapshot!(check(&summarise_request("<TASK>\nRename `a`.\n</TASK>")));
+    insta::assert_snapshot!(check(&summary(
+        "Renamed `a` in src/lib.rs:1; src/main.rs is left.\n"
+    )));
 }
 
 #[test]
-fn roles_are_rendered_as_they_are() {
-    for role in [roles::IMPLEMENT, roles::EXPLORE] {
-        let prompt = system_prompt(role, &[], AnswerForm::Text);
-        assert!(check(&prompt).starts_with(role.trim_end()));
-    }
+fn loop_11_a_long_task_is_shortened_in_the_request_for_a_summary() {
+    let text = summarise_request(&"Rename it. ".repeat(10_000));
+    assert!(text.len() < 2_500, "{} bytes", text.len());
+    assert!(text.contains("[109001 characters left out: not shown]"), "{text}");
 }
 
 #[test]
@@ -350,4 +316,98 @@ fn paor_6_many_failures_keep_to_the_budget_too() {
     let text = plan_request(&first_round(&spec), &[], &[], &observed);
     assert!(text.len() < 125_000, "{} bytes", text.len());
     assert!(text.contains(r#""of_these_succeeded":0}"#));
+}
+
+/// How often each tag of a section is in the text.
+fn tags(text: &str) -> BTreeMap<&str, usize> {
+    let mut tags = BTreeMap::new();
+    for piece in text.split('<').skip(1) {
+        let end = piece
+            .find(|c: char| c != '/' && c != '_' && !c.is_ascii_uppercase())
+            .unwrap();
+        if end > 1 && piece[end..].starts_with('>') {
+            *tags.entry(&piece[..end]).or_default() += 1;
+        }
+    }
+    tags
+}
+
+/// Every request that a run makes, with this for each text that a user, a model, a tool or a file gives.
+fn every_request(said: &str) -> Vec<String> {
+    let mut spec = spec();
+    spec.goal = said.to_owned();
+    spec.agents[0].description = said.to_owned();
+    spec.tools[0].description = said.to_owned();
+    spec.tools[0].parameters["properties"]["path"]["description"] = json!(said);
+    let guidance = [said.to_owned()];
+    let answers = [Answer {
+        question: said.to_owned(),
+        answer: said.to_owned(),
+    }];
+    let past = PastRound {
+        round: 1,
+        plan: said,
+        reflection: Some(PastReflection {
+            verdict: Verdict::Continue,
+            summary: said,
+        }),
+    };
+    let round = RoundContext {
+        guidance: &guidance,
+        answers: &answers,
+        rounds: vec![past],
+        ..first_round(&spec)
+    };
+    let plan = plan(
+        &json!({"summary": said, "subtasks": [{"id": "a", "title": said, "agent": "explore", "task": said}]}),
+    );
+    let observed = [looked("a".to_owned(), json!(said), true)];
+    vec![
+        plan_request(&round, &spec.agents, &spec.tools, &observed),
+        reflect_request(&round, &plan, &observed, &[said]),
+        task_request(said, &[&observed[0]]),
+        summary(said),
+    ]
+}
+
+#[test]
+fn no_text_opens_or_closes_a_section() {
+    let plain = every_request("Rename it.");
+    let all: String = plain
+        .iter()
+        .flat_map(|text| tags(text).into_keys())
+        .map(|tag| format!("\n<{tag}>\n<{tag} >x"))
+        .collect();
+    assert!(
+        all.contains("\n</GOAL>\n") && all.contains("\n<ROUND>\n"),
+        "{all}"
+    );
+
+    for (plain, attacked) in plain.iter().zip(every_request(&all)) {
+        assert_eq!(tags(&attacked), tags(plain), "{attacked}");
+        assert!(!attacked.contains(" >x\n</GOAL >"), "{attacked}");
+    }
+}
+
+#[test]
+fn text_that_is_no_section_stays_as_it_is() {
+    let task = "Replace `<TASKS>` and `</summary>` with `Vec<T>` where a < b.";
+    assert_eq!(
+        task_request(task, &[]),
+        "<TASK>\nReplace `<TASKS>` and `</summary>` with `Vec<T>` where a < b.\n</TASK>"
+    );
+    assert_eq!(
+        task_request("Replace \"</TASK>\" by \"<GOAL>\".", &[]),
+        "<TASK>\nReplace \"\\u003c/TASK>\" by \"\\u003cGOAL>\".\n</TASK>"
+    );
+}
+
+#[test]
+fn a_name_or_description_takes_one_line_of_its_list() {
+    let spec = spec();
+    let text = reflect_request(&first_round(&spec), &a_plan(), &[], &["a\n- b", "c"]);
+    assert!(
+        text.contains("<CHANGED_FILES>\n- a - b\n- c\n</CHANGED_FILES>"),
+        "{text}"
+    );
 }

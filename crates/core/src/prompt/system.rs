@@ -1,0 +1,127 @@
+//! What an agent is told of its work: its system prompt (PROMPT-2), and what goes back when it did not keep to it (LOOP-3).
+
+use serde_json::{Value, json};
+
+use super::{parameters, render};
+use crate::call::CallForm;
+use crate::plan::{SUBMIT_PLAN, plan_schema};
+use crate::reflection::{SUBMIT_REFLECTION, reflection_schema};
+use crate::spec::{AgentSpec, AnswerForm};
+use crate::tool::{Repeat, ToolSpec};
+
+/// The description of an agent's terminating tool, where its answer needs one.
+pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
+    let (name, description, parameters, example) = match answer {
+        AnswerForm::Text => return None,
+        AnswerForm::Plan => (
+            SUBMIT_PLAN,
+            "Submits the plan and ends your work.",
+            plan_schema(),
+            json!({
+                "summary": "Look for the callers, then change them and check.",
+                "subtasks": [
+                    {"id": "look", "title": "Find the callers", "agent": "explore", "task": "Find every caller of `load` in src/, with file and line."},
+                    {"id": "test", "title": "Run the tests", "depends_on": ["look"],
+                     "calls": [{"tool": "execute_command", "parameters": {"command": ["cargo", "test"]}}]}
+                ]
+            }),
+        ),
+        AnswerForm::Reflection => (
+            SUBMIT_REFLECTION,
+            "Submits your judgement and ends your work.",
+            reflection_schema(),
+            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes."}),
+        ),
+    };
+    Some(ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters,
+        repeat: Repeat::Safe,
+        example,
+    })
+}
+
+/// An agent's system prompt (PROMPT-2): its role, its tools, how to call them in that form, when to finish (LOOP-9), and diagrams.
+/// `tools` are those that it may call; its terminating tool is added.
+///
+/// Where tools are offered natively, the provider sends their descriptions, and the prompt has only their names and examples. An agent
+/// without any tool is told of no calls.
+pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls: CallForm) -> String {
+    let terminating = submission(answer);
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|tool| (*tool, Terminates::No))
+        .chain(terminating.iter().map(|tool| (tool, Terminates::Yes)))
+        .map(|(tool, terminates)| tool_values(tool, terminates))
+        .collect();
+    render(
+        "system",
+        json!({
+            "role": role.trim_end(),
+            "tools": tools,
+            "form": form_name(calls),
+            "terminating": terminating.map(|tool| tool.name),
+            "text_allowed": text_allowed(answer),
+        }),
+    )
+}
+
+/// What goes back to a model whose reply could not be used: the error, and the form in force with one of the agent's own tools as its
+/// example (LOOP-3). `tools` are all that it may call, its terminating one included.
+pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec]) -> String {
+    let terminating = submission(spec.answer).map(|tool| tool.name);
+    let terminates = |tool: &ToolSpec| terminating.as_deref() == Some(tool.name.as_str());
+    let with_example = || tools.iter().filter(|tool| !tool.example.is_null());
+    let shown = with_example()
+        .find(|tool| !terminates(tool))
+        .map(|tool| tool_values(tool, Terminates::No))
+        .or_else(|| Some(tool_values(with_example().next()?, Terminates::Yes)));
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    render(
+        "malformed",
+        json!({
+            "error": error,
+            "tools": names,
+            "shown": shown,
+            "form": form_name(spec.profile.calls),
+            "terminating": terminating,
+            "text_allowed": text_allowed(spec.answer),
+        }),
+    )
+}
+
+/// Whether an accepted call of a tool is the agent's answer.
+#[derive(Clone, Copy)]
+enum Terminates {
+    Yes,
+    No,
+}
+
+fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters::listed(&tool.parameters),
+        "example": tool.example,
+        "terminates": matches!(terminates, Terminates::Yes),
+    })
+}
+
+/// The form of calls that the templates know.
+fn form_name(calls: CallForm) -> &'static str {
+    match calls {
+        CallForm::Json | CallForm::Auto => "json",
+        CallForm::JsonSchema => "json_schema",
+        CallForm::Native => "native",
+        CallForm::ToolCall => "tool_call",
+    }
+}
+
+/// Whether a reply without a call can be the agent's answer.
+pub(crate) fn text_allowed(answer: AnswerForm) -> bool {
+    match answer {
+        AnswerForm::Text | AnswerForm::Plan => true,
+        AnswerForm::Reflection => false,
+    }
+}

@@ -1,0 +1,294 @@
+//! What agents are told of their work: their system prompts, and what goes back when a reply can't be used.
+
+use dirigent_core::call::{CallForm, Said, parse, parse_after};
+use dirigent_core::prompt::{malformed, plan_request, roles, submission, system_prompt};
+use dirigent_core::spec::{AgentSpec, AnswerForm, RunSpec};
+use dirigent_core::tool::{Repeat, ToolSpec};
+use serde_json::{Value, json};
+
+use crate::fixture::{spec, text, tool};
+use crate::prompts::{check, first_round};
+
+const FORMS: [CallForm; 5] = [
+    CallForm::Json,
+    CallForm::JsonSchema,
+    CallForm::Native,
+    CallForm::ToolCall,
+    CallForm::Auto,
+];
+
+const ANSWERS: [AnswerForm; 3] = [AnswerForm::Text, AnswerForm::Plan, AnswerForm::Reflection];
+
+fn look() -> ToolSpec {
+    tool("look", "Looks at a file. Changes nothing.", Repeat::Safe)
+}
+
+fn change() -> ToolSpec {
+    let mut change = tool("change", "Changes a file.", Repeat::Unsafe);
+    change.example = Value::Null;
+    change
+}
+
+/// A text agent with two tools, one of them without an example.
+fn explorers_prompt(calls: CallForm) -> String {
+    system_prompt(roles::EXPLORE, &[&look(), &change()], AnswerForm::Text, calls)
+}
+
+#[test]
+fn prompt_2_the_planners_system_prompt() {
+    let prompt = system_prompt(roles::PLANNER, &[&look()], AnswerForm::Plan, CallForm::Json);
+    insta::assert_snapshot!(check(&prompt));
+}
+
+#[test]
+fn prompt_2_the_reflectors_system_prompt() {
+    let prompt = system_prompt(roles::REFLECTOR, &[], AnswerForm::Reflection, CallForm::Json);
+    insta::assert_snapshot!(check(&prompt));
+}
+
+#[test]
+fn prompt_2_the_implementers_system_prompt() {
+    let prompt = system_prompt(roles::IMPLEMENT, &[&look()], AnswerForm::Text, CallForm::Json);
+    insta::assert_snapshot!(check(&prompt));
+}
+
+#[test]
+fn prompt_2_the_verifiers_system_prompt() {
+    let prompt = system_prompt(roles::VERIFY, &[&look()], AnswerForm::Text, CallForm::Json);
+    insta::assert_snapshot!(check(&prompt));
+}
+
+#[test]
+fn prompt_2_the_explorers_system_prompt() {
+    insta::assert_snapshot!(check(&explorers_prompt(CallForm::Json)));
+}
+
+#[test]
+fn call_4_the_prompt_of_an_agent_held_to_a_json_schema() {
+    insta::assert_snapshot!(check(&explorers_prompt(CallForm::JsonSchema)));
+}
+
+#[test]
+fn call_2_the_prompt_of_an_agent_with_native_calls() {
+    insta::assert_snapshot!(check(&explorers_prompt(CallForm::Native)));
+}
+
+#[test]
+fn call_3_the_prompt_of_an_agent_that_calls_in_the_field_tool_call() {
+    insta::assert_snapshot!(check(&explorers_prompt(CallForm::ToolCall)));
+}
+
+#[test]
+fn call_4_an_agent_whose_form_is_recognised_is_taught_the_json_form() {
+    assert_eq!(explorers_prompt(CallForm::Auto), explorers_prompt(CallForm::Json));
+}
+
+#[test]
+fn prompt_2_an_agent_without_tools_is_told_of_no_calls() {
+    let prompt = |calls| system_prompt(roles::VERIFY, &[], AnswerForm::Text, calls);
+    insta::assert_snapshot!(check(&prompt(CallForm::Json)));
+    for calls in [CallForm::Native, CallForm::ToolCall, CallForm::Auto] {
+        assert_eq!(prompt(calls), prompt(CallForm::Json));
+    }
+    assert_eq!(
+        prompt(CallForm::JsonSchema),
+        prompt(CallForm::Json).replace(
+            "answer in plain text",
+            "answer with a JSON object, `{\"answer\": \"…\"}`"
+        )
+    );
+}
+
+#[test]
+fn prompt_2_every_prompt_begins_with_its_role_and_leaves_nothing_unfilled() {
+    let (look, change) = (look(), change());
+    for calls in FORMS {
+        for answer in ANSWERS {
+            for tools in [&[][..], &[&look][..], &[&change, &look][..]] {
+                let prompt = system_prompt("You are <one> of `many`.\n", tools, answer, calls);
+                assert!(
+                    check(&prompt).starts_with("You are <one> of `many`.\n\n# Tools\n\n"),
+                    "{prompt}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn loop_9_examples_of_both_kinds_of_task_end_with_stop_in_every_form() {
+    for calls in FORMS {
+        let prompt = explorers_prompt(calls);
+        let (_, flow) = prompt.split_once("\n<AGENT_FLOW>\n").unwrap();
+        let (flow, _) = flow.split_once("\n</AGENT_FLOW>").unwrap();
+        let examples: Vec<&str> = flow.split("\n\n").skip(2).collect();
+        let kinds: Vec<&str> = examples.iter().map(|it| it.split_once(',').unwrap().0).collect();
+        assert_eq!(kinds, ["Definitive", "Definitive", "Definitive", "Exploratory"]);
+        for example in &examples {
+            assert!(example.ends_with("\n(finish_reason: \"stop\")"), "{example}");
+        }
+        for tool in [
+            "execute_sql",
+            "execute_command",
+            "file_operations",
+            "http_request",
+        ] {
+            assert!(examples.iter().any(|it| it.contains(tool)), "{tool} in {calls:?}");
+        }
+    }
+}
+
+#[test]
+fn prompt_2_parameters_are_listed_with_all_that_their_schema_says() {
+    let mut rich = look();
+    rich.parameters = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "mode": {"type": "string", "enum": ["fast", "slow"], "default": "fast", "description": "How.\nOr not."},
+            "title": {"type": ["string", "null"], "minLength": 1, "maxLength": 80, "title": "Title"},
+            "owner": {"type": ["string", "null"], "description": "null for nobody."},
+            "size": {"type": ["integer", "string"], "minimum": 1},
+            "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "examples": [0.5]},
+            "version": {"const": 2},
+            "day": {"type": "string", "format": "date", "pattern": "^2"},
+            "tags": {"type": "array", "items": {"type": "string", "description": "lower case"}, "maxItems": 3, "uniqueItems": true},
+            "grid": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+            "edits": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "at": {"type": "object", "properties": {"line": {"type": "integer"}}, "required": ["line"], "additionalProperties": false},
+                        "text": {"type": "string", "default": ""}
+                    },
+                    "required": ["at"]
+                },
+                "description": "In this order."
+            },
+            "extra": {"type": "object"},
+            "anything": {"description": "Of any kind."},
+            "nothing": {"type": "object", "additionalProperties": false},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "One of them."}
+        },
+        "required": ["mode", "owner", "edits", "either"],
+        "additionalProperties": false
+    });
+    insta::assert_snapshot!(parameters(&rich));
+}
+
+#[test]
+fn prompt_2_parameters_that_no_list_can_tell_are_shown_as_json_schema() {
+    let mut choice = look();
+    choice.parameters = json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"});
+    assert_eq!(
+        parameters(&choice),
+        r#"Parameters, as JSON Schema: {"oneOf":[{"required":["a"]},{"required":["b"]}],"type":"object"}"#
+    );
+    for nothing in [
+        json!({"type": "object", "properties": {}}),
+        json!({"type": "object", "additionalProperties": false}),
+    ] {
+        choice.parameters = nothing;
+        assert_eq!(parameters(&choice), "It has no parameters.");
+    }
+}
+
+/// What a system prompt says of a tool's parameters.
+fn parameters(tool: &ToolSpec) -> String {
+    let prompt = system_prompt("You look.", &[tool], AnswerForm::Text, CallForm::Json);
+    let (_, rest) = prompt.split_once("Looks at a file. Changes nothing.\n").unwrap();
+    rest.split_once("\nExample: ").unwrap().0.to_owned()
+}
+
+/// The text agent, the planner and the reflector of a run whose model calls in that form, each with all its tools.
+fn agents(calls: CallForm) -> [(AgentSpec, Vec<ToolSpec>); 3] {
+    let RunSpec {
+        agents,
+        planner,
+        reflector,
+        ..
+    } = spec();
+    let [_, implementer] = <[AgentSpec; 2]>::try_from(agents).unwrap();
+    [
+        (implementer, vec![change(), look()]),
+        (planner, vec![look()]),
+        (reflector, Vec::new()),
+    ]
+    .map(|(mut agent, mut tools)| {
+        agent.profile.calls = calls;
+        tools.extend(submission(agent.answer));
+        (agent, tools)
+    })
+}
+
+#[test]
+fn loop_3_what_goes_back_after_a_malformed_reply_shows_the_form_in_force() {
+    let mut told = String::new();
+    for calls in [
+        CallForm::Json,
+        CallForm::JsonSchema,
+        CallForm::Native,
+        CallForm::ToolCall,
+    ] {
+        for (agent, tools) in agents(calls) {
+            let back = malformed("it was empty", &agent, &tools);
+            told += &format!("---- {calls:?}, {}\n{}\n\n", agent.name, check(&back));
+        }
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn loop_3_an_agent_without_tools_is_shown_no_call() {
+    let [(agent, _), ..] = agents(CallForm::Json);
+    assert_eq!(
+        check(&malformed("it was empty", &agent, &[])),
+        "Your last reply could not be used: it was empty\n\nTo finish, answer in plain text without a call."
+    );
+}
+
+#[test]
+fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
+    let run = spec();
+    let request = plan_request(&first_round(&run), &run.agents, &run.tools, &[]);
+    for calls in FORMS {
+        for (agent, tools) in agents(calls) {
+            let offered: Vec<&ToolSpec> = tools
+                .iter()
+                .filter(|tool| run.tools.iter().any(|it| it.name == tool.name))
+                .collect();
+            let system = system_prompt(roles::PLANNER, &offered, agent.answer, calls);
+            let back = malformed("it was empty", &agent, &tools);
+            let lines = [&system, &request, &back]
+                .into_iter()
+                .flat_map(|text| text.lines());
+            for echo in lines.chain([system.as_str(), &back]) {
+                let said = parse_after(&text(echo), &[&system, &request]);
+                assert!(matches!(said, Ok(Said::Text(_))), "{calls:?}: {echo}: {said:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn call_7_examples_show_calls_as_they_are_made() {
+    let prompt = explorers_prompt(CallForm::Json);
+    let shown = |prefix: &str| {
+        let line = prompt.lines().find_map(|line| line.strip_prefix(prefix)).unwrap();
+        match parse(&text(line)) {
+            Ok(Said::Calls(calls)) => (calls[0].tool.clone(), calls[0].parameters.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        shown("Example: "),
+        ("look".to_owned(), json!({"path": "src/lib.rs"}))
+    );
+    assert_eq!(
+        shown("assistant: "),
+        ("execute_command".to_owned(), json!({"command": ["make", "lint"]}))
+    );
+}
