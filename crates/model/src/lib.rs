@@ -3,11 +3,12 @@
 //! [`OpenAiModel`] asks any server that speaks OpenAI's chat completions; [`OfflineModel`] needs none. The others wrap a
 //! model and are models themselves: [`Limited`] keeps to its rate limits, [`Retrying`] asks again, [`Fallback`] asks the
 //! next one. Put together as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again
-//! holds no place that another could use.
+//! holds no place that another could use. [`Models`] holds those of a configuration by name.
 #![warn(missing_docs)]
 
 mod fallback;
 mod limits;
+mod models;
 pub mod offline;
 pub mod openai;
 mod request;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 
 pub use fallback::{Alternative, Fallback};
 pub use limits::{Limited, ModelLimits};
+pub use models::{ModelEntry, Models};
 pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use request::{ChatRequest, Deltas, ReplyFormat};
