@@ -3,7 +3,7 @@
 //! A reply that broke off after something of it had come is a reply, an interrupted one: it was paid for. Where nothing had come it
 //! is a failure.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
@@ -113,13 +113,28 @@ impl Shared {
         }
         match timeout_at(until, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) if error.is_builder() => Err(self
-                .diagnosis
-                .failure(ModelFailureKind::Configuration, &causes(error))),
-            Ok(Err(error)) => Err(self
-                .diagnosis
-                .unavailable(&format!("it can't be reached ({})", causes(error)))),
+            Ok(Err(error)) => Err(self.unreached(error)),
             Err(_) => Err(self.diagnosis.unavailable("no answer came in time")),
+        }
+    }
+
+    /// A request that got no answer. A server with whom no secure connection can be made will not do better the next time; one that is
+    /// not there may.
+    fn unreached(&self, error: reqwest::Error) -> ModelFailure {
+        let configuration = |message: &str| self.diagnosis.failure(ModelFailureKind::Configuration, message);
+        match (error.is_builder(), error.is_connect()) {
+            (true, _) => configuration(&causes(error)),
+            (false, true) if is_tls(&error) => configuration(&format!(
+                "no secure connection to it can be made ({}). Check base_url and the server's certificate",
+                causes(error)
+            )),
+            (false, true) => self.diagnosis.unavailable(&format!(
+                "it can't be reached ({}). Check that it runs, and base_url",
+                causes(error)
+            )),
+            (false, false) => self
+                .diagnosis
+                .unavailable(&format!("it can't be reached ({})", causes(error))),
         }
     }
 
@@ -333,6 +348,16 @@ impl Shared {
 fn overdue(since: Instant, until: Instant) -> String {
     let span = Millis::from(until.saturating_duration_since(since));
     format!("it was not done after {span}")
+}
+
+/// Whether an error comes of TLS.
+fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    let within = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    error.is::<rustls::Error>()
+        || within.is_some_and(|error| is_tls(error))
+        || error.source().is_some_and(is_tls)
 }
 
 /// An error with its causes, and without the address.

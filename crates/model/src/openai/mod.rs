@@ -2,7 +2,23 @@
 //!
 //! Servers differ in what they send, so all that can be understood is, and all else is typed by what can be done about it. It
 //! never asks twice on its own account, but for a field that a server has refused and that can be left out; never mends what a
-//! model said; and never shows a secret, in an error or otherwise.
+//! model said; and never shows a secret, in an error or otherwise: the key, and what may be one in the address's query, is taken
+//! out of all that a server sends back.
+//!
+//! # How calls are made
+//! A request says it ([`ChatRequest::calls`]). [`CallForm::Native`] offers its tools, and calls go with their results by ids (CALL-2).
+//! Names of tools that the API does not take (anything but 1 to 64 letters, digits, `_` and `-`) are others on the wire, as
+//! `files_read_feef3122` for `files.read`, and come back as they are; two tools that would have one name there are
+//! [`ModelFailureKind::Rejected`]. In the other forms calls stand in the text, and one that was made otherwise is appended to it.
+//! [`CallForm::ToolCall`] has results as messages of the role `tool` with the tool's `name` (CALL-3), or as the user's where the
+//! server refuses those; the others have them as the user's.
+//!
+//! # What each fault ends in
+//! In a failure, by its [`ModelFailureKind`], or in a reply, by its end. Of an interrupted one ([`FinishReason::Interrupted`]) something
+//! had come: it was paid for, and nothing in it is acted on (CALL-7). What is tried again, or asked of another model, is for
+//! [`Retrying`](crate::Retrying) and [`Fallback`](crate::Fallback) to decide by this.
+//!
+#![doc = include_str!("faults.md")]
 
 mod calls;
 mod conversation;
@@ -20,6 +36,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dirigent_core::call::CallForm;
+#[cfg(doc)]
+use dirigent_core::message::FinishReason;
 use dirigent_core::message::{Message, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::tool::ToolSpec;
 use futures::future::{BoxFuture, FutureExt};
