@@ -7,8 +7,12 @@ use dirigent_core::time::Millis;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::HeaderMap;
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+
+use crate::secrets::Secrets;
+
+/// The longest time that a server can ask to wait: what is longer counts as this.
+const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
 /// How much of an error's body a message holds, in characters.
 const EXCERPT: usize = 500;
@@ -18,7 +22,7 @@ const EXCERPT: usize = 500;
 pub(super) struct Diagnosis {
     /// Where the request went, for people: without anything secret.
     pub(super) place: String,
-    pub(super) api_key: Option<SecretString>,
+    pub(super) secrets: Secrets,
 }
 
 impl Diagnosis {
@@ -26,7 +30,7 @@ impl Diagnosis {
     pub(super) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
         ModelFailure {
             kind,
-            message: self.clean(&format!("{}: {message}", self.place)),
+            message: self.secrets.clean(&format!("{}: {message}", self.place)),
         }
     }
 
@@ -55,8 +59,10 @@ impl Diagnosis {
     /// An error object where a reply was to be.
     pub(super) fn error_object(&self, error: &Value) -> ModelFailure {
         let said = Said::of(error);
-        let status = error["code"]
+        let code = &error["code"];
+        let status = code
             .as_u64()
+            .or_else(|| code.as_str()?.parse().ok())
             .and_then(|code| u16::try_from(code).ok())
             .filter(|code| (400..600).contains(code))
             .unwrap_or_else(|| said.status());
@@ -68,7 +74,7 @@ impl Diagnosis {
     /// The beginning of what a server said, in one line.
     pub(super) fn excerpt(&self, text: &str) -> String {
         // Cleaned before it is cut: half a key would not be recognised.
-        let text = self.clean(text);
+        let text = self.secrets.clean(text);
         let mut words = text
             .split_whitespace()
             .flat_map(|word| [word, " "])
@@ -80,19 +86,6 @@ impl Diagnosis {
             (false, Some(_)) => format!("{excerpt}…"),
             (false, None) => excerpt.to_owned(),
         }
-    }
-
-    /// A text without the key, also where it stands in JSON.
-    fn clean(&self, text: &str) -> String {
-        let Some(key) = self.api_key.as_ref().map(ExposeSecret::expose_secret) else {
-            return text.to_owned();
-        };
-        let escaped = Value::from(key).to_string();
-        let escaped = escaped.trim_matches('"');
-        [key, escaped]
-            .into_iter()
-            .filter(|secret| !secret.is_empty())
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
     }
 }
 
@@ -138,8 +131,9 @@ impl Said {
 
     /// The status that would go with the server's words, where it gave none.
     fn status(&self) -> u16 {
-        const WORDS: [(&str, u16); 6] = [
+        const WORDS: [(&str, u16); 7] = [
             ("rate_limit", 429),
+            ("quota", 429),
             ("authentication", 401),
             ("api_key", 401),
             ("permission", 403),
@@ -152,17 +146,34 @@ impl Said {
             .map_or(503, |(_, status)| *status)
     }
 
+    /// Whether the conversation is what is too long. Servers agree neither on a status nor on a word for it.
     fn is_too_long(&self) -> bool {
-        const WORDS: [&str; 3] = ["context_length", "context_size", "string_above_max_length"];
-        const PHRASES: [&str; 8] = [
-            "context length",
-            "context window",
-            "context size",
+        const WORDS: [&str; 4] = [
             "context_length",
-            "maximum context",
-            "prompt is too long",
-            "input is too long",
-            "too many tokens in",
+            "context_size",
+            "string_above_max_length",
+            "request_too_large",
+        ];
+        // After each, who says so.
+        const PHRASES: [&str; 18] = [
+            "context length",                  // OpenAI, vLLM, SGLang, Ollama, Mistral, LM Studio
+            "context_length",                  //
+            "context window",                  // OpenAI, MiniMax
+            "context size",                    // llama.cpp
+            "context limit",                   // Anthropic
+            "maximum context",                 // OpenAI and many others
+            "maximum model length",            // vLLM
+            "maximum prompt length",           // xAI
+            "maximum number of tokens",        // Gemini
+            "input tokens exceed",             // OpenAI
+            "prompt is too long",              // Anthropic
+            "prompt too long",                 // Ollama
+            "input is too long",               // Bedrock
+            "input too long",                  //
+            "too many tokens",                 // Cohere
+            "`inputs` tokens + `max_new_toke", // TGI
+            "reduce the length of the",        // OpenAI, Groq
+            "request too large",               // OpenAI and Groq, where a minute's tokens would not do
         ];
         let message = self.message.to_lowercase();
         WORDS.iter().any(|word| self.words.contains(word))
@@ -170,6 +181,7 @@ impl Said {
     }
 }
 
+/// The table in [`super`] says what is what.
 fn kind_of(status: u16, retry_after: Option<Millis>, said: &Said) -> ModelFailureKind {
     let out_of_money = said.words.contains("insufficient_quota") || said.words.contains("billing");
     match status {
@@ -177,6 +189,8 @@ fn kind_of(status: u16, retry_after: Option<Millis>, said: &Said) -> ModelFailur
         413 => ModelFailureKind::TooLong,
         // Waiting does not fill an account.
         429 if out_of_money => ModelFailureKind::Configuration,
+        // Nor does it make a request smaller that is beyond a minute's tokens.
+        429 if said.message.to_lowercase().contains("request too large") => ModelFailureKind::TooLong,
         408 | 409 | 425 | 429 => ModelFailureKind::Unavailable { retry_after },
         // Some servers answer 500 to a conversation that is too long.
         _ if said.is_too_long() => ModelFailureKind::TooLong,
@@ -214,12 +228,15 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
         Err(_) => {
             let then = DateTimeParser::new().parse_timestamp(text).ok()?;
             let wait = then.as_millisecond().saturating_sub(now.as_millisecond());
-            Some(Millis(u64::try_from(wait).unwrap_or(0)))
+            let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
+            Some(wait.min(LONGEST_WAIT).into())
         }
     }
 }
 
 fn span(seconds: f64) -> Option<Millis> {
+    // Unlike `min`, which takes what is no number for the limit.
+    let seconds = seconds.clamp(f64::NEG_INFINITY, LONGEST_WAIT.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().map(Millis::from)
 }
 
@@ -250,7 +267,14 @@ mod tests {
             Some(Millis(0))
         );
         assert_eq!(asked_to_wait("retry-after-ms", "250"), Some(Millis(250)));
-        for nonsense in ["soon", "-1", "NaN", "1e300", ""] {
+        for huge in ["1e300", "86401", "inf", "Sat, 06 Nov 2094 08:49:37 GMT"] {
+            assert_eq!(
+                asked_to_wait("retry-after", huge),
+                Some(Millis(86_400_000)),
+                "{huge}"
+            );
+        }
+        for nonsense in ["soon", "-1", "NaN", ""] {
             assert_eq!(asked_to_wait("retry-after", nonsense), None, "{nonsense}");
         }
     }
@@ -296,6 +320,11 @@ mod tests {
                 r#"{"error": {"message": "prompt is too long"}}"#,
                 ModelFailureKind::TooLong,
             ),
+            (
+                429,
+                r#"{"error": {"message": "Request too large for m on tokens per min (TPM): Limit 1, Requested 2"}}"#,
+                ModelFailureKind::TooLong,
+            ),
             (400, "[]", ModelFailureKind::Rejected),
             (
                 422,
@@ -305,5 +334,41 @@ mod tests {
         ] {
             assert_eq!(kind(status, body), expected, "{status} {body}");
         }
+    }
+
+    #[test]
+    fn loop_11_a_conversation_that_is_too_long_is_known_however_it_is_said() {
+        for said in [
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+            "Input tokens exceed the configured limit of 272000 tokens.",
+            "Your input exceeds the context window of this model.",
+            "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+            "Input length (5000) exceeds model's maximum context length (4096).",
+            "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
+            "prompt too long; exceeded max context length by 12 tokens",
+            "the input length exceeds the context length",
+            "prompt is too long: 200001 tokens > 200000 maximum",
+            "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+            "Input is too long for requested model.",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
+            "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+            "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+            "Please reduce the length of the messages or completion.",
+        ] {
+            for body in [
+                serde_json::json!({"error": {"message": said, "type": "invalid_request_error"}}),
+                serde_json::json!({"error": said}),
+                serde_json::json!({"detail": said}),
+            ] {
+                let kind = kind_of(400, None, &Said::read(&body.to_string()));
+                assert_eq!(kind, ModelFailureKind::TooLong, "{body}");
+            }
+        }
+        let by_its_word = r#"{"error": {"code": 400, "message": "no", "type": "exceed_context_size_error"}}"#;
+        assert_eq!(
+            kind_of(400, None, &Said::read(by_its_word)),
+            ModelFailureKind::TooLong
+        );
     }
 }

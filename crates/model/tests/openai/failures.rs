@@ -128,7 +128,7 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn an_https_address_behind_which_nobody_speaks_tls_is_unavailable() {
+async fn an_https_address_behind_which_nobody_speaks_tls_is_wrong() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("https://{}/v1", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -138,7 +138,8 @@ async fn an_https_address_behind_which_nobody_speaks_tls_is_unavailable() {
     });
     let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
     let failure = model.chat(request()).await.unwrap_err();
-    assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
+    assert_eq!(failure.kind, ModelFailureKind::Configuration, "{failure}");
+    assert!(failure.message.contains("Check base_url"), "{failure}");
 }
 
 #[tokio::test]

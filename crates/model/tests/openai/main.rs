@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod failures;
+mod faults;
 mod replies;
 mod requests;
 mod secrets;

@@ -53,6 +53,93 @@ async fn a_text_with_its_usage() {
 }
 
 #[tokio::test]
+async fn host_6_tokens_that_were_read_before_are_counted_however_the_server_says_it() {
+    let counted = |more: Value| {
+        let mut usage = json!({"prompt_tokens": 12, "completion_tokens": 3});
+        usage
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        usage
+    };
+    for (usage, cached) in [
+        (
+            counted(json!({"prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 0}})),
+            8,
+        ),
+        (
+            counted(json!({"prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 5})),
+            7,
+        ),
+        // More than were sent, and other nonsense.
+        (
+            counted(json!({"prompt_tokens_details": {"cached_tokens": 99}})),
+            12,
+        ),
+        (
+            counted(json!({"prompt_tokens_details": {"cached_tokens": -1}})),
+            0,
+        ),
+        (
+            counted(json!({"prompt_tokens_details": {"cached_tokens": "8"}})),
+            0,
+        ),
+        (
+            counted(json!({"prompt_tokens_details": null, "prompt_cache_hit_tokens": null})),
+            0,
+        ),
+    ] {
+        for delivery in BOTH {
+            let answer = says(delivery, &json!({"content": "Hi."}), "stop", &usage);
+            let counted = ask(delivery, answer).await.unwrap().usage;
+            assert_eq!(
+                (
+                    counted.input_tokens,
+                    counted.cached_input_tokens,
+                    counted.output_tokens
+                ),
+                (12, cached, 3),
+                "{usage}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_names_the_model_that_gave_it_or_else_the_one_that_was_asked() {
+    let long = "x".repeat(201);
+    for (named, expected) in [
+        (json!("test-model-2025-01-01"), "test-model-2025-01-01"),
+        (json!(null), "test-model"),
+        (json!(""), "test-model"),
+        (json!(7), "test-model"),
+        (json!("a\u{1b}[2Jb"), "test-model"),
+        (json!(long), "test-model"),
+    ] {
+        let choices = json!([{"delta": {"content": "Hi."}, "finish_reason": "stop"}]);
+        let event = json!({"model": named, "choices": choices}).to_string();
+        let other = json!({"model": "other", "choices": []}).to_string();
+        let streamed = match named {
+            Value::String(ref name) if name == expected => Answer::events(&[&event, &other]),
+            _ => Answer::events(&[&event]),
+        };
+        let reply = ask(Delivery::Streamed, streamed).await.unwrap();
+        assert_eq!(reply.model.as_deref(), Some(expected));
+        let whole = event.replace("delta", "message");
+        let reply = ask(Delivery::Whole, Answer::json("200 OK", whole)).await.unwrap();
+        assert_eq!(reply.model.as_deref(), Some(expected));
+    }
+    let server = Server::start([Answer::json(
+        "200 OK",
+        r#"{"choices": [{"message": {"content": "Hi."}}]}"#,
+    )])
+    .await;
+    let asked = request().model("other".to_owned());
+    let reply = server.model(Delivery::Whole).chat(asked).await.unwrap();
+    assert_eq!(reply.model.as_deref(), Some("other"));
+}
+
+#[tokio::test]
 async fn usage_is_estimated_where_the_server_counts_none() {
     for delivery in BOTH {
         let message = json!({"content": "Four characters make one."});

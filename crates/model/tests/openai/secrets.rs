@@ -1,29 +1,74 @@
 //! The key goes to the server and nowhere else, not even where the server says it back.
 
-use dirigent_model::ChatModel;
+use std::io::{Result as IoResult, Write};
+use std::sync::{Arc, Mutex};
+
+use dirigent_core::call::CallForm;
+use dirigent_core::message::ModelFailureKind;
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
+use dirigent_model::{ChatModel, Deltas};
+use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, request};
 
 const KEY: &str = r#"sk-canary/"quoted"\key"#;
 
+const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
+
 fn check(text: &str) {
     assert!(!text.contains("canary"), "{text}");
 }
 
-#[tokio::test]
-async fn the_key_is_in_no_error_and_no_debug_output() {
+/// What our crates log while something is done, the finest of it included.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> IoResult<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn begin() -> (Log, tracing::subscriber::DefaultGuard) {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter("dirigent_model=trace,dirigent_core=trace")
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// What a server may say that was told the key: as it is, in JSON, in an address, and its first twelve characters.
+fn echoes() -> Vec<String> {
     let in_json = serde_json::to_string(KEY).unwrap();
-    let long_way_in = format!("{}{KEY}", " x".repeat(245));
-    let bodies = [
+    vec![
         format!(r#"{{"error": {{"message": {in_json}, "type": {in_json}}}}}"#),
         format!(r#"{{"sent": {{"authorization": {in_json}}}}}"#),
         format!("your key is {KEY}"),
-        long_way_in,
-    ];
-    for delivery in [Delivery::Streamed, Delivery::Whole] {
+        format!("{}{KEY}", " x".repeat(245)),
+        "https://example.com/?key=sk-canary%2F%22quoted%22%5Ckey".to_owned(),
+        r#"{"error": "Incorrect API key provided: sk-canary/\"q***ey"}"#.to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_error_no_debug_output_and_no_log() {
+    let (log, _guard) = Log::begin();
+    for delivery in BOTH {
         let mut answers = Vec::new();
-        for body in &bodies {
+        for body in &echoes() {
             for status in [
                 "200 OK",
                 "400 Bad Request",
@@ -31,7 +76,12 @@ async fn the_key_is_in_no_error_and_no_debug_output() {
                 "429 Too Many",
                 "500 Oops",
             ] {
-                answers.push(Answer::json(status, body));
+                let header = format!("x-you-sent: Bearer {KEY}");
+                answers.push(Answer::new(
+                    status,
+                    &["content-type: application/json", &header],
+                    body,
+                ));
             }
             answers.push(Answer::events(&[body]));
         }
@@ -48,6 +98,125 @@ async fn the_key_is_in_no_error_and_no_debug_output() {
         let sent = format!("authorization: Bearer {KEY}\r\n");
         assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
     }
+    check(&log.text());
+}
+
+/// A reply that says the key in every place where a reply can say something.
+fn telling(delivery: Delivery) -> Answer {
+    let arguments = json!({"key": KEY, "list": [KEY], KEY: 1}).to_string();
+    let call = |index: u64, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
+    let calls = [
+        call(0, KEY, "look", &arguments),
+        call(1, "b", KEY, &arguments[..arguments.len() - 1]),
+    ];
+    let model = format!("m {KEY}");
+    match delivery {
+        Delivery::Whole => {
+            let said = json!({"content": format!("It is {KEY}."), "tool_calls": calls});
+            Answer::json(
+                "200 OK",
+                json!({"model": model, "choices": [{"message": said}]}).to_string(),
+            )
+        }
+        Delivery::Streamed => {
+            let chunk = |delta: Value| json!({"model": model, "choices": [{"delta": delta}]}).to_string();
+            let pieces = ["It is sk-c", "ana", r#"ry/"quo"#, r#"ted"\key."#];
+            let mut events: Vec<String> = pieces
+                .iter()
+                .map(|text| chunk(json!({"content": text})))
+                .collect();
+            events.push(chunk(json!({"tool_calls": calls})));
+            // The reply breaks off, which is logged.
+            events.push(format!("no JSON: {KEY}"));
+            Answer::events(&events.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
+    let (log, _guard) = Log::begin();
+    for delivery in BOTH {
+        let server = Server::start([telling(delivery)]).await;
+        let model = OpenAiModel::new(server.options(delivery).api_key(KEY)).unwrap();
+        let told = Arc::new(Mutex::new(String::new()));
+        let hearer = told.clone();
+        let deltas = Deltas::new(move |text| hearer.lock().unwrap().push_str(text));
+        let request = request().calls(CallForm::Native).deltas(deltas);
+        let reply = model.chat(request).await.unwrap();
+        check(&format!("{reply:?}"));
+        assert_eq!(reply.content, "It is [secret].");
+        assert_eq!(*told.lock().unwrap(), "It is [secret].");
+        assert_eq!(reply.model.as_deref(), Some("m [secret]"));
+        let expected = json!({"key": "[secret]", "list": ["[secret]"], "[secret]": 1});
+        assert_eq!(reply.calls[0].parameters, expected);
+        assert_eq!(reply.calls[0].id, "[secret]");
+        assert_eq!(reply.malformed_calls[0].name, "[secret]");
+    }
+    assert!(log.text().contains("broke off"), "{}", log.text());
+    check(&log.text());
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_list_of_models() {
+    let list = json!({"data": [{"id": format!("m-{KEY}"), "owner": KEY, KEY: [KEY]}]}).to_string();
+    let server = Server::start([Answer::json("200 OK", list)]).await;
+    let model = OpenAiModel::new(server.options(Delivery::Whole).api_key(KEY)).unwrap();
+    let models = model.models().await.unwrap();
+    assert_eq!(models[0].id, "m-[secret]");
+    check(&format!("{models:?}"));
+}
+
+#[tokio::test]
+async fn a_key_in_the_addresss_query_is_a_secret_too() {
+    let echo = "no such resource: /v1/chat/completions?api-version=2024-10-21&key=canary-in-the-query";
+    let server = Server::start([Answer::json("404 Not Found", echo)]).await;
+    let base_url = format!(
+        "{}?api-version=2024-10-21&key=canary-in-the-query",
+        server.base_url
+    );
+    let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
+    let failure = model.chat(request()).await.unwrap_err();
+    check(&failure.message);
+    assert!(failure.message.contains("api-version=2024-10-21"), "{failure}");
+    assert!(
+        server.got()[0].head.contains("key=canary-in-the-query"),
+        "{}",
+        server.got()[0].head
+    );
+}
+
+#[tokio::test]
+async fn no_redirect_takes_the_key_to_another_server() {
+    for delivery in BOTH {
+        for status in [
+            "301 Moved",
+            "302 Found",
+            "303 See Other",
+            "307 Moved",
+            "308 Moved",
+        ] {
+            let other = Server::start([Answer::json("200 OK", "{}")]).await;
+            let location = format!("location: {}/chat/completions", other.base_url);
+            let server = Server::start([Answer::new(status, &[&location], "")]).await;
+            let model = OpenAiModel::new(server.options(delivery).api_key(KEY)).unwrap();
+            let failure = model.chat(request()).await.unwrap_err();
+            assert_eq!(failure.kind, ModelFailureKind::Configuration, "{failure}");
+            assert!(failure.message.contains(&other.base_url), "{failure}");
+            assert!(other.got().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_placeholder_for_a_key_may_be_said() {
+    let reply = r#"{"choices": [{"message": {"content": "ollama runs models."}}]}"#;
+    let server = Server::start([Answer::json("200 OK", reply)]).await;
+    let model = OpenAiModel::new(server.options(Delivery::Whole).api_key("ollama")).unwrap();
+    assert_eq!(
+        model.chat(request()).await.unwrap().content,
+        "ollama runs models."
+    );
 }
 
 #[test]

@@ -23,6 +23,10 @@ pub enum Then {
     Hang,
     /// It sends this over and over.
     Repeat(&'static [u8]),
+    /// It sends this over and over, with time between.
+    Pour(&'static [u8]),
+    /// It breaks the connection.
+    Reset,
 }
 
 impl Answer {
@@ -153,6 +157,12 @@ async fn serve(mut connection: TcpStream, answer: Answer, seen: Arc<Mutex<Vec<Go
         Then::Repeat(piece) => loop {
             connection.write_all(piece).await?;
         },
+        Then::Pour(piece) => loop {
+            connection.write_all(piece).await?;
+            connection.flush().await?;
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        },
+        Then::Reset => connection.set_zero_linger(),
     }
 }
 

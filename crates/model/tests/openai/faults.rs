@@ -1,0 +1,332 @@
+//! What each fault ends in, as the documentation of `dirigent_model::openai` says it: that table is what this test finds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use dirigent_core::message::{FinishReason, ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_model::ChatModel;
+use dirigent_model::openai::{Delivery, HttpClient, OpenAiModel, OpenAiOptions, Timeouts};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
+use crate::server::{Answer, Server, Then, request};
+
+const DOCUMENTED: &str = include_str!("../../src/openai/faults.md");
+
+type Reply = Result<ModelReply, ModelFailure>;
+
+/// Where a fault comes from.
+enum Fault {
+    /// An answer, the same for both ways of delivery or one for each.
+    Answer(fn(Delivery) -> Answer),
+    /// An address.
+    Address(String),
+}
+
+/// What comes of a request, in the table's words.
+fn outcome(reply: Reply) -> String {
+    match reply {
+        Ok(reply) => {
+            let finish = match reply.finish {
+                FinishReason::Stop => "reply",
+                FinishReason::ToolCalls => "reply with calls",
+                FinishReason::Length => "reply cut for length",
+                FinishReason::Interrupted => "interrupted reply",
+            };
+            let calls = reply
+                .calls
+                .iter()
+                .map(|call| format!("{} {}", call.id, call.tool));
+            let calls: Vec<String> = calls.collect();
+            match calls.as_slice() {
+                [] => finish.to_owned(),
+                calls => format!("{finish}: {}", calls.join(", ")),
+            }
+        }
+        Err(failure) => match failure.kind {
+            ModelFailureKind::Unavailable { retry_after: None } => "`Unavailable`".to_owned(),
+            ModelFailureKind::Unavailable {
+                retry_after: Some(wait),
+            } => format!("`Unavailable`, after {wait}"),
+            kind => format!("`{kind:?}`"),
+        },
+    }
+}
+
+/// Where a fault leaves a client waiting.
+#[derive(Clone, Copy)]
+enum Hangs {
+    Nowhere,
+    Before,
+    Within,
+    After,
+}
+
+/// Short only where something is waited for in vain, so that a busy machine changes nothing.
+fn timeouts(hangs: Hangs, delivery: Delivery) -> Timeouts {
+    let soon = Duration::from_millis(50);
+    let default = Timeouts::default();
+    match (hangs, delivery) {
+        (Hangs::Nowhere, _) | (Hangs::After, Delivery::Whole) => default,
+        (Hangs::Before, Delivery::Streamed) => Timeouts {
+            first: soon,
+            ..default
+        },
+        (Hangs::Within | Hangs::After, Delivery::Streamed) => Timeouts {
+            between: soon,
+            ..default
+        },
+        (Hangs::Before | Hangs::Within, Delivery::Whole) => Timeouts {
+            total: soon,
+            ..default
+        },
+    }
+}
+
+async fn ends_in(client: &HttpClient, fault: &Fault, hangs: Hangs, delivery: Delivery) -> String {
+    let server;
+    let base_url = match fault {
+        Fault::Answer(answer) => {
+            server = Server::start([answer(delivery)]).await;
+            server.base_url.clone()
+        }
+        Fault::Address(address) => address.clone(),
+    };
+    let options = OpenAiOptions {
+        delivery,
+        timeouts: timeouts(hangs, delivery),
+        ..OpenAiOptions::new(base_url, "m")
+    };
+    let model = OpenAiModel::with_client(options, client).unwrap();
+    outcome(model.chat(request()).await)
+}
+
+const NO_HEADERS: &str = "no headers in time";
+const ONLY_COMMENTS: &str = "nothing but comments (in one piece: white space), for ever";
+const COMMENTS_WITHIN: &str = "nothing but comments after the reply began, for ever";
+const SILENCE_WITHIN: &str = "silence after the reply began";
+const STAYS_OPEN: &str = "the reply is complete, and the connection stays open";
+
+const HELLO: &str = r#"{"choices": [{"index": 0, "delta": {"content": "Hel"}}]}"#;
+const THE_END: &str = r#"{"choices": [{"index": 0, "delta": {"content": "lö"}, "finish_reason": "stop"}]}"#;
+
+fn refusal(status: &str, message: &str) -> Answer {
+    Answer::json(status, json!({"error": {"message": message}}).to_string())
+}
+
+fn limited(retry_after: &str) -> Answer {
+    Answer::new(
+        "429 Too Many Requests",
+        &[&format!("retry-after: {retry_after}")],
+        "slow down",
+    )
+}
+
+/// A reply with those choices, in one event or in one piece.
+fn choices(delivery: Delivery, said: &Value, finish_reasons: &[Value]) -> Answer {
+    match delivery {
+        Delivery::Whole => {
+            let finish = finish_reasons.first();
+            let reply = json!({"choices": [{"message": said, "finish_reason": finish}]});
+            Answer::json("200 OK", reply.to_string())
+        }
+        Delivery::Streamed => {
+            let first = json!({"choices": [{"delta": said}]}).to_string();
+            let ends = finish_reasons
+                .iter()
+                .map(|finish| json!({"choices": [{"delta": {}, "finish_reason": finish}]}).to_string());
+            let events: Vec<String> = [first]
+                .into_iter()
+                .chain(ends)
+                .chain(["[DONE]".to_owned()])
+                .collect();
+            Answer::events(&events.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn call(index: u64, id: &str) -> Value {
+    json!({"index": index, "id": id, "function": {"name": "look", "arguments": "{}"}})
+}
+
+/// The reply `Hellö`, cut after so many of its bytes from the end.
+fn cut(delivery: Delivery, bytes: usize) -> Answer {
+    match delivery {
+        Delivery::Streamed => {
+            let body = format!("data: {HELLO}\n\ndata: {THE_END}\n\n");
+            Answer::stream(&body.as_bytes()[..body.len() - bytes])
+        }
+        Delivery::Whole => {
+            let body =
+                json!({"choices": [{"finish_reason": "stop", "message": {"content": "Hellö"}}]}).to_string();
+            Answer::json("200 OK", &body.as_bytes()[..body.len() - bytes])
+        }
+    }
+}
+
+fn said(text: &str) -> Value {
+    json!({"content": text})
+}
+
+fn error_in_the_reply(delivery: Delivery, begun: bool, error: &str) -> Answer {
+    match delivery {
+        Delivery::Streamed if begun => Answer::events(&[HELLO, error]),
+        Delivery::Streamed => Answer::events(&[error]),
+        Delivery::Whole => Answer::json("200 OK", error),
+    }
+}
+
+/// Each fault, as the table names it.
+#[rustfmt::skip]
+fn faults() -> Vec<(&'static str, Fault, Hangs)> {
+    let answers: Vec<(&'static str, fn(Delivery) -> Answer)> = vec![
+        ("300 to 399; no redirect is followed", |_| Answer::new("307 Moved", &["location: https://elsewhere.example/v1"], "")),
+        ("400", |_| refusal("400 Bad Request", "temperature is odd")),
+        ("400, the conversation is too long (whatever the words)", |_| refusal("400 Bad Request", "maximum context length is 10")),
+        ("400, code `model_not_found`", |_| Answer::json("400 Bad Request", r#"{"error": {"code": "model_not_found"}}"#)),
+        ("401", |_| refusal("401 Unauthorized", "bad key")),
+        ("402", |_| refusal("402 Payment Required", "pay")),
+        ("403", |_| refusal("403 Forbidden", "not you")),
+        ("404", |_| refusal("404 Not Found", "no such model")),
+        ("408", |_| refusal("408 Request Timeout", "too slow")),
+        ("409", |_| refusal("409 Conflict", "busy")),
+        ("413", |_| refusal("413 Payload Too Large", "too large")),
+        ("422", |_| refusal("422 Unprocessable Entity", "odd")),
+        ("429", |_| refusal("429 Too Many Requests", "slow down")),
+        ("429, `Retry-After` in seconds", |_| limited("7")),
+        ("429, `Retry-After` as a date (here one that has passed)", |_| limited("Thu, 01 Jan 1970 00:00:00 GMT")),
+        ("429, `Retry-After` is nonsense", |_| limited("soon")),
+        ("429, `Retry-After` is longer than a day", |_| limited("99999999999")),
+        ("429, the account is empty (`insufficient_quota`)", |_| Answer::json("429 Too Many Requests", r#"{"error": {"code": "insufficient_quota"}}"#)),
+        ("429, the request alone is beyond a minute's tokens", |_| refusal("429 Too Many Requests", "Request too large for m")),
+        ("500", |_| refusal("500 Internal Server Error", "oops")),
+        ("500, the conversation is too long", |_| refusal("500 Internal Server Error", "the prompt is too long")),
+        ("502", |_| Answer::new("502 Bad Gateway", &["content-type: text/html"], "<html>")),
+        ("503, `Retry-After` in seconds", |_| Answer::new("503 Service Unavailable", &["retry-after: 2"], "")),
+        ("504", |_| Answer::new("504 Gateway Timeout", &[], "")),
+        ("529", |_| refusal("529 Overloaded", "overloaded")),
+        ("the connection is reset before an answer", |_| Answer::silence().then(Then::Reset)),
+        ("the connection closes before an answer", |_| Answer::silence().then(Then::Close)),
+        (NO_HEADERS, |_| Answer::silence()),
+        ("a web page (`text/html`)", |_| Answer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>")),
+        ("another content type than the reply has", |delivery| match delivery {
+            Delivery::Streamed => Answer::new("200 OK", &["content-type: text/plain"], format!("data: {HELLO}\n\ndata: {THE_END}\n\n")),
+            Delivery::Whole => Answer::new("200 OK", &["content-type: text/plain"], r#"{"choices": [{"message": {"content": "Hellö"}}]}"#),
+        }),
+        ("an empty body", |_| Answer::new("200 OK", &[], "")),
+        ("garbage in place of a reply", |delivery| match delivery {
+            Delivery::Streamed => Answer::stream("data: \u{0}garbage\n\n"),
+            Delivery::Whole => Answer::json("200 OK", "\u{0}garbage"),
+        }),
+        ("garbage after the reply began", |delivery| match delivery {
+            Delivery::Streamed => Answer::events(&[HELLO, "garbage", THE_END, "[DONE]"]),
+            Delivery::Whole => Answer::json("200 OK", r#"{"choices": [{"message" garbage"#),
+        }),
+        (ONLY_COMMENTS, |delivery| match delivery {
+            Delivery::Streamed => Answer::stream("").then(Then::Repeat(b": wait\n\n")),
+            Delivery::Whole => Answer::json("200 OK", "").then(Then::Pour(b"  \n")),
+        }),
+        (COMMENTS_WITHIN, |delivery| match delivery {
+            Delivery::Streamed => Answer::events(&[HELLO]).then(Then::Repeat(b": wait\n\n")),
+            Delivery::Whole => Answer::json("200 OK", "{").then(Then::Pour(b"  \n")),
+        }),
+        (SILENCE_WITHIN, |delivery| match delivery {
+            Delivery::Streamed => Answer::events(&[HELLO]).then(Then::Hang),
+            Delivery::Whole => Answer::json("200 OK", "{").then(Then::Hang),
+        }),
+        ("cut in the middle of an event", |delivery| cut(delivery, 20)),
+        ("cut in the middle of a character", |delivery| match delivery {
+            Delivery::Streamed => cut(delivery, r#""}, "finish_reason": "stop"}]}"#.len() + 3),
+            Delivery::Whole => cut(delivery, r#""}}]}"#.len() + 1),
+        }),
+        ("cut after the finish reason", |delivery| match delivery {
+            Delivery::Streamed => Answer::stream(format!("data: {HELLO}\n\ndata: {THE_END}\n\ndata: {{\"choi")),
+            Delivery::Whole => cut(delivery, 1),
+        }),
+        (STAYS_OPEN, |delivery| match delivery {
+            Delivery::Streamed => Answer::events(&[HELLO, THE_END]).then(Then::Hang),
+            Delivery::Whole => Answer::new("200 OK", &["content-length: 47"], r#"{"choices": [{"message": {"content": "Hey!"}}]}"#).then(Then::Hang),
+        }),
+        ("no finish reason", |delivery| choices(delivery, &said("Hey!"), &[])),
+        ("two finish reasons", |delivery| choices(delivery, &said("Hey!"), &[json!("stop"), json!("end_turn")])),
+        ("two finish reasons, one of them `length`", |delivery| choices(delivery, &said("Hey!"), &[json!("length"), json!("stop")])),
+        ("finish reason `length`", |delivery| choices(delivery, &said("Hey!"), &[json!("length")])),
+        ("finish reason `content_filter`", |delivery| choices(delivery, &said("Hey!"), &[json!("content_filter")])),
+        ("calls, and the finish reason `stop`", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a")]}), &[json!("stop")])),
+        ("calls out of order", |delivery| choices(delivery, &json!({"tool_calls": [call(1, "b"), call(0, "a")]}), &[json!("tool_calls")])),
+        ("calls without ids", |delivery| choices(delivery, &json!({"tool_calls": [call(0, ""), call(1, "")]}), &[json!("tool_calls")])),
+        ("calls with one id for all", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a"), call(1, "a")]}), &[json!("tool_calls")])),
+        ("an answer without a reply in it", |delivery| match delivery {
+            Delivery::Streamed => Answer::events(&[r#"{"choices": []}"#, "[DONE]"]),
+            Delivery::Whole => Answer::json("200 OK", r#"{"choices": []}"#),
+        }),
+        ("an error object in a 200, overloaded", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"type": "overloaded_error"}}"#)),
+        ("an error object in a 200, its code 401", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "401", "message": "bad key"}}"#)),
+        ("an error object in a 200, too long", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "context_length_exceeded"}}"#)),
+        ("an error object after the reply began", |delivery| error_in_the_reply(delivery, true, r#"{"error": {"message": "overloaded"}}"#)),
+    ];
+    let hangs = |name: &str| match name {
+        NO_HEADERS | ONLY_COMMENTS => Hangs::Before,
+        COMMENTS_WITHIN | SILENCE_WITHIN => Hangs::Within,
+        STAYS_OPEN => Hangs::After,
+        _ => Hangs::Nowhere,
+    };
+    answers.into_iter().map(|(name, answer)| (name, Fault::Answer(answer), hangs(name))).collect()
+}
+
+/// An address where each connection is answered with those bytes.
+async fn answering(scheme: &str, bytes: &'static [u8]) -> Fault {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("{scheme}://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            connection.write_all(bytes).await.unwrap();
+        }
+    });
+    Fault::Address(address)
+}
+
+async fn addresses() -> Vec<(&'static str, Fault)> {
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    // A TLS alert: the handshake has failed.
+    let alert = &[0x15, 3, 3, 0, 2, 2, 40];
+    vec![
+        (
+            "the connection is refused",
+            Fault::Address(format!("http://{closed}/v1")),
+        ),
+        (
+            "the server's name is unknown",
+            Fault::Address("http://nowhere.invalid/v1".to_owned()),
+        ),
+        (
+            "whoever answers speaks no TLS",
+            answering("https", b"HTTP/1.1 400 Bad Request\r\n\r\n").await,
+        ),
+        ("the TLS handshake fails", answering("https", alert).await),
+        (
+            "whoever answers speaks no HTTP",
+            answering("http", b"SSH-2.0-x\r\n\r\n").await,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn every_fault_ends_in_what_is_documented() {
+    let mut found = "| fault | streamed | in one piece |\n| --- | --- | --- |\n".to_owned();
+    let client = HttpClient::new(Duration::from_secs(10)).unwrap();
+    let addresses = addresses().await.into_iter();
+    let addresses = addresses.map(|(name, fault)| (name, fault, Hangs::Nowhere));
+    for (name, fault, hangs) in addresses.chain(faults()) {
+        let [streamed, whole] = [Delivery::Streamed, Delivery::Whole];
+        let ends_in = |delivery| ends_in(&client, &fault, hangs, delivery);
+        let (streamed, whole) = tokio::join!(ends_in(streamed), ends_in(whole));
+        writeln!(found, "| {name} | {streamed} | {whole} |").unwrap();
+    }
+    assert_eq!(found, DOCUMENTED, "found:\n{found}");
+}
