@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
-use crate::call::{Said, ToolCall, parse_after};
+use crate::call::{CallForm, Said, ToolCall, parse_after};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::{Message, ModelReply};
@@ -282,7 +282,10 @@ impl Agent {
     fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
         self.work.usage += reply.counted();
-        match (parse_after(&reply, &self.prompts()), self.answer()) {
+        match (
+            parse_after(&reply, self.call_form(), &self.prompts()),
+            self.answer(),
+        ) {
             (Ok(Said::Calls(calls)), _) => {
                 self.malformed = 0;
                 let calls = self.with_ids(calls);
@@ -311,6 +314,10 @@ impl Agent {
             }
             (Err(malformed), _) => self.ask_again(now, reply, malformed.to_string(), commands),
         }
+    }
+
+    fn call_form(&self) -> CallForm {
+        self.spec().map(|spec| spec.profile.calls).unwrap_or_default()
     }
 
     /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand. Two
