@@ -1,19 +1,19 @@
-//! What a reply says: text, or calls. The text form of a call is CALL-1's; what an object must look like to be one is known
-//! here alone, so that further forms are added here: a mark in [`is_mark`] and a reading in [`read_call`].
+//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, and which of it is a call for
+//! [`super::shape`] to say, form by form; here it is told what becomes of the whole.
 
-use std::fmt;
+use std::collections::BTreeSet;
 
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::ToolCall;
-use super::name::{kind, listed, quoted};
-use super::scan::{End, Found, read_object, scan};
+use super::form::CallForm;
+use super::json::{head, read_json};
+use super::name::{listed, quoted};
+use super::reader::{Dialect, read};
+use super::scan::{Found, scan};
+use super::shape::read_call;
 use crate::message::{FinishReason, MalformedCall, ModelReply};
-
-/// How deep the JSON of a call may be nested.
-const MAX_DEPTH: usize = 64;
 
 /// More different calls in one reply are not counted: one is too many already, and comparing them takes time.
 const MAX_DIFFERENT: usize = 32;
@@ -86,20 +86,52 @@ fn unreadable(calls: &[MalformedCall]) -> String {
     said.collect::<Vec<_>>().join(" ")
 }
 
-/// What a reply says. Calls that the provider delivered as such count alone (CALL-2), and one among them that can't be read makes
-/// the whole reply malformed; otherwise the text is searched for a call in the JSON form (CALL-1, CALL-5):
+/// What a reply says, where the model calls tools in that form (CALL-4). A reply that was cut short is never acted on, whatever it
+/// holds (CALL-7). Calls that the provider delivered as such count alone (CALL-2), and one among them that can't be read makes the whole
+/// reply malformed; they run in the order given (LOOP-1). Otherwise the text is searched for one call (CALL-5), whatever surrounds it:
+/// prose, code fences, thinking before it.
 ///
-/// - An object with the key `tool` at its top level is meant as a call; inside another object or an array it is text, and so is
-///   one inside thinking.
-/// - `tool`, `parameters` and `terminate` are required and type-checked; other fields are ignored.
+/// | form | what is meant as a call |
+/// | --- | --- |
+/// | [`CallForm::Json`] | an object with the key `tool`: `{"tool": string, "parameters": object, "terminate": boolean}`, all three required (CALL-1) |
+/// | [`CallForm::JsonSchema`] | the same; and a reply that is `{"answer": string}` and nothing else is that text, as a server that holds a model to a schema can't let it say any other way that it has finished |
+/// | [`CallForm::Native`] | nothing: text is text, whatever JSON it holds |
+/// | [`CallForm::ToolCall`] | an object with the key `tool_call`: `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). It never terminates |
+/// | [`CallForm::Auto`] | the objects of `Json` and `ToolCall`; an object after a `<tool_call>`; an object with `name` and either `arguments` or `parameters`, alone or as the value of `function`, and beside them at most `id`, `type` and `terminate` |
+///
+/// In every form:
+///
+/// - Keys count at the top level of an object alone: inside another object or an array they are text, and so is all inside thinking.
+///   Fields that the form does not know are ignored, except as said of `Auto`.
 /// - The same call several times counts once; different ones are [`Malformed::Ambiguous`].
-/// - Malformed, not text, is an object meant as a call that is not JSON or never closed, gives a key twice (at any depth), is nested
-///   deeper than 64, or holds a number that cannot be held as it is written (an integer beyond 64 bits, `1e999`) or a lone surrogate.
-/// - The form as it is shown to models, with its placeholder for the tool's name, is no call (CALL-7).
-/// - A byte order mark or NUL is prose outside an object and breaks one that it stands in; `\u0000` in a string is a character.
+/// - The form as it is shown to models, with a placeholder for the tool's name, is no call (CALL-7).
+/// - `arguments`, but not CALL-1's `parameters`, may be a string that holds the object.
 ///
-/// A reply that was cut short is never acted on, whatever it holds (CALL-7).
-pub fn parse(reply: &ModelReply) -> Result<Said, Malformed> {
+/// In `Auto`:
+///
+/// - `terminate` may be left out, and is false then.
+/// - What small models write instead of JSON is mended where it can mean one thing only: strings in single quotes, `True`, `False`,
+///   `None`, a comma before a closing bracket or brace, a line break or tab in a string. Nothing else is, and nothing that is not closed.
+/// - An object that has the marks of several forms is read by the first of `tool`, `tool_call`, `function`, `name`; the others are
+///   fields like any other.
+/// - An object with a name is text where something says that it is no call: another key, a `type` other than `function`,
+///   `function_call` or `tool_call`, arguments that are no object, or a JSON Schema as its `parameters` (the description of a tool).
+///   After a `<tool_call>` it is a call all the same, and malformed where a field is wrong.
+///
+/// What is odd has one answer, the same in every form:
+///
+/// | in an object that is meant as a call | answer |
+/// | --- | --- |
+/// | it is not JSON, or never closed | malformed (mended first in `Auto`, as said) |
+/// | a key given twice, at any depth | malformed |
+/// | nested deeper than 64 levels | malformed |
+/// | an integer beyond 64 bits, `1e999` | malformed: it could not be held as it is written |
+/// | a lone surrogate (`\ud800`) | malformed |
+/// | NUL or another control character | malformed, in a string and outside; escaped (`\u0000`) it is a character |
+/// | a byte order mark | malformed outside a string; in one it is a character |
+///
+/// Outside such an object all of these are prose.
+pub fn parse(reply: &ModelReply, form: CallForm) -> Result<Said, Malformed> {
     match reply.finish {
         FinishReason::Length | FinishReason::Interrupted => Err(Malformed::CutShort { finish: reply.finish }),
         FinishReason::Stop | FinishReason::ToolCalls if !reply.malformed_calls.is_empty() => {
@@ -107,67 +139,62 @@ pub fn parse(reply: &ModelReply) -> Result<Said, Malformed> {
                 calls: reply.malformed_calls.clone(),
             })
         }
-        FinishReason::Stop | FinishReason::ToolCalls if reply.calls.is_empty() => in_text(&reply.content),
+        FinishReason::Stop | FinishReason::ToolCalls if reply.calls.is_empty() => {
+            in_text(&reply.content, form)
+        }
         FinishReason::Stop | FinishReason::ToolCalls => Ok(Said::Calls(reply.calls.clone())),
     }
 }
 
 /// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call (CALL-7). Repeated is a line with a
 /// call and other text in it (`Example: …`) that stands in a prompt as well; the call alone, which a prompt may well ask for, is meant.
-pub fn parse_after(reply: &ModelReply, prompts: &[&str]) -> Result<Said, Malformed> {
-    let is_echo = |line: &str| {
-        let line = line.trim();
-        line.contains("\"tool\"")
-            && !line.starts_with('{')
-            && prompts
-                .iter()
-                .any(|prompt| prompt.lines().any(|other| other.trim() == line))
-    };
-    if !reply.calls.is_empty() || !reply.content.lines().any(is_echo) {
-        return parse(reply);
+pub fn parse_after(reply: &ModelReply, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
+    if !reply.calls.is_empty() || !reply.content.lines().any(|line| shows_call(line, form)) {
+        return parse(reply, form);
     }
-    let own: Vec<&str> = reply.content.lines().filter(|line| !is_echo(line)).collect();
+    let shown: BTreeSet<&str> = prompts
+        .iter()
+        .flat_map(|prompt| prompt.lines())
+        .filter(|line| shows_call(line, form))
+        .map(str::trim)
+        .collect();
+    let own: Vec<&str> = reply
+        .content
+        .lines()
+        .filter(|line| !shown.contains(line.trim()))
+        .collect();
     let own = ModelReply {
         content: own.join("\n"),
         ..reply.clone()
     };
-    match parse(&own)? {
+    match parse(&own, form)? {
         Said::Calls(calls) => Ok(Said::Calls(calls)),
         // An answer may quote the prompt.
-        Said::Text(_) => Ok(Said::Text(scan(&reply.content, &is_mark).answer.to_owned())),
+        Said::Text(_) => Ok(Said::Text(text_of(scan(&reply.content, form).answer, form))),
     }
+}
+
+/// Whether a line may have a call and other text before it.
+fn shows_call(line: &str, form: CallForm) -> bool {
+    let marks: &[&str] = match form {
+        CallForm::Json | CallForm::JsonSchema => &["\"tool\""],
+        CallForm::Native => &[],
+        CallForm::ToolCall => &["\"tool_call\""],
+        CallForm::Auto => &["\"tool\"", "\"tool_call\"", "\"function\"", "\"name\""],
+    };
+    !line.trim_start().starts_with('{') && marks.iter().any(|mark| line.contains(mark))
 }
 
 /// What stands for a tool's name where the form of a call is shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
-/// The arguments of a call that a provider delivered apart from the text: an object, and the empty one where there is no text. It
-/// is held to the same JSON as a call in the text ([`parse`]), and nothing is mended. The error is for the model.
-pub fn read_arguments(text: &str) -> Result<Value, String> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(Value::Object(Map::new()));
-    }
-    if !text.starts_with('{') {
-        return Err(match serde_json::from_str::<Value>(text) {
-            Ok(other) => format!("its arguments must be an object, and are {}", kind(&other)),
-            Err(_) => "its arguments are not a JSON object".to_owned(),
-        });
-    }
-    let found = read_object(text);
-    let arguments =
-        read_json(&found).map_err(|problem| format!("its arguments are not valid JSON: {problem}"))?;
-    match &text[found.text.len()..] {
-        "" => Ok(arguments),
-        rest => Err(format!("something follows its arguments: {}", head(rest))),
-    }
-}
-
-fn in_text(content: &str) -> Result<Said, Malformed> {
-    let scan = scan(content, &is_mark);
+fn in_text(content: &str, form: CallForm) -> Result<Said, Malformed> {
+    let scan = scan(content, form);
     let mut calls: Vec<ToolCall> = Vec::new();
-    for found in &scan.marked {
-        let call = read_call(found)?;
+    for found in &scan.meant {
+        let Some(call) = read_call(found, form)? else {
+            continue;
+        };
         // CALL-7: the form repeated, not used.
         if PLACEHOLDERS.contains(&call.tool.as_str()) {
             continue;
@@ -177,7 +204,7 @@ fn in_text(content: &str) -> Result<Said, Malformed> {
         }
     }
     match calls.len() {
-        0 => Ok(Said::Text(scan.answer.to_owned())),
+        0 => Ok(Said::Text(text_of(scan.answer, form))),
         1 => Ok(Said::Calls(calls)),
         _ => Err(Malformed::Ambiguous {
             tools: calls.into_iter().map(|call| call.tool).collect(),
@@ -185,179 +212,29 @@ fn in_text(content: &str) -> Result<Said, Malformed> {
     }
 }
 
-/// Whether a key at the top level of an object shows that it is meant as a call.
-fn is_mark(key: &str) -> bool {
-    key == "tool"
-}
-
-fn read_call(found: &Found<'_>) -> Result<ToolCall, Malformed> {
-    match read_json(found) {
-        Ok(Value::Object(object)) => call_of_fields(object),
-        Ok(other) => Err(Malformed::InvalidJson {
-            problem: format!("it is {}", kind(&other)),
-        }),
-        Err(problem) => Err(Malformed::InvalidJson { problem }),
-    }
-}
-
-/// What an object's text stands for, or what is wrong with it.
-fn read_json(found: &Found<'_>) -> Result<Value, String> {
-    let invalid = |problem: String| Err(problem);
-    match found.end {
-        End::Closed => {}
-        End::Broken(rest) => {
-            return invalid(format!(
-                "it goes wrong after {}, at {}",
-                tail(found.text),
-                head(rest)
-            ));
-        }
-        End::ControlCharacter => {
-            return invalid(format!(
-                "a string has a line break or another control character in it, after {}: write `\\n` for a line break",
-                tail(found.text)
-            ));
-        }
-        End::Unfinished => {
-            return invalid("it is not closed: a quote, bracket or brace is missing at its end".to_owned());
-        }
-    }
-    if found.depth > MAX_DEPTH {
-        return invalid(format!("it is nested deeper than {MAX_DEPTH} levels"));
-    }
-    if let Some(number) = found.huge_integer {
-        return invalid(format!(
-            "the number {} is too long to be held exactly: write it as a string",
-            quoted(number)
-        ));
-    }
-    match serde_json::from_str(found.text) {
-        Ok(Strict(value)) => Ok(value),
-        Err(error) => invalid(error.to_string()),
-    }
-}
-
-fn call_of_fields(mut object: Map<String, Value>) -> Result<ToolCall, Malformed> {
-    let mut problems = Vec::new();
-    let mut wrong = |field: &str, wanted: &str, value: Option<Value>| {
-        problems.push(match value {
-            None => format!("`{field}` is missing: it must be {wanted}"),
-            Some(value) => format!("`{field}` must be {wanted}, and is {}", kind(&value)),
-        });
+/// What a reply without a call says.
+fn text_of(answer: &str, form: CallForm) -> String {
+    let wrapped = match form {
+        CallForm::JsonSchema => wrapped_answer(answer),
+        CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => None,
     };
-    let tool = match object.swap_remove("tool") {
-        Some(Value::String(tool)) => Some(tool),
-        other => {
-            wrong("tool", "a string", other);
-            None
-        }
-    };
-    let parameters = match object.swap_remove("parameters") {
-        Some(parameters @ Value::Object(_)) => Some(parameters),
-        other => {
-            wrong("parameters", "an object", other);
-            None
-        }
-    };
-    let terminate = match object.swap_remove("terminate") {
-        Some(Value::Bool(terminate)) => Some(terminate),
-        other => {
-            wrong("terminate", "true or false, without quotes", other);
-            None
-        }
-    };
-    match (tool, parameters, terminate) {
-        (Some(tool), Some(parameters), Some(terminate)) => Ok(ToolCall {
-            id: String::new(),
-            tool,
-            parameters,
-            terminate,
-        }),
-        _ => Err(Malformed::WrongFields { problems }),
-    }
+    wrapped.unwrap_or_else(|| answer.to_owned())
 }
 
-const EXCERPT: usize = 30;
-
-fn tail(text: &str) -> String {
-    let start = text
-        .char_indices()
-        .rev()
-        .nth(EXCERPT - 1)
-        .map_or(0, |(place, _)| place);
-    quoted(&text[start..])
-}
-
-fn head(text: &str) -> String {
-    quoted(&text.chars().take(EXCERPT).collect::<String>())
-}
-
-/// JSON in which no object has a key twice: readers differ on which of the two counts.
-struct Strict(Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Strict)
+/// The text in `{"answer": text}`, where that is all there is.
+fn wrapped_answer(answer: &str) -> Option<String> {
+    if !answer.starts_with('{') {
+        return None;
     }
-}
-
-struct StrictVisitor;
-
-impl<'de> Visitor<'de> for StrictVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+    let candidate = read(answer, 0, Dialect::Strict);
+    if candidate.stop != answer.len() {
+        return None;
     }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if object.contains_key(&key) {
-                return Err(A::Error::custom(format_args!(
-                    "the key {} is given twice",
-                    quoted(&key)
-                )));
-            }
-            let Strict(value) = entries.next_value()?;
-            object.insert(key, value);
-        }
-        Ok(Value::Object(object))
+    match read_json(&Found::new(answer, 0, &candidate)) {
+        Ok(Value::Object(mut object)) if object.len() == 1 => match object.swap_remove("answer") {
+            Some(Value::String(text)) => Some(text),
+            Some(_) | None => None,
+        },
+        Ok(_) | Err(_) => None,
     }
 }

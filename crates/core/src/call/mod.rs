@@ -1,22 +1,29 @@
 //! How a model calls a tool: from what it said to calls that may run.
 //!
-//! [`parse`] finds the calls in a reply, whichever form they came in (CALL-1, CALL-5), and [`parse_after`] leaves out what
-//! the reply repeats of its prompts (CALL-7); [`ToolSet::check`] validates one
-//! against its tool's schema (CALL-6). Nothing past this module knows which form a call had.
+//! [`parse`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they came ([`CallForm`], CALL-1
+//! to CALL-5), and [`parse_after`] leaves out what the reply repeats of its prompts (CALL-7); [`ToolSet::check`] validates one against
+//! its tool's schema (CALL-6); [`reply_schema`] is what a server can hold a model to. Nothing past this module knows which form a call
+//! had.
 
 mod check;
 mod extract;
 mod form;
+mod json;
 mod name;
+mod reader;
 mod scan;
+mod schema;
+mod shape;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::{CallFault, ParameterProblem, ToolSet};
-pub use extract::{Malformed, Said, parse, parse_after, read_arguments};
-pub use form::{CallForm, reply_schema};
+pub use extract::{Malformed, Said, parse, parse_after};
+pub use form::CallForm;
+pub use json::read_arguments;
 pub(crate) use name::{kind, listed, nearest, quoted};
+pub use schema::reply_schema;
 
 /// A call of a tool, in the one inner form (CALL-4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -266,8 +266,10 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
                 .into_iter()
                 .flat_map(|text| text.lines());
             for echo in lines.chain([system.as_str(), &back]) {
-                let said = parse_after(&text(echo), &[&system, &request]);
-                assert!(matches!(said, Ok(Said::Text(_))), "{calls:?}: {echo}: {said:?}");
+                for form in [calls, CallForm::Auto] {
+                    let said = parse_after(&text(echo), form, &[&system, &request]);
+                    assert!(matches!(said, Ok(Said::Text(_))), "{calls:?}: {echo}: {said:?}");
+                }
             }
         }
     }
@@ -278,7 +280,7 @@ fn call_7_examples_show_calls_as_they_are_made() {
     let prompt = explorers_prompt(CallForm::Json);
     let shown = |prefix: &str| {
         let line = prompt.lines().find_map(|line| line.strip_prefix(prefix)).unwrap();
-        match parse(&text(line)) {
+        match parse(&text(line), CallForm::Json) {
             Ok(Said::Calls(calls)) => (calls[0].tool.clone(), calls[0].parameters.clone()),
             other => panic!("{other:?}"),
         }

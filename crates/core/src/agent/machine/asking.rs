@@ -86,7 +86,7 @@ impl Agent {
     /// What the model says of the earlier turns takes their place; where it says nothing of use, a list of its calls does.
     pub(super) fn read_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
         self.work.usage += reply.counted();
-        let said = match parse(&reply) {
+        let said = match parse(&reply, self.call_form()) {
             Ok(Said::Text(text)) if !text.is_empty() => Some(text),
             Ok(Said::Text(_) | Said::Calls(_)) | Err(_) => None,
         };

@@ -344,6 +344,10 @@ impl Agent {
         commands.push(AgentCommand::Finish { report });
     }
 
+    fn call_form(&self) -> CallForm {
+        self.spec().map(|spec| spec.profile.calls).unwrap_or_default()
+    }
+
     fn answer(&self) -> AnswerForm {
         self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
     }

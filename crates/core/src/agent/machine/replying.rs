@@ -14,7 +14,8 @@ impl Agent {
         // A reply that cannot be used was paid for all the same.
         self.work.usage += reply.counted();
         self.conversation.count(reply.usage.input_tokens);
-        match (parse_after(&reply, &self.conversation.prompts()), self.answer()) {
+        let said = parse_after(&reply, self.call_form(), &self.conversation.prompts());
+        match (said, self.answer()) {
             (Ok(Said::Calls(mut calls)), _) => {
                 self.malformed = 0;
                 self.conversation.name_calls(self.turns, &mut calls);

@@ -1,42 +1,16 @@
-//! What a reply says: text or calls (CALL-1, CALL-2, CALL-5, CALL-7).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! Calls in the JSON form, and those that a provider delivers (CALL-1, CALL-2, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallFault, Malformed, Said, ToolCall, ToolSet, parse, read_arguments};
-use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, Usage};
-use dirigent_core::tool::{Repeat, ToolSpec};
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use dirigent_core::call::{CallForm, Malformed, Said, parse, read_arguments};
+use dirigent_core::message::{FinishReason, MalformedCall, ModelReply};
+use serde_json::json;
 
-fn reply(content: &str, finish: FinishReason) -> ModelReply {
-    ModelReply {
-        content: content.to_owned(),
-        calls: Vec::new(),
-        malformed_calls: Vec::new(),
-        finish,
-        usage: Usage::default(),
-        model: None,
-    }
-}
+use super::{FORMS, call, one_call, reply, said_in, text};
 
+/// What a reply says in the JSON form. Holding the model to a schema changes nothing in it.
 fn said(content: &str) -> Result<Said, Malformed> {
-    parse(&reply(content, FinishReason::Stop))
-}
-
-fn call(tool: &str, parameters: Value, terminate: bool) -> ToolCall {
-    ToolCall {
-        id: String::new(),
-        tool: tool.to_owned(),
-        parameters,
-        terminate,
-    }
-}
-
-fn one_call(tool: &str, parameters: Value, terminate: bool) -> Result<Said, Malformed> {
-    Ok(Said::Calls(vec![call(tool, parameters, terminate)]))
-}
-
-fn text(text: &str) -> Result<Said, Malformed> {
-    Ok(Said::Text(text.to_owned()))
+    let said = said_in(CallForm::Json, content);
+    assert_eq!(said_in(CallForm::JsonSchema, content), said, "{content}");
+    said
 }
 
 /// What was wrong.
@@ -221,54 +195,20 @@ fn call_5_nesting_is_bounded() {
 }
 
 #[test]
-fn call_5_a_megabyte_of_braces_and_quotes_holds_no_call() {
-    for pattern in [
-        "{\"\":",
-        "{\"a{\":",
-        "[",
-        "{",
-        "{\"",
-        "\"{",
-        "[\"[",
-        "<",
-        "<think>",
-        "</think>\n",
-        "\\",
-        "\0",
-        "{\":\":\",\",",
-        "{\"x\":\"{\",",
-        "[{\"[{\",",
-        "{\"a\":\"<think>\"",
-        "{\"tool\":",
-        "{\"tool\":1}",
-        "{\"tool\":\"{\"tool\":\"",
-    ] {
-        let content = pattern.repeat((1 << 20) / pattern.len());
-        let is_meant_as_call = pattern.starts_with("{\"tool\"");
-        match said(&content) {
-            Ok(Said::Text(_)) => assert!(!is_meant_as_call, "{pattern}"),
-            Err(_) => assert!(is_meant_as_call, "{pattern}"),
-            Ok(Said::Calls(calls)) => panic!("{pattern}: {calls:?}"),
-        }
-    }
-}
-
-#[test]
 fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
     for finish in [FinishReason::Length, FinishReason::Interrupted] {
-        assert_eq!(parse(&reply(LIST, finish)), Err(Malformed::CutShort { finish }));
-        assert_eq!(
-            parse(&reply("Done.", finish)),
-            Err(Malformed::CutShort { finish })
-        );
         let native = ModelReply {
             calls: vec![call("a", json!({}), false)],
             ..reply("", finish)
         };
-        assert_eq!(parse(&native), Err(Malformed::CutShort { finish }));
+        for cut in [reply(LIST, finish), reply("Done.", finish), native] {
+            for form in FORMS {
+                assert_eq!(parse(&cut, form), Err(Malformed::CutShort { finish }), "{form:?}");
+            }
+        }
     }
-    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Length)).unwrap_err(), @"your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter");
-    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted)).unwrap_err(), @"your reply broke off before its end, so nothing in it was carried out. Say it again");
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Length), CallForm::Json).unwrap_err(), @"your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter");
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted), CallForm::Json).unwrap_err(), @"your reply broke off before its end, so nothing in it was carried out. Say it again");
 }
 
 #[test]
@@ -279,7 +219,9 @@ fn call_2_native_calls_count_alone() {
             calls: calls.clone(),
             ..reply(LIST, finish)
         };
-        assert_eq!(parse(&reply), Ok(Said::Calls(calls.clone())));
+        for form in FORMS {
+            assert_eq!(parse(&reply, form), Ok(Said::Calls(calls.clone())), "{form:?}");
+        }
     }
 }
 
@@ -295,8 +237,12 @@ fn call_2_one_call_that_cannot_be_read_keeps_all_from_being_carried_out() {
         malformed_calls: vec![broken.clone()],
         ..reply("", FinishReason::ToolCalls)
     };
-    let fault = parse(&reply).unwrap_err();
-    assert_eq!(fault, Malformed::UnreadableCalls { calls: vec![broken] });
+    for form in FORMS {
+        let fault = parse(&reply, form).unwrap_err();
+        let calls = vec![broken.clone()];
+        assert_eq!(fault, Malformed::UnreadableCalls { calls }, "{form:?}");
+    }
+    let fault = parse(&reply, CallForm::Native).unwrap_err();
     insta::assert_snapshot!(fault, @r#"your call of `edit` can't be read: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end. Its arguments were `{"path": "a.rs", "text": `. No call in your reply was carried out: make them again, each with a JSON object as its arguments"#);
 }
 
@@ -346,238 +292,4 @@ fn malformed_is_plain_data() {
     let json = serde_json::to_value(&fault).unwrap();
     assert_eq!(json["fault"], "wrong_fields");
     assert_eq!(serde_json::from_value::<Malformed>(json).unwrap(), fault);
-}
-
-/// What must become of a reply.
-#[derive(Clone, Copy)]
-enum Becomes {
-    Text,
-    Malformed,
-    UnknownTool,
-    Runs,
-}
-
-/// Replies of small models that were asked for the JSON form. One that was cut at the token limit is refused for that; what
-/// its content alone would become is in its row all the same.
-#[test]
-fn call_5_replies_of_small_models() {
-    use Becomes::{Malformed as Bad, Runs, Text, UnknownTool};
-    use FinishReason::{Length, Stop};
-    let rows: [(&str, FinishReason, Becomes, &str); 18] = [
-        (
-            "repetition",
-            Length,
-            Text,
-            "The files in the directory src are:\n- src/test.php\n- src/test.php",
-        ),
-        (
-            "code in a fence",
-            Length,
-            Text,
-            "You can use the following code:\n```\nimport os\n\ndef get_files_by_path(path):\n    return [f\"{file_name} {ext}\" for file_name, ext in os.walk(path) if ext.endswith(\".txt\")]\n\ndef get_files_by_path(path):\n    return [f\"{file_name} {ext}\" for file",
-        ),
-        (
-            "ellipsis",
-            Stop,
-            Bad,
-            "The specified JSON data is:\n{\"tool\": \"Lemons\", \"parameters\": {...}, \"terminate\": \"true\"}.",
-        ),
-        (
-            "prose around a call",
-            Stop,
-            Runs,
-            "Which files are in the \"docs/img\" folder?\n\nYou're correct. The output should be:\n{\"tool\": \"list_files\", \"parameters\": { \"path\": \"docs/img\" }, \"terminate\": false }\nYour answer is correct.",
-        ),
-        (
-            "no terminate",
-            Stop,
-            Bad,
-            "{\n  \"tool\": \"list_files\",\n  \"parameters\": {\n    \"path\": \"src\"\n  }\n}",
-        ),
-        (
-            "invented tool",
-            Stop,
-            UnknownTool,
-            "{\n  \"tool\": \"test_tool\",\n  \"parameters\": {\n    \"path\": \"test_path\",\n    \"terminate\": \"true\"\n  },\n  \"terminate\": true\n}",
-        ),
-        (
-            "answer as the tool",
-            Stop,
-            Bad,
-            "{\"tool\": \"The highest price in the products table is $100.00\", \"parameters\": { \"query\": \"SELECT MAX(products.price) AS max_price FROM products \"}}",
-        ),
-        (
-            "cut in the tool's name",
-            Length,
-            Bad,
-            "{\n  \"tool\": \"delete_rows_of_table_invoices_by_id_and_type_and_id_of_",
-        ),
-        (
-            "placeholders",
-            Stop,
-            Bad,
-            "{\"tool\": \"<tool name>\", \"parameters\": {\n  \"path\": \"<directory>\"\n}\n}",
-        ),
-        (
-            "cut among repeated keys",
-            Length,
-            Bad,
-            "{\"tool\": \"BugSpy\", \"parameters\": {\"onExit\": \"true\", \"terminate\": \"true\", \"onExit\": \"true\", \"",
-        ),
-        (
-            "nested call",
-            Length,
-            Text,
-            "Here's a sample:\n```\n{\n  \"config\": [\n    {\n      \"tool\": \"list_files\",\n      \"parameters\": {\n        \"path\": \"docs/img\"\n      },\n      \"terminate\": true\n    }\n  ]\n}\n```\n\nSo the config is a JSON object.",
-        ),
-        (
-            "closed too early",
-            Length,
-            Bad,
-            "Answer: {\"tool\": \"list_files\", \"parameters\": {\n    \"path\": \"docs/img\",\n    \"terminate\": false,\n    \"text\": \"The backup folder\"\n}},\n\"tool\": \"list_files\",\n\"parameters\": {\n    \"path\": \"docs/img\"\n}}\n\nIn this example",
-        ),
-        (
-            "echo of the prompt",
-            Length,
-            Bad,
-            "- list_files: list the files in a directory. parameters: {\"path\": \"<directory>\"}\n\nAnswer with exactly ONE JSON object and nothing else, in this form:\n{\"tool\": \"<tool name>\", \"parameters\": {...}, \"terminate\": <true or false>}\nNo markdown.",
-        ),
-        (
-            "no JSON",
-            Length,
-            Text,
-            "What is the current state of the agent?\nМне\nWhat is the current state of the agent?\nМне\n",
-        ),
-        (
-            "terminate as a string",
-            Stop,
-            Bad,
-            "{\n  \"tool\": \"src\",\n  \"parameters\": {\n    \"path\": \"src/src.yaml\",\n    \"terminate\": \"true\"\n  },\n  \"target\": \"src\",\n  \"terminate\": \"false\"\n}",
-        ),
-        (
-            "a parameter twice",
-            Stop,
-            Bad,
-            "{\n    \"tool\": \"list_files\",\n    \"parameters\": {\n        \"path\": \"<directory>\",\n        \"path\": \"<path to the file>\",\n        \"terminate\": \"<true or false>\"\n    },\n    \"terminate\": true\n}",
-        ),
-        (
-            "cut in a parameter",
-            Length,
-            Bad,
-            "{\n\"tool\": \"execute_sql\",\n\"parameters\": {\n\"query\": \"select * from my_tables.table_names where name like 'test0101",
-        ),
-        (
-            "terminate in a second object",
-            Stop,
-            Bad,
-            "{\"tool\": \"list_files\", \"parameters\": {\"path\": \"/tmp/data\"}}, {\"terminate\": false}",
-        ),
-    ];
-    for (name, finish, becomes, content) in rows {
-        match finish {
-            Length => {
-                assert_eq!(
-                    parse(&reply(content, Length)),
-                    Err(Malformed::CutShort { finish: Length }),
-                    "{name}"
-                );
-            }
-            Stop | FinishReason::ToolCalls | FinishReason::Interrupted => {}
-        }
-        check_reply(name, content, becomes);
-    }
-}
-
-fn check_reply(name: &str, content: &str, becomes: Becomes) {
-    let tool = |name: &str| ToolSpec {
-        name: name.to_owned(),
-        description: "A tool.".to_owned(),
-        parameters: json!({"type": "object"}),
-        repeat: Repeat::Safe,
-        example: Value::Null,
-    };
-    let tools = ToolSet::new(vec![tool("list_files"), tool("execute_sql")]);
-    let allowed: Vec<String> = tools.names().map(str::to_owned).collect();
-    let agrees = match (becomes, said(content)) {
-        (Becomes::Text, Ok(Said::Text(_))) | (Becomes::Malformed, Err(_)) => true,
-        (Becomes::UnknownTool, Ok(Said::Calls(calls))) => {
-            matches!(
-                tools.check(&calls[0], &allowed),
-                Err(CallFault::UnknownTool { .. })
-            )
-        }
-        (Becomes::Runs, Ok(Said::Calls(calls))) => tools.check(&calls[0], &allowed) == Ok(()),
-        (Becomes::Text | Becomes::Malformed | Becomes::UnknownTool | Becomes::Runs, _) => false,
-    };
-    assert!(agrees, "{name}: {:?}", said(content));
-}
-
-/// Prose in which a call still stands out: it does not end amid JSON or thinking of its own.
-fn prose() -> impl Strategy<Value = String> {
-    let piece = prop_oneof![
-        "[^{\\[<\"]{0,20}",
-        Just("{x}".to_owned()),
-        Just("[1]".to_owned()),
-        Just("```json\n".to_owned()),
-        Just("\n```\n".to_owned()),
-        Just("{\"a\": [1, \"}\"]}".to_owned()),
-        Just("<think>{\"tool\": 1}</think>".to_owned()),
-        Just("{{}}".to_owned()),
-        Just("{\"".to_owned()),
-        Just("a < b".to_owned()),
-    ];
-    proptest::collection::vec(piece, 0..6).prop_map(|pieces| pieces.join(" ") + "\n")
-}
-
-fn parameters() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        any::<String>().prop_map(Value::from),
-    ];
-    let object = |value: BoxedStrategy<Value>| {
-        proptest::collection::btree_map(any::<String>(), value, 0..4)
-            .prop_map(|fields| Value::Object(fields.into_iter().collect()))
-    };
-    let value = leaf.prop_recursive(4, 32, 4, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            object(inner.boxed())
-        ]
-    });
-    object(value.boxed())
-}
-
-proptest! {
-    #[test]
-    fn call_5_nothing_that_is_said_makes_the_parser_panic(content in any::<String>()) {
-        let _ = said(&content);
-    }
-
-    #[test]
-    fn call_5_nothing_like_json_makes_the_parser_panic(
-        content in "([{}\\[\\]\":,\\\\ \n<]|tool|\"tool\"|:1|true|<think>|</think>|é|\u{0}){0,60}"
-    ) {
-        let _ = said(&content);
-    }
-
-    #[test]
-    fn call_5_a_call_in_prose_is_found_as_it_was_written(
-        before in prose(), after in prose(), tool in any::<String>(), parameters in parameters(), terminate in any::<bool>()
-    ) {
-        let json = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
-        for json in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
-            prop_assert_eq!(said(&format!("{before}{json}{after}")), one_call(&tool, parameters.clone(), terminate));
-        }
-    }
-
-    #[test]
-    fn call_5_a_call_that_breaks_off_is_never_carried_out(parameters in parameters(), cut in any::<prop::sample::Index>()) {
-        let json = json!({"tool": "a", "parameters": parameters, "terminate": true}).to_string();
-        let places: Vec<usize> = json.char_indices().map(|(place, _)| place).collect();
-        let cut = places[cut.index(places.len())];
-        prop_assert!(!matches!(said(&json[..cut]), Ok(Said::Calls(_))));
-    }
 }

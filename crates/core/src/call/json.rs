@@ -1,0 +1,157 @@
+//! JSON that a model wrote, held to strictly: what an object's text stands for, or what is wrong with it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::name::{kind, quoted};
+use super::reader::{Dialect, End, read};
+use super::scan::Found;
+
+/// How deep the JSON of a call may be nested.
+const MAX_DEPTH: usize = 64;
+
+/// The arguments of a call that a provider delivered apart from the text: an object, and the empty one where there is no text. It
+/// is held to the same JSON as a call in the text ([`super::parse`]), and nothing is mended. The error is for the model.
+pub fn read_arguments(text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    if !text.starts_with('{') {
+        return Err(match serde_json::from_str::<Value>(text) {
+            Ok(other) => format!("its arguments must be an object, and are {}", kind(&other)),
+            Err(_) => "its arguments are not a JSON object".to_owned(),
+        });
+    }
+    let candidate = read(text, 0, Dialect::Strict);
+    let rest = &text[candidate.stop..];
+    let arguments = read_json(&Found::new(text, 0, &candidate))
+        .map_err(|problem| format!("its arguments are not valid JSON: {problem}"))?;
+    match rest {
+        "" => Ok(arguments),
+        rest => Err(format!("something follows its arguments: {}", head(rest))),
+    }
+}
+
+/// What an object's text stands for, or what is wrong with it.
+pub(super) fn read_json(found: &Found<'_>) -> Result<Value, String> {
+    match found.end {
+        End::Closed => {}
+        End::Broken(rest) => {
+            return Err(format!(
+                "it goes wrong after {}, at {}",
+                tail(found.text),
+                head(rest)
+            ));
+        }
+        End::ControlCharacter => {
+            return Err(format!(
+                "a string has a line break or another control character in it, after {}: write `\\n` for a line break",
+                tail(found.text)
+            ));
+        }
+        End::Unfinished => {
+            return Err("it is not closed: a quote, bracket or brace is missing at its end".to_owned());
+        }
+    }
+    if found.depth > MAX_DEPTH {
+        return Err(format!("it is nested deeper than {MAX_DEPTH} levels"));
+    }
+    if let Some(number) = found.huge_integer {
+        return Err(format!(
+            "the number {} is too long to be held exactly: write it as a string",
+            quoted(number)
+        ));
+    }
+    match serde_json::from_str(found.mended.as_deref().unwrap_or(found.text)) {
+        Ok(Strict(value)) => Ok(value),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+const EXCERPT: usize = 30;
+
+fn tail(text: &str) -> String {
+    let start = text
+        .char_indices()
+        .rev()
+        .nth(EXCERPT - 1)
+        .map_or(0, |(place, _)| place);
+    quoted(&text[start..])
+}
+
+pub(super) fn head(text: &str) -> String {
+    quoted(&text.chars().take(EXCERPT).collect::<String>())
+}
+
+/// JSON in which no object has a key twice: readers differ on which of the two counts.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Strict)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Strict(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format_args!(
+                    "the key {} is given twice",
+                    quoted(&key)
+                )));
+            }
+            let Strict(value) = entries.next_value()?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}

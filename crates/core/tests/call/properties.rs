@@ -1,0 +1,240 @@
+//! What holds of every text in every form (CALL-4, CALL-5, CALL-7).
+
+use dirigent_core::call::{CallForm, Said};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{FORMS, one_call, said_in};
+
+/// Prose in which a call still stands out: it does not end amid JSON or thinking of its own.
+fn prose() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "[^{\\[<\"]{0,20}",
+        Just("{x}".to_owned()),
+        Just("[1]".to_owned()),
+        Just("```json\n".to_owned()),
+        Just("\n```\n".to_owned()),
+        Just("{\"a\": [1, \"}\"]}".to_owned()),
+        Just("<think>{\"tool\": 1}</think>".to_owned()),
+        Just("{{}}".to_owned()),
+        Just("{\"".to_owned()),
+        Just("a < b".to_owned()),
+    ];
+    proptest::collection::vec(piece, 0..6).prop_map(|pieces| pieces.join(" ") + "\n")
+}
+
+fn parameters() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    let object = |value: BoxedStrategy<Value>| {
+        proptest::collection::btree_map(any::<String>(), value, 0..4)
+            .prop_map(|fields| Value::Object(fields.into_iter().collect()))
+    };
+    let value = leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            object(inner.boxed())
+        ]
+    });
+    object(value.boxed())
+}
+
+/// A call in each form that stands in the text. Only CALL-1's can say that it terminates.
+fn written(tool: &str, parameters: &Value, terminate: bool) -> Vec<(CallForm, Value)> {
+    let json = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
+    let mut forms = vec![(CallForm::Json, json.clone()), (CallForm::JsonSchema, json)];
+    if !terminate {
+        let tool_call = json!({"tool_call": {"name": tool, "arguments": parameters}});
+        forms.push((CallForm::ToolCall, tool_call));
+    }
+    forms
+}
+
+/// Bits of what models say, put together at random.
+const BITS: &str = "(\\{|\\}|\\[|\\]|\"|'|:|,|\\\\| |\n|\t|<|0|1e9|true|True|None|null|\"tool\":|\"tool_call\":\\{|\"function\":\\{|\"name\":\"a\",|\
+    \"arguments\":\\{|\"parameters\":\\{|\"terminate\":false|'tool':'a',|<tool_call>|</tool_call>|<think>|</think>\n|```json\n|\"answer\":\"|é|\u{feff}|\u{0}){0,40}";
+
+/// A call that stands in the text as JSON with the three fields, wherever and whatever surrounds it. Another reader than ours.
+fn stands_in(text: &str, said: &Said) -> bool {
+    let Said::Calls(calls) = said else { return true };
+    let objects = text.match_indices('{').filter_map(|(place, _)| {
+        serde_json::Deserializer::from_str(&text[place..])
+            .into_iter::<Value>()
+            .next()?
+            .ok()
+    });
+    let mut found = objects.filter(|object| {
+        object["tool"] == calls[0].tool.as_str()
+            && object["parameters"] == calls[0].parameters
+            && object["terminate"] == calls[0].terminate
+    });
+    calls.len() == 1 && calls[0].parameters.is_object() && found.next().is_some()
+}
+
+proptest! {
+    #[test]
+    fn call_5_nothing_that_is_said_makes_the_parser_panic(content in any::<String>()) {
+        for form in FORMS {
+            let _ = said_in(form, &content);
+        }
+    }
+
+    #[test]
+    fn call_5_no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for form in FORMS {
+            let _ = said_in(form, &String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    #[test]
+    fn call_5_a_text_form_gives_one_call_at_most_and_the_native_one_none(content in BITS) {
+        for form in FORMS {
+            match said_in(form, &content) {
+                Ok(Said::Calls(calls)) => {
+                    prop_assert!(form != CallForm::Native);
+                    prop_assert_eq!(calls.len(), 1);
+                    prop_assert!(calls[0].parameters.is_object());
+                }
+                Ok(Said::Text(_)) => {}
+                Err(_) => prop_assert!(form != CallForm::Native),
+            }
+        }
+    }
+
+    #[test]
+    fn call_1_the_json_form_takes_nothing_but_its_own(content in BITS) {
+        for form in [CallForm::Json, CallForm::JsonSchema] {
+            if let Ok(said) = said_in(form, &content) {
+                prop_assert!(stands_in(&content, &said), "{:?}", said);
+            }
+        }
+    }
+
+    #[test]
+    fn call_5_a_call_in_prose_is_found_as_it_was_written(
+        before in prose(), after in prose(), tool in any::<String>(), parameters in parameters(), terminate in any::<bool>()
+    ) {
+        for (form, call) in written(&tool, &parameters, terminate) {
+            for json in [call.to_string(), serde_json::to_string_pretty(&call).unwrap()] {
+                let content = format!("{before}{json}{after}");
+                for form in [form, CallForm::Auto] {
+                    prop_assert_eq!(said_in(form, &content), one_call(&tool, parameters.clone(), terminate));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn call_5_a_call_by_name_is_found_as_it_was_written(
+        before in prose(), after in prose(), tool in any::<String>(), parameters in parameters()
+    ) {
+        let by_name = json!({"name": tool, "arguments": parameters});
+        let as_text = json!({"name": tool, "arguments": parameters.to_string()});
+        let function = json!({"function": by_name});
+        for call in [by_name, as_text, function] {
+            for content in [format!("{before}{call}{after}"), format!("{before}<tool_call>{call}</tool_call>{after}")] {
+                prop_assert_eq!(said_in(CallForm::Auto, &content), one_call(&tool, parameters.clone(), false));
+            }
+        }
+    }
+
+    #[test]
+    fn call_5_a_call_in_pythons_words_says_the_same(
+        text in any::<String>(), number in any::<i64>(), flag in any::<bool>()
+    ) {
+        let parameters = json!({"text": text, "list": [number, flag, null]});
+        let quoted = json!(text).to_string();
+        let single = quoted[1..quoted.len() - 1].replace("\\\"", "\"").replace('\'', "\\'");
+        let flag = if flag { "True" } else { "False" };
+        let content = format!("{{'tool': 'a', 'parameters': {{'text': '{single}', 'list': [{number}, {flag}, None,]}},}}");
+        prop_assert_eq!(said_in(CallForm::Auto, &content), one_call("a", parameters, false));
+    }
+
+    #[test]
+    fn call_7_a_call_that_breaks_off_is_never_carried_out(parameters in parameters(), cut in any::<prop::sample::Index>()) {
+        let mut written = written("a", &parameters, true);
+        written.extend(self::written("a", &parameters, false));
+        written.push((CallForm::Auto, json!({"name": "a", "arguments": parameters})));
+        written.push((CallForm::Auto, json!({"function": {"name": "a", "arguments": parameters}})));
+        for (form, call) in written {
+            let call = call.to_string();
+            let places: Vec<usize> = call.char_indices().map(|(place, _)| place).collect();
+            let cut = &call[..places[cut.index(places.len())]];
+            for form in [form, CallForm::Auto] {
+                for content in [cut.to_owned(), format!("<tool_call>{cut}"), cut.replace('"', "'")] {
+                    prop_assert!(!matches!(said_in(form, &content), Ok(Said::Calls(_))), "{} in {:?}", content, form);
+                }
+            }
+        }
+    }
+}
+
+/// Long enough that a parser which is not linear would be noticed; the benchmark `parser` tells the time of a megabyte.
+const LONG: usize = 1 << 17;
+
+#[test]
+fn call_5_endless_beginnings_are_no_call() {
+    for pattern in [
+        "{\"\":",
+        "{\"a{\":",
+        "[",
+        "{",
+        "{\"",
+        "\"{",
+        "[\"[",
+        "<",
+        "<think>",
+        "</think>\n",
+        "\\",
+        "\0",
+        "{\":\":\",\",",
+        "{\"x\":\"{\",",
+        "[{\"[{\",",
+        "{\"a\":\"<think>\"",
+        "```json\n",
+        "```json\n{",
+        "<tool_call>",
+        "<tool_call> ",
+        "{'",
+        "{'a':",
+        "{'a':'",
+        "{\"a\":True,\"b\":",
+        "{\"name\":",
+    ] {
+        let content = pattern.repeat(LONG / pattern.len());
+        for form in FORMS {
+            let said = said_in(form, &content);
+            assert!(matches!(said, Ok(Said::Text(_))), "{pattern} in {form:?}");
+        }
+    }
+}
+
+#[test]
+fn call_5_endless_beginnings_of_calls_are_malformed() {
+    for (pattern, form) in [
+        ("{\"tool\":", CallForm::Json),
+        ("{\"tool\":1}", CallForm::Json),
+        ("{\"tool\":\"{\"tool\":\"", CallForm::Json),
+        ("{\"tool\":True,\"a\":", CallForm::Json),
+        ("{\"tool_call\":{", CallForm::ToolCall),
+        ("{\"tool_call\":'", CallForm::ToolCall),
+        ("<tool_call>{", CallForm::Auto),
+        ("<tool_call>{'a':", CallForm::Auto),
+        ("{'tool':", CallForm::Auto),
+        ("{'tool':'", CallForm::Auto),
+        ("{'tool':None,'", CallForm::Auto),
+        ("{\"name\":\"a\",\"arguments\":", CallForm::Auto),
+        ("{\"name\":\"a\",\"arguments\":None,\"id\":", CallForm::Auto),
+        ("{\"function\":", CallForm::Auto),
+    ] {
+        let content = pattern.repeat(LONG / pattern.len());
+        for form in [form, CallForm::Auto] {
+            assert!(said_in(form, &content).is_err(), "{pattern} in {form:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Replies of small models that were asked for the JSON form, each with what is to become of it (CALL-5, CALL-7).
+
+use dirigent_core::call::{CallFault, CallForm, Malformed, Said, ToolSet, parse};
+use dirigent_core::message::FinishReason;
+use dirigent_core::tool::{Repeat, ToolSpec};
+use serde_json::{Value, json};
+
+use super::{FORMS, reply, said_in};
+
+/// One line of the file: what a model was asked, what it said, and a person's verdict.
+#[derive(serde::Deserialize)]
+struct Sample {
+    id: u32,
+    cls: String,
+    finish_reason: String,
+    content: String,
+}
+
+/// What becomes of a reply's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Becomes {
+    Text,
+    Malformed,
+    UnknownTool,
+    Runs,
+}
+
+fn becomes(said: &Result<Said, Malformed>) -> Becomes {
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: "A tool.".to_owned(),
+        parameters: json!({"type": "object"}),
+        repeat: Repeat::Safe,
+        example: Value::Null,
+    };
+    let tools = ToolSet::new(vec![tool("list_files"), tool("execute_sql")]);
+    let allowed: Vec<String> = tools.names().map(str::to_owned).collect();
+    match said {
+        Err(_) => Becomes::Malformed,
+        Ok(Said::Text(_)) => Becomes::Text,
+        Ok(Said::Calls(calls)) => match tools.check(&calls[0], &allowed) {
+            Ok(()) => Becomes::Runs,
+            Err(CallFault::UnknownTool { .. }) => Becomes::UnknownTool,
+            Err(other) => panic!("{other}"),
+        },
+    }
+}
+
+/// By sample: its class, how it ended, and what its content alone becomes in the JSON form and in the automatic one. One that was cut
+/// at the token limit is refused for that in every form; in the native form, and in that of `tool_call`, which none of them has, each
+/// is text.
+#[test]
+fn call_5_call_7_replies_of_small_models() {
+    use Becomes::{Malformed as Bad, Runs, Text, UnknownTool};
+    use FinishReason::{Length, Stop};
+    #[rustfmt::skip]
+    let rows = [
+        (1, "prose_only_repetition", Length, Text, Text),
+        (2, "fenced_python_no_json", Length, Text, Text),
+        (3, "prose_with_pseudo_json_ellipsis", Stop, Bad, Bad),
+        // The prompt's example, made as a call: the tool's own checks and the model's next look at the goal are what is left.
+        (4, "prose_around_valid_json_copied_from_example", Stop, Runs, Runs),
+        (5, "missing_terminate", Stop, Bad, Runs),
+        (6, "string_bool_inside_parameters_hallucinated_tool", Stop, UnknownTool, UnknownTool),
+        (7, "answer_in_tool_field_missing_terminate", Stop, Bad, UnknownTool),
+        (8, "hallucinated_destructive_tool_truncated", Length, Bad, Bad),
+        (9, "placeholder_echo", Stop, Bad, UnknownTool),
+        (10, "duplicate_keys_runaway_truncated", Length, Bad, Bad),
+        (11, "fenced_json_nested_under_other_key", Length, Text, Text),
+        (12, "broken_object_extra_brace", Length, Bad, Runs),
+        (13, "prompt_echo", Length, Bad, Bad),
+        (14, "wrong_language_loop", Length, Text, Text),
+        (15, "terminate_string_and_extra_keys", Stop, Bad, Bad),
+        (16, "schema_valid_duplicate_keys", Stop, Bad, Bad),
+        (17, "constrained_but_truncated", Length, Bad, Bad),
+        (18, "two_objects_comma_separated", Stop, Bad, Runs),
+        (19, "openai_style_name_arguments_fenced_newline_flood", Length, Text, Runs),
+        (20, "several_fenced_calls_hallucinated_sql", Length, Text, Bad),
+    ];
+    let samples: Vec<Sample> = include_str!("../samples/model-replies.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(samples.len(), rows.len());
+    for (sample, (id, class, finish, in_json, in_auto)) in samples.iter().zip(rows) {
+        let ended = if finish == Length { "length" } else { "stop" };
+        assert_eq!(
+            (sample.id, sample.cls.as_str(), sample.finish_reason.as_str()),
+            (id, class, ended)
+        );
+        for form in FORMS {
+            if finish == Length {
+                let said = parse(&reply(&sample.content, Length), form);
+                assert_eq!(said, Err(Malformed::CutShort { finish }), "{id} in {form:?}");
+            }
+            let expected = match form {
+                CallForm::Json | CallForm::JsonSchema => in_json,
+                CallForm::Native | CallForm::ToolCall => Text,
+                CallForm::Auto => in_auto,
+            };
+            let said = said_in(form, &sample.content);
+            assert_eq!(becomes(&said), expected, "{id} in {form:?}: {said:?}");
+        }
+    }
+}
