@@ -3,7 +3,8 @@
 //! A system prompt depends on the agent's spec alone and is journaled with the run, so that all requests of an agent
 //! share their beginning and a replayed run is prompted as it was.
 //!
-//! What a template fills in is said by users, tools, models and files. None of it can open or close a section: see [`TAGS`].
+//! What a template fills in is said by users, tools, models and files. None of it can open or close a section: where it has the tag
+//! of one, `<` is written `\u003c`.
 
 mod observations;
 mod parameters;
