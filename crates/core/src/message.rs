@@ -49,6 +49,31 @@ impl Message {
             | Message::Tool { content, .. } => content,
         }
     }
+
+    /// About how many tokens it has, calls included.
+    pub fn estimated_tokens(&self) -> u64 {
+        let calls: u64 = match self {
+            Message::Assistant { calls, .. } => {
+                let each = |call: &ToolCall| {
+                    estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string())
+                };
+                calls.iter().map(each).sum()
+            }
+            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => 0,
+        };
+        estimated_tokens(self.content()).saturating_add(calls)
+    }
+}
+
+/// About how many tokens a text has, where nobody has counted: four characters make one, or one that is not ASCII.
+pub fn estimated_tokens(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    let others = if ascii == text.len() {
+        0
+    } else {
+        text.chars().filter(|character| !character.is_ascii()).count()
+    };
+    u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
 /// A model's whole reply to one request.

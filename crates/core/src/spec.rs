@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::agent::AgentRole;
-use crate::call::{CallForm, ToolSet};
+use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::limits::{AgentLimits, RunLimits};
 use crate::price::Price;
-use crate::prompt::submission;
+use crate::prompt::{submission, text_allowed};
 use crate::tool::{Access, ToolSpec};
 
 /// A run's goal and everything that decides how it is pursued.
@@ -104,8 +105,17 @@ pub struct RunContext {
     spec: Arc<RunSpec>,
     tools: ToolSet,
     submissions: ToolSet,
-    /// By agent: its tools and its terminating one.
-    offered: BTreeMap<String, Arc<Vec<ToolSpec>>>,
+    /// By agent.
+    offers: BTreeMap<String, Offer>,
+}
+
+/// What an agent's model is offered.
+#[derive(Debug, Default, PartialEq)]
+struct Offer {
+    /// The agent's tools and its terminating one.
+    tools: Arc<Vec<ToolSpec>>,
+    /// What a reply must look like where the server holds the model to it.
+    reply: Arc<Value>,
 }
 
 impl RunContext {
@@ -116,9 +126,9 @@ impl RunContext {
             .filter_map(submission)
             .collect();
         let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
-        let offered = agents.map(|agent| (agent.name.clone(), Arc::new(offered(agent, &spec.tools))));
+        let offers = agents.map(|agent| (agent.name.clone(), Offer::new(agent, &spec.tools)));
         RunContext {
-            offered: offered.collect(),
+            offers: offers.collect(),
             tools: ToolSet::new(spec.tools.clone()),
             submissions: ToolSet::new(submissions),
             spec,
@@ -142,7 +152,18 @@ impl RunContext {
 
     /// The tools of an agent of that name, its terminating one included, in the order of its spec.
     pub fn offered(&self, agent: &str) -> Arc<Vec<ToolSpec>> {
-        self.offered.get(agent).cloned().unwrap_or_default()
+        self.offers
+            .get(agent)
+            .map(|offer| offer.tools.clone())
+            .unwrap_or_default()
+    }
+
+    /// The JSON Schema of the replies of an agent of that name ([`CallForm::JsonSchema`]); `null` for one in another form.
+    pub fn reply_schema(&self, agent: &str) -> Arc<Value> {
+        self.offers
+            .get(agent)
+            .map(|offer| offer.reply.clone())
+            .unwrap_or_default()
     }
 
     /// The spec of the agent with that role; none where the run has no agent of that name.
@@ -155,12 +176,18 @@ impl RunContext {
     }
 }
 
-fn offered(agent: &AgentSpec, tools: &[ToolSpec]) -> Vec<ToolSpec> {
-    let named = |name: &String| tools.iter().find(|tool| tool.name == *name).cloned();
-    agent
-        .tools
-        .iter()
-        .filter_map(named)
-        .chain(submission(agent.answer))
-        .collect()
+impl Offer {
+    fn new(agent: &AgentSpec, tools: &[ToolSpec]) -> Self {
+        let named = |name: &String| tools.iter().find(|tool| tool.name == *name).cloned();
+        let own = agent.tools.iter().filter_map(named);
+        let tools: Vec<ToolSpec> = own.chain(submission(agent.answer)).collect();
+        let reply = match agent.profile.calls {
+            CallForm::JsonSchema => reply_schema(&tools, text_allowed(agent.answer)),
+            CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => Value::Null,
+        };
+        Offer {
+            tools: Arc::new(tools),
+            reply: Arc::new(reply),
+        }
+    }
 }

@@ -5,12 +5,14 @@ use std::sync::{Arc, Weak};
 use dirigent_core::agent::{
     Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
 };
+use dirigent_core::budget::{Expected, Overdrawn};
+use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
-use dirigent_model::ChatRequest;
+use dirigent_model::{ChatRequest, Deltas, ReplyFormat};
 use dirigent_store::{RunClaim, StoreError};
 use dirigent_tools::ToolContext;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -18,9 +20,11 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::deltas::{Delta, Listeners};
 use crate::driver::Driver;
 use crate::effects;
 use crate::orchestrator::Services;
+use crate::purse::Purse;
 use crate::supervisor::SupervisorMsg;
 
 pub(crate) struct AgentActor;
@@ -34,6 +38,8 @@ pub(crate) struct RunShare {
     pub(crate) claim: Weak<RunClaim>,
     pub(crate) cancel: CancellationToken,
     pub(crate) tasks: TaskTracker,
+    pub(crate) purse: Arc<Purse>,
+    pub(crate) listeners: Listeners,
 }
 
 pub(crate) struct AgentArguments {
@@ -54,6 +60,11 @@ pub(crate) enum AgentMsg {
     ModelEnded {
         effect: EffectId,
         result: Result<ModelReply, ModelFailure>,
+    },
+    /// There was no room for the request in the run's budget.
+    OverBudget {
+        effect: EffectId,
+        overdrawn: Overdrawn,
     },
     ToolEnded {
         effect: EffectId,
@@ -161,6 +172,9 @@ impl Actor for AgentActor {
                 Ok(reply) => AgentInput::ModelReplied { effect, reply },
                 Err(failure) => AgentInput::ModelFailed { effect, failure },
             }),
+            AgentMsg::OverBudget { effect, overdrawn } => {
+                state.accept(AgentInput::OverBudget { effect, overdrawn })
+            }
             AgentMsg::ToolEnded { effect, result } => {
                 state.accept(AgentInput::ToolFinished { effect, result })
             }
@@ -225,21 +239,69 @@ impl AgentState {
     }
 
     fn ask_model(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
-        let model = self.driver.machine.spec().and_then(|spec| spec.model.clone());
-        let request = ChatRequest::new(self.driver.machine.conversation().clone()).model(model);
-        let (myself, cancel, model) = (
-            myself.clone(),
-            self.cancel.clone(),
-            self.share.services.model.clone(),
-        );
+        let Some((request, expected)) = self.request() else {
+            return;
+        };
+        let (myself, cancel, purse) = (myself.clone(), self.cancel.clone(), self.share.purse.clone());
+        let model = self.share.services.model.clone();
         self.share.tasks.spawn(async move {
-            // The request shares the conversation; it is gone before the reply is read.
-            let result = tokio::select! {
-                result = effects::ask_model(model, request) => result,
-                () = cancel.cancelled() => return,
+            let ask = async {
+                let leave = match purse.reserve(&expected).await {
+                    Ok(leave) => leave,
+                    Err(overdrawn) => return AgentMsg::OverBudget { effect, overdrawn },
+                };
+                let request = ChatRequest {
+                    max_output_tokens: leave.max_output_tokens(),
+                    ..request
+                };
+                // The request shares the conversation; it is gone before the reply is read.
+                let result = effects::ask_model(model, request).await;
+                if let Ok(reply) = &result {
+                    leave.settle(reply);
+                }
+                AgentMsg::ModelEnded { effect, result }
             };
-            let _ = myself.send_message(AgentMsg::ModelEnded { effect, result });
+            tokio::select! {
+                ended = ask => {
+                    let _ = myself.send_message(ended);
+                }
+                () = cancel.cancelled() => {}
+            }
         });
+    }
+
+    /// The present request of the machine, and what it is expected to use. None before the machine has started.
+    fn request(&self) -> Option<(ChatRequest, Expected)> {
+        let machine = &self.driver.machine;
+        let spec = machine.spec()?;
+        let profile = &spec.profile;
+        let mut request = ChatRequest::new(machine.request().clone())
+            .model(spec.model.clone())
+            .calls(profile.calls);
+        match profile.calls {
+            CallForm::Native => request = request.tools(machine.context().offered(&spec.name)),
+            CallForm::JsonSchema if !machine.is_summarising() => {
+                request = request.format(ReplyFormat::JsonSchema {
+                    name: "reply".to_owned(),
+                    schema: machine.context().reply_schema(&spec.name),
+                });
+            }
+            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {}
+        }
+        if let Some(listeners) = self.share.listeners.sender() {
+            let (agent, turn) = (machine.id(), machine.turns());
+            request = request.deltas(Deltas::new(move |text| {
+                let text = text.into();
+                // Nobody may be listening any more.
+                let _ = listeners.send(Delta { agent, turn, text });
+            }));
+        }
+        let expected = Expected {
+            input_tokens: machine.request_tokens(),
+            max_output_tokens: profile.max_output_tokens,
+            price: profile.price,
+        };
+        Some((request, expected))
     }
 
     /// Runs a call whose start is on record, unless it is no longer waited for.

@@ -9,8 +9,9 @@ use dirigent_core::run::Report;
 use dirigent_core::view::{Event, RunView};
 use dirigent_store::{Journal, StoreError, Tail};
 use ractor::ActorRef;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
+use crate::deltas::{Delta, Listeners};
 use crate::error::RuntimeError;
 use crate::supervisor::{Outcome, SupervisorMsg};
 
@@ -24,6 +25,7 @@ pub struct RunHandle {
     pub(crate) journal: Journal,
     pub(crate) door: Arc<Door>,
     pub(crate) outcome: watch::Receiver<Outcome>,
+    pub(crate) listeners: Listeners,
 }
 
 impl RunHandle {
@@ -94,6 +96,12 @@ impl RunHandle {
     /// What happens in the run, from its beginning.
     pub fn events(&self) -> Events {
         Events::new(&self.journal, self.run)
+    }
+
+    /// What the run's models are saying, as it comes, from the next request on. Only a preview, which is journaled nowhere: a listener
+    /// that is slow is told how many pieces it missed, and never slows the run. It ends when all handles of the run are dropped.
+    pub fn deltas(&self) -> broadcast::Receiver<Delta> {
+        self.listeners.listen()
     }
 
     fn send(&self, steering: Steering) -> Result<(), RuntimeError> {

@@ -14,16 +14,19 @@
 mod agent_actor;
 mod broken_agent;
 mod clock;
+mod deltas;
 mod driver;
 mod effects;
 mod error;
 mod handle;
 mod orchestrator;
+mod purse;
 mod read_output;
 #[cfg(test)]
 mod supervision_tests;
 mod supervisor;
 
+pub use deltas::Delta;
 pub use error::RuntimeError;
 pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::deltas::Listeners;
 use crate::error::RuntimeError;
 use crate::handle::{Door, Events, Hearing, RunHandle, read_run};
 use crate::read_output::ReadOutput;
@@ -188,12 +189,14 @@ impl Orchestrator {
             door: Arc::new(door),
             cancel: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            listeners: Listeners::default(),
         };
         let handle = RunHandle {
             run,
             journal: self.inner.services.journal.clone(),
             door: arguments.door.clone(),
             outcome: ended,
+            listeners: arguments.listeners.clone(),
         };
         let runs = &self.inner.runs;
         runs.insert(run, handle.clone());

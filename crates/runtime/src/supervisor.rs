@@ -6,7 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dirigent_core::agent::{Agent, AgentBrief, AgentReport};
+use dirigent_core::budget::Budget;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::message::Usage;
 use dirigent_core::run::{Report, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
@@ -20,11 +22,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
 use crate::broken_agent;
+use crate::deltas::Listeners;
 use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
 use crate::handle::{Door, Hearing, Steering};
 use crate::orchestrator::{Services, UserPresence};
+use crate::purse::Purse;
 
 /// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
 const CLOSING: Duration = Duration::from_millis(900);
@@ -47,6 +51,7 @@ pub(crate) struct SupervisorArguments {
     pub(crate) cancel: CancellationToken,
     /// Everything that the run has going.
     pub(crate) tasks: TaskTracker,
+    pub(crate) listeners: Listeners,
 }
 
 /// Where a supervisor begins.
@@ -100,6 +105,8 @@ pub(crate) struct SupervisorState {
     past: BTreeMap<AgentId, Agent>,
     /// When the run's last input before this process came, whichever machine's.
     last_seen: Timestamp,
+    /// What its agents had used then.
+    spent: Usage,
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
     closing: Option<Closing>,
@@ -133,6 +140,7 @@ impl Actor for RunSupervisor {
             agents: HashMap::new(),
             past: BTreeMap::new(),
             last_seen: Timestamp::default(),
+            spent: Usage::default(),
             calls: HashMap::new(),
             timers: HashMap::new(),
             closing: None,
@@ -214,6 +222,9 @@ impl SupervisorState {
             }
             Begin::Resume { view, answer } => {
                 self.last_seen = view.last_at();
+                for agent in view.agents() {
+                    self.spent += agent.work().usage;
+                }
                 let (machine, mut agents) = view.into_machines();
                 let going = machine.outstanding();
                 agents.retain(|agent, _| {
@@ -511,6 +522,7 @@ impl SupervisorState {
             .context()
             .expect("a run that has started")
             .clone();
+        let budget = Budget::new(&context.spec().limits, self.spent);
         let share = RunShare {
             run: self.arguments.run,
             context,
@@ -518,6 +530,8 @@ impl SupervisorState {
             claim: self.arguments.claim.clone(),
             cancel: self.arguments.cancel.clone(),
             tasks: self.arguments.tasks.clone(),
+            purse: Arc::new(Purse::new(budget)),
+            listeners: self.arguments.listeners.clone(),
         };
         self.share.insert(share).clone()
     }

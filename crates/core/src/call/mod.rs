@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use check::{CallFault, ParameterProblem, ToolSet};
 pub use extract::{Malformed, Said, parse, parse_after, read_arguments};
-pub use form::CallForm;
+pub use form::{CallForm, reply_schema};
 pub(crate) use name::{kind, listed, nearest, quoted};
 
 /// A call of a tool, in the one inner form (CALL-4).

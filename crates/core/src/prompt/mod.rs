@@ -281,6 +281,16 @@ pub fn task_request(task: &str, findings: &[&Observation]) -> String {
     render("task_request", json!({"task": task, "findings": findings}))
 }
 
+/// What asks a model to summarise the conversation before it (LOOP-11).
+pub fn summarise_request(task: &str) -> String {
+    format!("Summarise what was done for the task: {task}")
+}
+
+/// A summary as it stands in the place of what it summarises.
+pub fn summary(text: &str) -> String {
+    format!("<SUMMARY>\n{text}\n</SUMMARY>")
+}
+
 /// What goes back to a model whose reply could not be used (LOOP-3).
 pub fn malformed(error: &str, spec: &AgentSpec) -> String {
     let terminating = submission(spec.answer).map(|tool| tool.name);
@@ -297,7 +307,7 @@ pub fn malformed(error: &str, spec: &AgentSpec) -> String {
 }
 
 /// Whether a reply without a call can be the agent's answer.
-fn text_allowed(answer: AnswerForm) -> bool {
+pub fn text_allowed(answer: AnswerForm) -> bool {
     match answer {
         AnswerForm::Text | AnswerForm::Plan => true,
         AnswerForm::Reflection => false,

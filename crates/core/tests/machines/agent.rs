@@ -114,7 +114,11 @@ fn loop_1_several_calls_of_a_reply_run_in_order_and_their_results_go_back_togeth
         [
             tool_message("p", "look", r#"{"success":true,"output":1}"#),
             tool_message("q", "look", r#"{"success":false,"error":"no such file"}"#),
-            tool_message("r", "look", r#"{"success":true,"output":3}"#),
+            tool_message(
+                "r",
+                "look",
+                r#"{"success":true,"output":3,"so_far":{"calls":3,"failed":1}}"#
+            ),
         ]
     );
 }

@@ -4,6 +4,8 @@
 
 mod accounts;
 mod agent;
+mod agent_context;
+mod agent_progress;
 mod agent_properties;
 mod driver;
 mod fixture;

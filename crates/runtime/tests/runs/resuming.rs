@@ -55,7 +55,7 @@ fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
 }
 
 /// A journal that has those entries and nothing more.
-fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journal {
+pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journal {
     let journal = Journal::open(&folder.join(format!("cut-{}.db", entries.len()))).unwrap();
     let claim = journal.create(run, "Make it so", "/", entries[0].at).unwrap();
     for entry in entries {

@@ -26,6 +26,7 @@ pub type Reply = Result<ModelReply, ModelFailure>;
 #[derive(Clone)]
 pub struct Asked {
     messages: Arc<Vec<Message>>,
+    request: ChatRequest,
 }
 
 impl Asked {
@@ -46,6 +47,23 @@ impl Asked {
             .iter()
             .filter(|m| matches!(m, Message::Assistant { .. }));
         replies.count()
+    }
+
+    /// What the reply may have at most, in tokens.
+    pub fn max_output_tokens(&self) -> Option<u64> {
+        self.request.max_output_tokens
+    }
+
+    /// Whether anybody is told what it says.
+    pub fn has_listeners(&self) -> bool {
+        self.request.deltas.is_some()
+    }
+
+    /// Says a piece of the reply to whoever listens.
+    pub fn tell(&self, piece: &str) {
+        if let Some(deltas) = &self.request.deltas {
+            deltas.tell(piece);
+        }
     }
 
     /// The last message.
@@ -80,7 +98,8 @@ impl ChatModel for Scripted {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Reply> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         (self.answer)(Asked {
-            messages: request.messages,
+            messages: request.messages.clone(),
+            request,
         })
     }
 }
@@ -283,6 +302,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
             // Nothing here is to end by its time, however busy the machine, unless its test says so.
             timeout: Millis::seconds(3_600),
             max_turns: 100_000,
+            max_repeats: None,
             ..AgentLimits::default()
         },
         answer,

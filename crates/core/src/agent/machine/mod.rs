@@ -1,25 +1,29 @@
-//! The agent machine: its state, and what each input does to it.
+//! The agent machine: its state, and what each input does to it. What becomes of a reply is in [`replying`], of a call and its
+//! result in [`calling`]; [`asking`] sends the next request, within the model's context window.
 
-use std::collections::{BTreeSet, VecDeque};
+mod asking;
+mod calling;
+mod conversation;
+mod repeats;
+mod replying;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use conversation::Conversation;
+use repeats::Repeats;
 
 use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
-use crate::call::{Said, ToolCall, parse_after};
+use crate::call::{CallForm, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::{Message, ModelReply};
-use crate::observation::{AgentWork, CallDigest};
-use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
-use crate::prompt;
-use crate::reflection::{Reflection, SUBMIT_REFLECTION};
+use crate::message::{Message, estimated_tokens};
+use crate::observation::AgentWork;
 use crate::spec::{AgentSpec, AnswerForm, RunContext};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{Repeat, ToolOutcome, ToolResult};
-
-/// Characters that one string of a call's parameters has in a digest.
-const DIGEST_STRING: usize = 200;
+use crate::tool::{Repeat, ToolResult};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,9 +32,12 @@ pub struct Agent {
     context: Arc<RunContext>,
     brief: Option<AgentBrief>,
     state: State,
-    conversation: Arc<Vec<Message>>,
-    /// Those of the calls in the conversation.
-    call_ids: BTreeSet<String>,
+    conversation: Conversation,
+    repeats: Repeats,
+    /// That nothing moves any more (LOOP-10).
+    stuck: Option<AgentFailure>,
+    /// Tokens of a request that was too long for the model, whatever its context window is said to be.
+    too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
     guidance: Vec<String>,
     turns: u32,
@@ -45,6 +52,8 @@ pub struct Agent {
 enum State {
     Idle,
     Asking,
+    /// The model is asked to summarise the earlier turns (LOOP-11), by this request.
+    Summarising(Arc<Vec<Message>>),
     /// One call is under way, and these come after it.
     Calling(VecDeque<ToolCall>),
     Done(AgentReport),
@@ -67,8 +76,10 @@ impl Agent {
             context,
             brief: None,
             state: State::Idle,
-            conversation: Arc::default(),
-            call_ids: BTreeSet::new(),
+            conversation: Conversation::default(),
+            repeats: Repeats::default(),
+            stuck: None,
+            too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id)),
             guidance: Vec::new(),
             turns: 0,
@@ -100,9 +111,30 @@ impl Agent {
         self.context.agent(&self.brief.as_ref()?.role)
     }
 
-    /// What the next model request says. Shared: whoever sends it drops it before the reply comes in.
+    /// What was said, without what was left out as it grew too long (LOOP-11).
     pub fn conversation(&self) -> &Arc<Vec<Message>> {
-        &self.conversation
+        self.conversation.messages()
+    }
+
+    /// What the present model request says. Shared: whoever sends it drops it before the reply comes in.
+    pub fn request(&self) -> &Arc<Vec<Message>> {
+        match &self.state {
+            State::Summarising(request) => request,
+            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => self.conversation.messages(),
+        }
+    }
+
+    /// About how many tokens the present model request has.
+    pub fn request_tokens(&self) -> u64 {
+        self.conversation.tokens()
+    }
+
+    /// Whether the present model request asks for a summary, which is text, whatever form calls have.
+    pub fn is_summarising(&self) -> bool {
+        match &self.state {
+            State::Summarising(_) => true,
+            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => false,
+        }
     }
 
     /// Model requests so far.
@@ -119,7 +151,7 @@ impl Agent {
     pub fn work(&self) -> &AgentWork {
         match &self.state {
             State::Done(report) => &report.work,
-            State::Idle | State::Asking | State::Calling(_) => &self.work,
+            State::Idle | State::Asking | State::Summarising(_) | State::Calling(_) => &self.work,
         }
     }
 
@@ -127,7 +159,7 @@ impl Agent {
     pub fn report(&self) -> Option<&AgentReport> {
         match &self.state {
             State::Done(report) => Some(report),
-            State::Idle | State::Asking | State::Calling(_) => None,
+            State::Idle | State::Asking | State::Summarising(_) | State::Calling(_) => None,
         }
     }
 
@@ -178,7 +210,7 @@ impl Agent {
         match (&self.state, &input) {
             (State::Idle, AgentInput::Started { .. }) => {}
             (State::Idle | State::Done(_), _) => return Err(self.misplaced(&input)),
-            (State::Asking | State::Calling(_), _) => {}
+            (State::Asking | State::Summarising(_) | State::Calling(_), _) => {}
         }
         let mut commands = Vec::new();
         match input {
@@ -191,11 +223,15 @@ impl Agent {
             AgentInput::Started { .. } => return Err(self.misplaced(&input)),
             AgentInput::ModelReplied { effect, reply } => {
                 self.end_request(effect)?;
-                self.read_reply(now, reply, &mut commands);
+                if self.is_summarising() {
+                    self.read_summary(reply, &mut commands);
+                } else {
+                    self.read_reply(now, reply, &mut commands);
+                }
             }
             AgentInput::ModelFailed { effect, failure } => {
                 self.end_request(effect)?;
-                self.finish(now, Err(AgentFailure::Model { failure }), &mut commands);
+                self.read_failure(now, failure, &mut commands);
             }
             AgentInput::OverBudget { effect, overdrawn } => {
                 self.end_request(effect)?;
@@ -232,14 +268,13 @@ impl Agent {
             return;
         };
         let (system, timeout) = (spec.system_prompt.clone(), spec.limits.timeout);
+        let besides = match spec.profile.calls {
+            CallForm::Native => self.offered_tokens(&spec.name),
+            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => 0,
+        };
         self.started_at = now;
         self.deadline = now + timeout;
-        self.conversation = Arc::new(vec![
-            Message::System { content: system },
-            Message::User {
-                content: brief.task.clone(),
-            },
-        ]);
+        self.conversation = Conversation::new(system, brief.task.clone(), besides);
         self.brief = Some(brief);
         self.state = State::Asking;
         commands.push(AgentCommand::SetTimer {
@@ -247,23 +282,6 @@ impl Agent {
             at: self.deadline,
         });
         self.ask(now, commands);
-    }
-
-    /// The next model request, or the end where there may be none (LOOP-2).
-    fn ask(&mut self, now: Timestamp, commands: &mut Commands) {
-        for guidance in std::mem::take(&mut self.guidance) {
-            self.say(Message::User {
-                content: format!("The user says: {guidance}"),
-            });
-        }
-        let max_turns = self.spec().map_or(0, |spec| spec.limits.max_turns);
-        if self.turns >= max_turns {
-            return self.finish(now, Err(AgentFailure::TurnLimit { max_turns }), commands);
-        }
-        self.turns += 1;
-        self.state = State::Asking;
-        let effect = self.outstanding.start(Pending::Model);
-        commands.push(AgentCommand::AskModel { effect });
     }
 
     fn end_request(&mut self, effect: EffectId) -> Result<(), Refusal> {
@@ -282,203 +300,6 @@ impl Agent {
             Pending::Tool { call, .. } => Ok(call),
             Pending::Model => Err(Refusal::Stale { effect }),
         }
-    }
-
-    fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
-        // A reply that cannot be used was paid for all the same.
-        self.work.usage += reply.counted();
-        match (parse_after(&reply, &self.prompts()), self.answer()) {
-            (Ok(Said::Calls(calls)), _) => {
-                self.malformed = 0;
-                let calls = self.with_ids(calls);
-                self.say(Message::Assistant {
-                    content: reply.content,
-                    calls: calls.clone(),
-                });
-                self.next_call(now, calls.into(), commands);
-            }
-            (Ok(Said::Text(text)), _) if text.trim().is_empty() => {
-                self.ask_again(now, reply, "it was empty".to_owned(), commands);
-            }
-            // LOOP-4; a planner's text answers the goal (SPEC, "Where the rules meet", 6).
-            (Ok(Said::Text(text)), AnswerForm::Text | AnswerForm::Plan) => {
-                self.malformed = 0;
-                self.say(Message::Assistant {
-                    content: reply.content,
-                    calls: Vec::new(),
-                });
-                self.finish(now, Ok(AgentAnswer::Text(text)), commands);
-            }
-            (Ok(Said::Text(_)), AnswerForm::Reflection) => {
-                let error =
-                    format!("it has no tool call, but a judgement is submitted with `{SUBMIT_REFLECTION}`");
-                self.ask_again(now, reply, error, commands);
-            }
-            (Err(malformed), _) => self.ask_again(now, reply, malformed.to_string(), commands),
-        }
-    }
-
-    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand. Two
-    /// messages, however long the conversation is.
-    fn prompts(&self) -> [&str; 2] {
-        [0, 1].map(|place| self.conversation.get(place).map_or("", Message::content))
-    }
-
-    /// LOOP-3.
-    fn ask_again(&mut self, now: Timestamp, reply: ModelReply, error: String, commands: &mut Commands) {
-        self.malformed += 1;
-        let Some(spec) = self.spec() else { return };
-        let (attempts, correction) = (spec.limits.max_malformed, prompt::malformed(&error, spec));
-        if self.malformed >= attempts {
-            let last_reply = prompt::shorten(&reply.content, 2_000, None).into_owned();
-            let failure = AgentFailure::Malformed {
-                attempts: self.malformed,
-                error,
-                last_reply,
-            };
-            return self.finish(now, Err(failure), commands);
-        }
-        // Some providers refuse a message without text.
-        let content = if reply.content.is_empty() {
-            "(no text)".to_owned()
-        } else {
-            reply.content
-        };
-        self.say(Message::Assistant {
-            content,
-            calls: Vec::new(),
-        });
-        self.say(Message::User { content: correction });
-        self.ask(now, commands);
-    }
-
-    /// A call's result names it by its id, so each has one of its own in the whole conversation.
-    fn with_ids(&mut self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
-        for (number, call) in (1..).zip(&mut calls) {
-            let mut next: usize = number;
-            while call.id.is_empty() || self.call_ids.contains(&call.id) {
-                call.id = format!("call-{}-{next}", self.turns);
-                next += 1;
-            }
-            self.call_ids.insert(call.id.clone());
-        }
-        calls
-    }
-
-    /// Runs the calls of a reply in the order given (LOOP-1); after the last the model is asked again.
-    fn next_call(&mut self, now: Timestamp, mut calls: VecDeque<ToolCall>, commands: &mut Commands) {
-        while let Some(call) = calls.pop_front() {
-            match self.submitted(&call) {
-                Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
-                Some(Err(error)) => self.answer_call(&call, &ToolResult::failure(error)),
-                None => match self.check(&call) {
-                    Err(error) => self.answer_call(&call, &ToolResult::failure(error)),
-                    Ok(()) => {
-                        let effect = self.outstanding.start(Pending::Tool {
-                            call: call.clone(),
-                            started: false,
-                        });
-                        commands.push(AgentCommand::RunTool { effect, call });
-                        self.state = State::Calling(calls);
-                        return;
-                    }
-                },
-            }
-        }
-        self.ask(now, commands);
-    }
-
-    /// CALL-6.
-    fn check(&self, call: &ToolCall) -> Result<(), String> {
-        let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
-        self.context
-            .tools()
-            .check(call, allowed)
-            .map_err(|fault| fault.to_string())
-    }
-
-    /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
-    fn submitted(&self, call: &ToolCall) -> Option<Result<AgentAnswer, String>> {
-        type Read = fn(&Agent, &ToolCall) -> Result<AgentAnswer, String>;
-        let (terminating, read): (_, Read) = match self.spec()?.answer {
-            AnswerForm::Text => return None,
-            AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
-                agent.check_plan(call).map(AgentAnswer::Plan)
-            }),
-            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, call| {
-                Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection)
-            }),
-        };
-        if call.tool != terminating {
-            return None;
-        }
-        let checked = self.context.submissions().check(call, &[terminating.to_owned()]);
-        Some(
-            checked
-                .map_err(|fault| fault.to_string())
-                .and_then(|()| read(self, call)),
-        )
-    }
-
-    /// PAOR-4: a plan with faults goes back with every one of them named.
-    fn check_plan(&self, call: &ToolCall) -> Result<Plan, String> {
-        let plan = Plan::from_parameters(&call.parameters)?;
-        let spec = self.context.spec();
-        let faults = plan.faults(&PlanRules {
-            agents: &spec.agents,
-            tools: self.context.tools(),
-            max_subtasks: spec.limits.max_subtasks,
-            agents_left: self
-                .brief
-                .as_ref()
-                .and_then(|brief| brief.agents_left)
-                .unwrap_or(spec.limits.max_agents),
-        });
-        if faults.is_empty() {
-            return Ok(plan);
-        }
-        let faults: Vec<String> = faults.iter().map(|fault| format!("- {fault}")).collect();
-        Err(format!(
-            "the plan was refused; submit it again with these mended:\n{}",
-            faults.join("\n")
-        ))
-    }
-
-    fn read_result(
-        &mut self,
-        now: Timestamp,
-        effect: EffectId,
-        call: ToolCall,
-        result: ToolResult,
-        commands: &mut Commands,
-    ) {
-        self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
-        self.work.calls.push(digest(effect, &call, &result));
-        self.work.changes.extend(result.changes.iter().cloned());
-        self.answer_call(&call, &result);
-        match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
-            // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
-            // A plan or a judgement is submitted: no other call's result can stand for it.
-            (ToolOutcome::Success { output }, _) if call.terminate && self.answer() == AnswerForm::Text => {
-                let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
-                self.finish(now, Ok(AgentAnswer::Text(text)), commands);
-            }
-            (ToolOutcome::Success { .. } | ToolOutcome::Failure { .. }, State::Calling(rest)) => {
-                self.next_call(now, rest, commands);
-            }
-            (
-                ToolOutcome::Success { .. } | ToolOutcome::Failure { .. },
-                State::Idle | State::Asking | State::Done(_),
-            ) => self.next_call(now, VecDeque::new(), commands),
-        }
-    }
-
-    fn answer_call(&mut self, call: &ToolCall, result: &ToolResult) {
-        self.say(Message::Tool {
-            call_id: call.id.clone(),
-            name: call.tool.clone(),
-            content: result.for_model().to_string(),
-        });
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
@@ -528,13 +349,17 @@ impl Agent {
         commands.push(AgentCommand::Finish { report });
     }
 
-    fn say(&mut self, message: Message) {
-        // In place: the request that shared the conversation is gone when its reply comes in.
-        Arc::make_mut(&mut self.conversation).push(message);
-    }
-
     fn answer(&self) -> AnswerForm {
         self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
+    }
+
+    /// About how many tokens the descriptions of an agent's tools have.
+    fn offered_tokens(&self, agent: &str) -> u64 {
+        let offered = self.context.offered(agent);
+        let texts = offered
+            .iter()
+            .flat_map(|tool| [tool.description.clone(), tool.parameters.to_string()]);
+        texts.map(|text| estimated_tokens(&text)).sum()
     }
 
     fn limits_timeout(&self) -> Millis {
@@ -550,7 +375,7 @@ impl Agent {
         };
         let doing = match &self.state {
             State::Idle => "has not started",
-            State::Asking => "waits for its model",
+            State::Asking | State::Summarising(_) => "waits for its model",
             State::Calling(_) => "waits for a tool",
             State::Done(_) => "has ended",
         };
@@ -568,22 +393,6 @@ pub(crate) fn interrupted_result(call: &ToolCall) -> ToolResult {
          state before you decide whether to call it again",
         call.tool
     ))
-}
-
-fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest {
-    CallDigest {
-        effect,
-        tool: call.tool.clone(),
-        parameters: prompt::shorten_value(&call.parameters, DIGEST_STRING, None),
-        success: result.succeeded(),
-        duration: result.duration,
-        error: match &result.outcome {
-            ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => {
-                Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
-            }
-        },
-    }
 }
 
 impl AgentInput {

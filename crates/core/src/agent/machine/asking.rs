@@ -1,0 +1,155 @@
+//! The next model request, and room for it in the model's context window (LOOP-11).
+
+use std::sync::Arc;
+
+use super::{Agent, Commands, Pending, State};
+use crate::agent::{AgentCommand, AgentFailure};
+use crate::budget::EXPECTED_REPLY;
+use crate::call::{Said, parse};
+use crate::message::{Message, ModelFailure, ModelFailureKind, ModelReply};
+use crate::observation::CallDigest;
+use crate::time::Timestamp;
+
+/// How many of its calls stand in a summary that the model could not write itself.
+const LISTED_CALLS: usize = 50;
+
+impl Agent {
+    /// The next model request, or the end where there may be none (LOOP-2, LOOP-10).
+    pub(super) fn ask(&mut self, now: Timestamp, commands: &mut Commands) {
+        if let Some(stuck) = self.stuck.take() {
+            return self.finish(now, Err(stuck), commands);
+        }
+        let max_turns = self.spec().map_or(0, |spec| spec.limits.max_turns);
+        if self.turns >= max_turns {
+            return self.finish(now, Err(AgentFailure::TurnLimit { max_turns }), commands);
+        }
+        match self.make_room() {
+            Some(request) => {
+                self.state = State::Summarising(Arc::new(request));
+                self.send(commands);
+            }
+            None => self.ask_next(commands),
+        }
+    }
+
+    fn ask_next(&mut self, commands: &mut Commands) {
+        for guidance in std::mem::take(&mut self.guidance) {
+            self.conversation.say(Message::User {
+                content: format!("The user says: {guidance}"),
+            });
+        }
+        self.turns += 1;
+        self.state = State::Asking;
+        self.send(commands);
+    }
+
+    fn send(&mut self, commands: &mut Commands) {
+        let effect = self.outstanding.start(Pending::Model);
+        commands.push(AgentCommand::AskModel { effect });
+    }
+
+    /// Tokens that a request may have, so that there is room for a reply; `None` where nothing is known of the model.
+    fn most_tokens(&self) -> Option<u64> {
+        let profile = &self.spec()?.profile;
+        let window = [profile.context_window, self.too_long]
+            .into_iter()
+            .flatten()
+            .min()?;
+        let reply = profile
+            .max_output_tokens
+            .unwrap_or(EXPECTED_REPLY)
+            .min(window / 4);
+        // Estimates are not exact.
+        Some(window - reply - window / 20)
+    }
+
+    /// Makes room where there is little left: old results become a line each, and where that is not enough, the request that is
+    /// returned asks for a summary of the earlier turns. More room is made than is needed now, so that the next requests can begin
+    /// as this one does.
+    fn make_room(&mut self) -> Option<Vec<Message>> {
+        let most = self.most_tokens()?;
+        if self.conversation.tokens() <= most {
+            return None;
+        }
+        let enough = most / 4 * 3;
+        self.conversation.shrink_results(enough);
+        if self.conversation.tokens() <= enough {
+            return None;
+        }
+        let request = self.conversation.summary_request();
+        if request.is_none() {
+            self.conversation.shorten_latest(most);
+        }
+        request
+    }
+
+    /// What the model says of the earlier turns takes their place; where it says nothing of use, a list of its calls does.
+    pub(super) fn read_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
+        self.work.usage += reply.counted();
+        let said = match parse(&reply) {
+            Ok(Said::Text(text)) if !text.is_empty() => Some(text),
+            Ok(Said::Text(_) | Said::Calls(_)) | Err(_) => None,
+        };
+        self.summarise(said, commands);
+    }
+
+    fn summarise(&mut self, said: Option<String>, commands: &mut Commands) {
+        let summary = said.unwrap_or_else(|| self.listed_calls());
+        let task = self
+            .brief
+            .as_ref()
+            .map_or_else(String::new, |brief| brief.task.clone());
+        self.conversation.summarise(&task, &summary);
+        if let Some(most) = self.most_tokens() {
+            self.conversation.shorten_latest(most);
+        }
+        self.ask_next(commands);
+    }
+
+    fn listed_calls(&self) -> String {
+        let calls = &self.work.calls;
+        let line = |call: &CallDigest| {
+            let outcome = if call.success { "succeeded" } else { "failed" };
+            format!(
+                "- {} {} {outcome} (handle {})",
+                call.tool, call.parameters, call.effect
+            )
+        };
+        let latest = calls
+            .iter()
+            .skip(calls.len().saturating_sub(LISTED_CALLS))
+            .map(line);
+        let mut text = vec![format!("{} tool calls so far, the latest of them:", calls.len())];
+        text.extend(latest);
+        text.join("\n")
+    }
+
+    /// A model that could not read all of the request is asked again with less of it; any other failure is the end.
+    pub(super) fn read_failure(&mut self, now: Timestamp, failure: ModelFailure, commands: &mut Commands) {
+        let is_too_long = match failure.kind {
+            ModelFailureKind::TooLong => true,
+            ModelFailureKind::Unavailable { .. }
+            | ModelFailureKind::Configuration
+            | ModelFailureKind::Rejected
+            | ModelFailureKind::Panicked => false,
+        };
+        if is_too_long && self.is_summarising() {
+            return self.summarise(None, commands);
+        }
+        let before = self.conversation.tokens();
+        if is_too_long {
+            self.too_long = Some(before);
+            let request = self.make_room();
+            if request.is_some() || self.conversation.tokens() < before / 10 * 9 {
+                // The request that failed was no turn.
+                self.turns = self.turns.saturating_sub(1);
+                if let Some(request) = request {
+                    self.state = State::Summarising(Arc::new(request));
+                    return self.send(commands);
+                }
+                return self.ask_next(commands);
+            }
+        }
+        self.finish(now, Err(AgentFailure::Model { failure }), commands);
+    }
+}

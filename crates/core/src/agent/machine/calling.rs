@@ -1,0 +1,208 @@
+//! Running the calls of a reply, and what their results lead to.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::{Agent, Commands, Pending, State};
+use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
+use crate::call::ToolCall;
+use crate::id::EffectId;
+use crate::observation::CallDigest;
+use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
+use crate::prompt;
+use crate::reflection::{Reflection, SUBMIT_REFLECTION};
+use crate::spec::AnswerForm;
+use crate::time::Timestamp;
+use crate::tool::{ToolOutcome, ToolResult};
+
+/// Characters that one string of a call's parameters has in a digest.
+const DIGEST_STRING: usize = 200;
+/// From which time on a model is told that it repeats itself (LOOP-10).
+const TOLD_FROM: u32 = 3;
+/// How many of the changes so far a model is told of, the latest (LOOP-8).
+const TOLD_CHANGES: usize = 20;
+
+impl Agent {
+    /// Runs the calls of a reply in the order given (LOOP-1); after the last the model is asked again.
+    pub(super) fn next_call(
+        &mut self,
+        now: Timestamp,
+        mut calls: VecDeque<ToolCall>,
+        commands: &mut Commands,
+    ) {
+        while let Some(call) = calls.pop_front() {
+            match self.submitted(&call) {
+                Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
+                Some(Err(error)) => self.answer_call(&call, None, &ToolResult::failure(error)),
+                None => match self.check(&call) {
+                    Err(error) => self.answer_call(&call, None, &ToolResult::failure(error)),
+                    Ok(()) => {
+                        let effect = self.outstanding.start(Pending::Tool {
+                            call: call.clone(),
+                            started: false,
+                        });
+                        commands.push(AgentCommand::RunTool { effect, call });
+                        self.state = State::Calling(calls);
+                        return;
+                    }
+                },
+            }
+        }
+        self.tell_progress();
+        self.ask(now, commands);
+    }
+
+    /// CALL-6.
+    fn check(&self, call: &ToolCall) -> Result<(), String> {
+        let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
+        self.context
+            .tools()
+            .check(call, allowed)
+            .map_err(|fault| fault.to_string())
+    }
+
+    /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
+    fn submitted(&self, call: &ToolCall) -> Option<Result<AgentAnswer, String>> {
+        type Read = fn(&Agent, &ToolCall) -> Result<AgentAnswer, String>;
+        let (terminating, read): (_, Read) = match self.spec()?.answer {
+            AnswerForm::Text => return None,
+            AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
+                agent.check_plan(call).map(AgentAnswer::Plan)
+            }),
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, call| {
+                Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection)
+            }),
+        };
+        if call.tool != terminating {
+            return None;
+        }
+        let checked = self.context.submissions().check(call, &[terminating.to_owned()]);
+        Some(
+            checked
+                .map_err(|fault| fault.to_string())
+                .and_then(|()| read(self, call)),
+        )
+    }
+
+    /// PAOR-4: a plan with faults goes back with every one of them named.
+    fn check_plan(&self, call: &ToolCall) -> Result<Plan, String> {
+        let plan = Plan::from_parameters(&call.parameters)?;
+        let spec = self.context.spec();
+        let faults = plan.faults(&PlanRules {
+            agents: &spec.agents,
+            tools: self.context.tools(),
+            max_subtasks: spec.limits.max_subtasks,
+            agents_left: self
+                .brief
+                .as_ref()
+                .and_then(|brief| brief.agents_left)
+                .unwrap_or(spec.limits.max_agents),
+        });
+        if faults.is_empty() {
+            return Ok(plan);
+        }
+        let faults: Vec<String> = faults.iter().map(|fault| format!("- {fault}")).collect();
+        Err(format!(
+            "the plan was refused; submit it again with these mended:\n{}",
+            faults.join("\n")
+        ))
+    }
+
+    pub(super) fn read_result(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        call: ToolCall,
+        result: ToolResult,
+        commands: &mut Commands,
+    ) {
+        self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
+        self.work.calls.push(digest(effect, &call, &result));
+        self.work.changes.extend(result.changes.iter().cloned());
+        self.answer_call(&call, Some(effect), &result);
+        match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
+            // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
+            // A plan or a judgement is submitted: no other call's result can stand for it.
+            (ToolOutcome::Success { output }, _) if call.terminate && self.answer() == AnswerForm::Text => {
+                let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+                self.finish(now, Ok(AgentAnswer::Text(text)), commands);
+            }
+            (ToolOutcome::Success { .. } | ToolOutcome::Failure { .. }, State::Calling(rest)) => {
+                self.next_call(now, rest, commands);
+            }
+            (
+                ToolOutcome::Success { .. } | ToolOutcome::Failure { .. },
+                State::Idle | State::Asking | State::Summarising(_) | State::Done(_),
+            ) => self.next_call(now, VecDeque::new(), commands),
+        }
+    }
+
+    fn answer_call(&mut self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) {
+        let note = self.note_repetition(call, result);
+        self.conversation.answer(call, effect, result, note);
+    }
+
+    /// LOOP-10: what the model is told where it repeats itself; past the limit the loop ends instead of another request.
+    fn note_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
+        let max_repeats = self.spec()?.limits.max_repeats?;
+        let times = self.repeats.count(call, result);
+        if times > max_repeats {
+            self.stuck = Some(AgentFailure::Stuck {
+                tool: call.tool.clone(),
+                times,
+            });
+        }
+        (times >= TOLD_FROM).then(|| {
+            format!(
+                "this very call has had this very result {times} times: do something else, or finish and say what stands in the way"
+            )
+        })
+    }
+
+    /// LOOP-8: with the last result of a turn goes what was done so far.
+    fn tell_progress(&mut self) {
+        let work = &self.work;
+        // A first result says all by itself.
+        if work.calls.len() < 2 {
+            return;
+        }
+        let failed = work.calls.iter().filter(|call| !call.success).count();
+        let mut so_far = json!({"calls": work.calls.len()});
+        if failed > 0 {
+            so_far["failed"] = json!(failed);
+        }
+        if let Some(earlier) = work
+            .changes
+            .len()
+            .checked_sub(TOLD_CHANGES)
+            .filter(|earlier| *earlier > 0)
+        {
+            so_far["earlier_changes"] = json!(earlier);
+        }
+        if !work.changes.is_empty() {
+            let latest = work
+                .changes
+                .iter()
+                .skip(work.changes.len().saturating_sub(TOLD_CHANGES));
+            so_far["changes"] = latest.map(|change| Value::String(change.to_string())).collect();
+        }
+        self.conversation.add_to_last_result("so_far", &so_far);
+    }
+}
+
+fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest {
+    CallDigest {
+        effect,
+        tool: call.tool.clone(),
+        parameters: prompt::shorten_value(&call.parameters, DIGEST_STRING, None),
+        success: result.succeeded(),
+        duration: result.duration,
+        error: match &result.outcome {
+            ToolOutcome::Success { .. } => None,
+            ToolOutcome::Failure { error, .. } => {
+                Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
+            }
+        },
+    }
+}

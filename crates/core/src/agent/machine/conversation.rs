@@ -1,0 +1,273 @@
+//! What an agent and its model have said, how long it is, and how it is made shorter (LOOP-11). A call and its result are never
+//! separated, and what is left out here stays in the journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::call::ToolCall;
+use crate::id::EffectId;
+use crate::message::{Message, estimated_tokens};
+use crate::prompt;
+use crate::tool::ToolResult;
+
+/// Bytes up to which a result is left as it is: a line in its place would save nothing.
+const SHORT_RESULT: usize = 400;
+/// Characters that are left of an error whose output is left out.
+const SHORT_ERROR: usize = 200;
+
+/// A conversation that grows at its end, so that each request begins with the one before it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Conversation {
+    messages: Arc<Vec<Message>>,
+    /// The ids of its calls, with the handles of those that were carried out.
+    calls: BTreeMap<String, Option<EffectId>>,
+    /// About how many tokens it has, tools that are offered natively included.
+    estimated: u64,
+    counted: Counted,
+}
+
+/// How its provider counts tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counted {
+    /// What it counted last: the tokens of what was estimated at so many; none where messages were changed since.
+    last: Option<(u64, u64)>,
+    /// How many tokens it counts for a thousand that are estimated.
+    per_thousand: u64,
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Counted {
+            last: None,
+            per_thousand: 1_000,
+        }
+    }
+}
+
+impl Counted {
+    fn tokens_of(&self, estimated: u64) -> u64 {
+        estimated.saturating_mul(self.per_thousand) / 1_000
+    }
+}
+
+impl Conversation {
+    pub(super) fn new(system: String, task: String, besides: u64) -> Self {
+        let mut conversation = Conversation {
+            estimated: besides,
+            ..Conversation::default()
+        };
+        conversation.say(Message::System { content: system });
+        conversation.say(Message::User { content: task });
+        conversation
+    }
+
+    pub(super) fn messages(&self) -> &Arc<Vec<Message>> {
+        &self.messages
+    }
+
+    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand. Two
+    /// messages, however long the conversation is.
+    pub(super) fn prompts(&self) -> [&str; 2] {
+        [0, 1].map(|place| self.messages.get(place).map_or("", Message::content))
+    }
+
+    pub(super) fn say(&mut self, message: Message) {
+        self.estimated += message.estimated_tokens();
+        // In place: the request that shared the conversation is gone when its reply comes in.
+        Arc::make_mut(&mut self.messages).push(message);
+    }
+
+    /// A call's result names it by its id, so each has one of its own in the whole conversation.
+    pub(super) fn name_calls(&mut self, turn: u32, calls: &mut [ToolCall]) {
+        for (number, call) in (1..).zip(calls) {
+            let mut next: usize = number;
+            while call.id.is_empty() || self.calls.contains_key(&call.id) {
+                call.id = format!("call-{turn}-{next}");
+                next += 1;
+            }
+            self.calls.insert(call.id.clone(), None);
+        }
+    }
+
+    /// The result of a call, with what is to be said about it; `effect` where it was carried out.
+    pub(super) fn answer(
+        &mut self,
+        call: &ToolCall,
+        effect: Option<EffectId>,
+        result: &ToolResult,
+        note: Option<String>,
+    ) {
+        if let Some(handle) = self.calls.get_mut(&call.id) {
+            *handle = effect;
+        }
+        let mut content = result.for_model();
+        if let Some(note) = note {
+            content["repeated"] = Value::String(note);
+        }
+        self.say(Message::Tool {
+            call_id: call.id.clone(),
+            name: call.tool.clone(),
+            content: content.to_string(),
+        });
+    }
+
+    /// Adds a field to the result that was told last.
+    pub(super) fn add_to_last_result(&mut self, field: &str, value: &Value) {
+        if let Some(Message::Tool { content, .. }) = Arc::make_mut(&mut self.messages).last_mut()
+            // A result is an object that says at least whether it was a success.
+            && content.ends_with('}')
+        {
+            content.pop();
+            let added = format!(",{}:{value}}}", Value::from(field));
+            self.estimated += estimated_tokens(&added);
+            content.push_str(&added);
+        }
+    }
+
+    /// The provider has counted the request of all that is said now.
+    pub(super) fn count(&mut self, tokens: u64) {
+        if tokens > 0 {
+            self.counted = Counted {
+                last: Some((self.estimated, tokens)),
+                // What a server says was used may be nonsense.
+                per_thousand: (tokens.saturating_mul(1_000) / self.estimated.max(1)).clamp(250, 8_000),
+            };
+        }
+    }
+
+    /// About how many tokens a request has: what its provider counted, and an estimate of what came after.
+    pub(super) fn tokens(&self) -> u64 {
+        let (estimated, tokens) = self.counted.last.unwrap_or_default();
+        let since = self.estimated.saturating_sub(estimated);
+        tokens.saturating_add(self.counted.tokens_of(since))
+    }
+
+    /// Changes messages; `change` returns what it thereby saved, as estimated.
+    fn change(&mut self, change: impl FnOnce(&mut [Message], &BTreeMap<String, Option<EffectId>>) -> u64) {
+        let messages: &mut Vec<Message> = Arc::make_mut(&mut self.messages);
+        let saved = change(messages, &self.calls);
+        self.estimated = self.estimated.saturating_sub(saved);
+        self.counted.last = None;
+    }
+
+    /// Where the latest turn begins: with the model's last message.
+    fn latest_turn(&self) -> usize {
+        let is_model = |message: &Message| matches!(message, Message::Assistant { .. });
+        self.messages
+            .iter()
+            .rposition(is_model)
+            .unwrap_or(self.messages.len())
+    }
+
+    /// Makes the results of earlier turns a line each, the oldest first, until the conversation has at most that many tokens.
+    pub(super) fn shrink_results(&mut self, tokens: u64) {
+        self.counted.last = None;
+        let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
+        let counted = self.counted;
+        self.change(|messages, handles| {
+            let mut saved = 0;
+            for message in &mut messages[..latest] {
+                if counted.tokens_of(saved) >= over {
+                    break;
+                }
+                if let Message::Tool { call_id, content, .. } = message
+                    && content.len() > SHORT_RESULT
+                {
+                    let line = in_a_line(content, handles.get(call_id).copied().flatten());
+                    saved += estimated_tokens(content).saturating_sub(estimated_tokens(&line));
+                    *content = line;
+                }
+            }
+            saved
+        });
+    }
+
+    /// Shortens the results of the latest turn, which cannot be left out, until the conversation has about that many tokens.
+    pub(super) fn shorten_latest(&mut self, tokens: u64) {
+        let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
+        let results: usize = self.messages[latest..].iter().filter_map(result_characters).sum();
+        let all = self.counted.tokens_of(results.div_ceil(4) as u64).max(1);
+        if over == 0 || results == 0 {
+            return;
+        }
+        self.change(|messages, handles| {
+            let mut saved = 0;
+            for message in &mut messages[latest..] {
+                if let Message::Tool { call_id, content, .. } = message {
+                    let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
+                        / u128::from(all);
+                    let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
+                    let handle = handles
+                        .get(call_id)
+                        .copied()
+                        .flatten()
+                        .map(|effect| effect.to_string());
+                    let short =
+                        json!({"shortened": prompt::shorten(content, max, handle.as_deref())}).to_string();
+                    saved += estimated_tokens(content).saturating_sub(estimated_tokens(&short));
+                    *content = short;
+                }
+            }
+            saved
+        });
+    }
+
+    /// The request that has the model summarise all turns but the latest; none where there are no others. It begins as the
+    /// requests before it did.
+    pub(super) fn summary_request(&self) -> Option<Vec<Message>> {
+        let latest = self.latest_turn();
+        let earlier = self.messages.get(..latest).filter(|earlier| earlier.len() > 2)?;
+        let ask = Message::User {
+            content: prompt::summarise_request(self.prompts()[1]),
+        };
+        Some(earlier.iter().cloned().chain([ask]).collect())
+    }
+
+    /// Puts a summary in the place of all turns but the latest. It stands with the task, which is `task`.
+    pub(super) fn summarise(&mut self, task: &str, summary: &str) {
+        let latest = self.latest_turn();
+        let system = Message::System {
+            content: self.prompts()[0].to_owned(),
+        };
+        let task = Message::User {
+            content: format!("{task}\n\n{}", prompt::summary(summary)),
+        };
+        let rest = self.messages.iter().skip(latest.max(2)).cloned();
+        let messages: Vec<Message> = [system, task].into_iter().chain(rest).collect();
+        let tokens = |messages: &[Message]| messages.iter().map(Message::estimated_tokens).sum::<u64>();
+        let (before, now) = (tokens(&self.messages), tokens(&messages));
+        self.estimated = self.estimated.saturating_sub(before) + now;
+        self.messages = Arc::new(messages);
+        self.counted.last = None;
+    }
+}
+
+fn result_characters(message: &Message) -> Option<usize> {
+    match message {
+        Message::Tool { content, .. } => Some(content.chars().count()),
+        Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => None,
+    }
+}
+
+/// A result without its output, which can be read again by its handle.
+fn in_a_line(content: &str, handle: Option<EffectId>) -> String {
+    let left_out = match handle {
+        Some(handle) => format!("[output left out; read it with read_output {{\"handle\": \"{handle}\"}}]"),
+        None => "[output left out]".to_owned(),
+    };
+    let Ok(Value::Object(result)) = serde_json::from_str(content) else {
+        return json!({"output": left_out}).to_string();
+    };
+    let mut line = json!({});
+    for (field, value) in result {
+        match field.as_str() {
+            "success" => line[field] = value,
+            "error" => line[field] = prompt::shorten_value(&value, SHORT_ERROR, None),
+            _ => {}
+        }
+    }
+    line["output"] = Value::String(left_out);
+    line.to_string()
+}

@@ -1,0 +1,46 @@
+//! Noticing that nothing moves (LOOP-10): the same call with the same result, over and over, while nothing else changes.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::call::ToolCall;
+use crate::tool::{StateChange, ToolOutcome, ToolResult};
+
+/// The calls that had the same result before. Only their digests are kept: they are compared within one machine and written nowhere.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Repeats(BTreeMap<u64, u32>);
+
+impl Repeats {
+    /// How often the call has had that very result by now. What changes the workspace begins anew, unless it is itself a repetition.
+    pub(super) fn count(&mut self, call: &ToolCall, result: &ToolResult) -> u32 {
+        let key = digest(call, result);
+        if !self.0.contains_key(&key) && result.changes.iter().any(is_progress) {
+            self.0.clear();
+        }
+        let times = self.0.entry(key).or_default();
+        *times += 1;
+        *times
+    }
+}
+
+/// Whether something is other than before. A command that ran may have changed nothing.
+fn is_progress(change: &StateChange) -> bool {
+    match change {
+        StateChange::FileCreated { .. }
+        | StateChange::FileEdited { .. }
+        | StateChange::FileDeleted { .. }
+        | StateChange::FileMoved { .. } => true,
+        StateChange::ProcessExited { .. } => false,
+    }
+}
+
+fn digest(call: &ToolCall, result: &ToolResult) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    call.tool.hash(&mut hasher);
+    call.parameters.hash(&mut hasher);
+    match &result.outcome {
+        ToolOutcome::Success { output } => (true, output).hash(&mut hasher),
+        ToolOutcome::Failure { error, output } => (false, error, output).hash(&mut hasher),
+    }
+    hasher.finish()
+}

@@ -1,0 +1,228 @@
+//! A conversation that nears its model's context window (LOOP-11), and the order in which it grows.
+
+use dirigent_core::agent::{Agent, AgentInput, AgentRole};
+use dirigent_core::machine::Machine;
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::tool::ToolResult;
+use serde_json::{Value, json};
+
+use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, started, text, tool_ended};
+
+/// An agent whose model has a window of so many tokens, of which a quarter is kept for the reply.
+fn with_window(tokens: u64) -> Agent {
+    let mut spec = spec();
+    spec.agents[1].profile.context_window = Some(tokens);
+    spec.agents[1].limits.max_turns = 100;
+    started(spec, AgentRole::Sub("implement".to_owned()))
+}
+
+fn uncounted(reply: ModelReply) -> ModelReply {
+    ModelReply {
+        usage: dirigent_core::message::Usage::default(),
+        ..reply
+    }
+}
+
+/// The next effects of agent 7.
+struct Steps(u32);
+
+impl Steps {
+    fn next(&mut self) -> String {
+        self.0 += 1;
+        format!("a7.{}", self.0)
+    }
+
+    /// The model looks at something and sees that much.
+    fn look(&mut self, agent: &mut Agent, path: &str, output: &str) -> Vec<String> {
+        let reply = uncounted(says_call("look", json!({ "path": path }), false));
+        agent.handle(at(0), replied(&self.next(), reply)).unwrap();
+        let seen = tool_ended(&self.next(), ToolResult::success(json!(output)));
+        agent_outline(&agent.handle(at(0), seen).unwrap())
+    }
+
+    fn says(&mut self, agent: &mut Agent, reply: ModelReply) -> Vec<String> {
+        agent_outline(
+            &agent
+                .handle(at(0), replied(&self.next(), uncounted(reply)))
+                .unwrap(),
+        )
+    }
+
+    fn too_long(&mut self, agent: &mut Agent) -> Vec<String> {
+        let failed = AgentInput::ModelFailed {
+            effect: effect(&self.next()),
+            failure: ModelFailure {
+                kind: ModelFailureKind::TooLong,
+                message: "the conversation is too long".to_owned(),
+            },
+        };
+        agent_outline(&agent.handle(at(0), failed).unwrap())
+    }
+}
+
+/// Every call has its result right behind it, and every result its call.
+fn check_pairs(messages: &[Message]) {
+    let mut open: Vec<&str> = Vec::new();
+    for message in messages {
+        match message {
+            Message::Tool { call_id, .. } => assert_eq!(open.remove(0), call_id),
+            Message::Assistant { calls, .. } => {
+                assert!(open.is_empty(), "calls without results: {open:?}");
+                open = calls.iter().map(|call| call.id.as_str()).collect();
+            }
+            Message::System { .. } | Message::User { .. } => assert!(open.is_empty()),
+        }
+    }
+    assert!(open.is_empty());
+}
+
+fn result(message: &Message) -> Value {
+    serde_json::from_str(message.content()).unwrap()
+}
+
+#[test]
+fn loop_11_each_request_begins_with_the_one_before() {
+    let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
+    let mut before = agent.request().to_vec();
+    for n in 0..10 {
+        if n == 5 {
+            steps.says(&mut agent, text(r#"{"tool": "#));
+        } else {
+            steps.look(&mut agent, &n.to_string(), "seen");
+        }
+        let now = agent.request().to_vec();
+        assert_eq!(now[..before.len()], before[..]);
+        assert!(now.len() > before.len());
+        before = now;
+    }
+}
+
+#[test]
+fn loop_11_old_outputs_shrink_to_a_line_with_their_handle() {
+    let (mut agent, mut steps) = (with_window(4_000), Steps(0));
+    let long = "word ".repeat(1_200);
+    assert_eq!(steps.look(&mut agent, "a", &long), ["ask a7.3"]);
+    assert_eq!(steps.look(&mut agent, "b", &long), ["ask a7.5"]);
+    check_pairs(agent.request());
+    let results: Vec<Value> = agent
+        .request()
+        .iter()
+        .filter(|said| matches!(said, Message::Tool { .. }))
+        .map(result)
+        .collect();
+    assert_eq!(
+        results[0],
+        json!({"success": true, "output": "[output left out; read it with read_output {\"handle\": \"a7.2\"}]"})
+    );
+    assert_eq!(results[1]["output"], json!(long), "the latest turn is whole");
+}
+
+#[test]
+fn loop_11_then_older_turns_are_summarised_by_the_model() {
+    let (mut agent, mut steps) = (with_window(2_000), Steps(0));
+    let before = agent.request().to_vec();
+    // Many small turns: results too short to be left out.
+    let mut commands = Vec::new();
+    while !agent.is_summarising() {
+        commands = steps.look(
+            &mut agent,
+            "x".repeat(150).as_str(),
+            &format!("{} {}", steps.0, "y".repeat(300)),
+        );
+    }
+    let turns = agent.turns();
+    assert_eq!(commands, [format!("ask a7.{}", steps.0 + 1)]);
+    let request = agent.request().to_vec();
+    assert_eq!(request[..2], before[..2], "it begins as the requests before it");
+    assert!(matches!(request.last(), Some(Message::User { .. })));
+    check_pairs(&request);
+
+    steps.says(&mut agent, text("Looked at x, saw y in src/y.rs:3."));
+    assert_eq!(agent.turns(), turns + 1, "a summary is no turn");
+    let request = agent.request().to_vec();
+    check_pairs(&request);
+    assert_eq!(request.len(), 4, "system, task with summary, the latest turn");
+    assert_eq!(request[0], before[0]);
+    assert!(request[1].content().starts_with("Do it."));
+    assert!(request[1].content().contains("Looked at x, saw y in src/y.rs:3."));
+    assert_eq!(
+        agent.work().usage.tool_calls,
+        turns,
+        "nothing that was done is forgotten"
+    );
+}
+
+#[test]
+fn loop_11_a_summary_of_no_use_is_replaced_by_the_list_of_calls() {
+    for reply in [
+        says_call("look", json!({"path": "z"}), false),
+        text(""),
+        ModelReply {
+            finish: FinishReason::Length,
+            ..text("Looked at")
+        },
+    ] {
+        let (mut agent, mut steps) = (with_window(2_000), Steps(0));
+        while !agent.is_summarising() {
+            steps.look(
+                &mut agent,
+                "x".repeat(150).as_str(),
+                &format!("{} {}", steps.0, "y".repeat(300)),
+            );
+        }
+        steps.says(&mut agent, reply);
+        let task = agent.request()[1].content().to_owned();
+        assert!(task.contains("succeeded (handle a7.2)"), "{task}");
+    }
+}
+
+#[test]
+fn loop_11_a_request_that_the_provider_finds_too_long_is_made_shorter() {
+    let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
+    let long = "word ".repeat(1_200);
+    steps.look(&mut agent, "a", &long);
+    steps.look(&mut agent, "b", &long);
+    let (turns, before) = (agent.turns(), agent.request_tokens());
+    assert_eq!(steps.too_long(&mut agent), ["ask a7.6"]);
+    assert_eq!(agent.turns(), turns, "the request that failed was no turn");
+    assert!(agent.request_tokens() < before / 10 * 9);
+    check_pairs(agent.request());
+}
+
+#[test]
+fn loop_11_a_request_that_cannot_be_made_shorter_is_the_end() {
+    let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
+    assert_eq!(
+        steps.too_long(&mut agent),
+        ["finish, as the model did not answer: the conversation is too long"]
+    );
+}
+
+#[test]
+fn loop_11_an_output_longer_than_the_window_is_shortened_with_its_handle() {
+    let (mut agent, mut steps) = (with_window(4_000), Steps(0));
+    steps.look(&mut agent, "a", &"word ".repeat(20_000));
+    assert!(agent.request_tokens() < 4_000, "{}", agent.request_tokens());
+    let shortened = result(agent.request().last().unwrap())["shortened"].to_string();
+    assert!(
+        shortened.contains("read them with read_output, handle a7.2"),
+        "{shortened}"
+    );
+    check_pairs(agent.request());
+}
+
+#[test]
+fn loop_11_what_the_provider_counts_decides() {
+    let (mut agent, mut steps) = (with_window(10_000), Steps(0));
+    steps.look(&mut agent, "a", &"word ".repeat(3_000));
+    let mut reply = says_call("look", json!({"path": "b"}), false);
+    reply.usage.input_tokens = 9_000;
+    agent.handle(at(0), replied(&steps.next(), reply)).unwrap();
+    let seen = tool_ended(&steps.next(), ToolResult::success(json!("seen")));
+    agent.handle(at(0), seen).unwrap();
+    assert!(
+        result(&agent.request()[3])["output"]
+            .to_string()
+            .contains("left out")
+    );
+}

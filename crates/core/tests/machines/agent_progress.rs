@@ -1,0 +1,229 @@
+//! What a model is told of its own doings: the calls and changes so far (LOOP-8), and that it repeats itself (LOOP-10).
+
+use dirigent_core::agent::{Agent, AgentFailure, AgentInput};
+use dirigent_core::limits::AgentLimits;
+use dirigent_core::machine::Machine;
+use dirigent_core::tool::{StateChange, ToolResult};
+use serde_json::{Value, json};
+
+use crate::fixture::{
+    agent_outline, at, call, implementer, native, replied, says_call, spec, started, tool_ended,
+};
+
+/// The model makes a call and gets that result; what it leads to.
+fn turn(agent: &mut Agent, tool: &str, parameters: Value, result: ToolResult) -> Vec<String> {
+    let step = 2 * agent.turns() - 1;
+    let reply = replied(&format!("a7.{step}"), says_call(tool, parameters, false));
+    agent.handle(at(0), reply).unwrap();
+    let ended = tool_ended(&format!("a7.{}", step + 1), result);
+    agent_outline(&agent.handle(at(0), ended).unwrap())
+}
+
+fn told(agent: &Agent, field: &str) -> Value {
+    let last = agent.conversation().last().unwrap();
+    let result: Value = serde_json::from_str(last.content()).unwrap();
+    result[field].clone()
+}
+
+fn created(path: &str) -> StateChange {
+    StateChange::FileCreated {
+        path: path.to_owned(),
+        diff: None,
+    }
+}
+
+fn exited(code: i32) -> StateChange {
+    StateChange::ProcessExited {
+        command: "drop customers".to_owned(),
+        code: Some(code),
+    }
+}
+
+#[test]
+fn loop_8_the_next_request_says_what_was_called_and_changed_so_far() {
+    let mut agent = implementer();
+    let dropped = ToolResult::failure("orders depends on it").with_changes(vec![exited(1)]);
+    turn(&mut agent, "look", json!({"path": "customers"}), dropped);
+    assert_eq!(
+        told(&agent, "so_far"),
+        Value::Null,
+        "a first result says all by itself"
+    );
+    turn(
+        &mut agent,
+        "change",
+        json!({"path": "orders"}),
+        ToolResult::success(json!("ok")).with_changes(vec![created("orders.bak")]),
+    );
+    assert_eq!(
+        told(&agent, "so_far"),
+        json!({"calls": 2, "failed": 1, "changes": ["`drop customers` exited with 1", "created orders.bak"]})
+    );
+}
+
+#[test]
+fn loop_8_the_latest_changes_are_told_and_the_earlier_ones_counted() {
+    let mut agent = implementer();
+    let many = (0..30).map(|n| created(&format!("f{n}"))).collect();
+    turn(
+        &mut agent,
+        "look",
+        json!({"path": "a"}),
+        ToolResult::success(json!(1)),
+    );
+    turn(
+        &mut agent,
+        "change",
+        json!({"path": "b"}),
+        ToolResult::success(json!(1)).with_changes(many),
+    );
+    let so_far = told(&agent, "so_far");
+    assert_eq!(so_far["earlier_changes"], json!(10));
+    assert_eq!(so_far["changes"].as_array().unwrap().len(), 20);
+    assert_eq!(so_far["changes"][19], json!("created f29"));
+}
+
+#[test]
+fn loop_8_the_summary_goes_with_the_last_result_of_a_turn() {
+    let mut agent = implementer();
+    let calls = vec![
+        call("p", "look", json!({"path": "1"})),
+        call("q", "look", json!({"path": "2"})),
+    ];
+    agent.handle(at(0), replied("a7.1", native(calls))).unwrap();
+    for effect in ["a7.2", "a7.3"] {
+        agent
+            .handle(at(0), tool_ended(effect, ToolResult::success(json!(1))))
+            .unwrap();
+    }
+    let contents: Vec<&str> = agent.conversation()[3..]
+        .iter()
+        .map(|said| said.content())
+        .collect();
+    assert_eq!(
+        contents,
+        [
+            r#"{"success":true,"output":1}"#,
+            r#"{"success":true,"output":1,"so_far":{"calls":2}}"#
+        ]
+    );
+}
+
+fn same(agent: &mut Agent) -> Vec<String> {
+    turn(
+        agent,
+        "look",
+        json!({"path": "x"}),
+        ToolResult::success(json!("nothing")),
+    )
+}
+
+#[test]
+fn loop_10_from_the_third_time_on_the_model_is_told() {
+    let mut agent = implementer();
+    same(&mut agent);
+    same(&mut agent);
+    assert_eq!(told(&agent, "repeated"), Value::Null);
+    same(&mut agent);
+    assert_eq!(
+        told(&agent, "repeated"),
+        json!(
+            "this very call has had this very result 3 times: do something else, or finish and say what stands in the way"
+        )
+    );
+}
+
+#[test]
+fn loop_10_past_the_limit_the_loop_ends_as_stuck() {
+    let mut agent = implementer();
+    for _ in 0..5 {
+        assert_eq!(same(&mut agent).len(), 1, "it goes on");
+    }
+    assert_eq!(
+        same(&mut agent),
+        [
+            "finish, as the agent is stuck: it called `look` 6 times with the same parameters and got the same result"
+        ]
+    );
+    let failure = agent.report().unwrap().result.clone().unwrap_err();
+    assert_eq!(
+        failure,
+        AgentFailure::Stuck {
+            tool: "look".to_owned(),
+            times: 6
+        }
+    );
+}
+
+#[test]
+fn loop_10_calls_that_cannot_run_count_as_well() {
+    let mut agent = implementer();
+    for turn in 1..=6 {
+        let reply = replied(
+            &format!("a7.{turn}"),
+            says_call("lok", json!({"path": "x"}), false),
+        );
+        let commands = agent.handle(at(0), reply).unwrap();
+        let stuck = agent_outline(&commands)[0].contains("the agent is stuck: it called `lok` 6 times");
+        assert_eq!(stuck, turn == 6, "{commands:?}");
+    }
+}
+
+#[test]
+fn loop_10_other_arguments_another_result_or_a_change_in_between_is_no_repetition() {
+    let mut agent = implementer();
+    for n in 0..3 {
+        turn(
+            &mut agent,
+            "look",
+            json!({"path": "x"}),
+            ToolResult::success(json!(n)),
+        );
+        turn(
+            &mut agent,
+            "look",
+            json!({"path": n.to_string()}),
+            ToolResult::success(json!(0)),
+        );
+    }
+    assert_eq!(told(&agent, "repeated"), Value::Null);
+    let mut agent = implementer();
+    for n in 0..4 {
+        turn(
+            &mut agent,
+            "look",
+            json!({"path": "x"}),
+            ToolResult::success(json!("red")),
+        );
+        let edited = ToolResult::success(json!("ok")).with_changes(vec![created(&format!("{n}"))]);
+        turn(&mut agent, "change", json!({"path": n.to_string()}), edited);
+    }
+    assert_eq!(agent.report(), None);
+    assert_eq!(told(&agent, "repeated"), Value::Null);
+}
+
+#[test]
+fn loop_10_a_change_made_over_and_over_is_a_repetition() {
+    let mut agent = implementer();
+    for _ in 0..3 {
+        let again = ToolResult::success(json!("ok")).with_changes(vec![created("x")]);
+        turn(&mut agent, "change", json!({"path": "x"}), again);
+    }
+    assert_ne!(told(&agent, "repeated"), Value::Null);
+}
+
+#[test]
+fn loop_10_journals_from_before_there_was_a_limit_have_none() {
+    let old: AgentLimits =
+        serde_json::from_value(json!({"max_turns": 10, "timeout": 300_000, "max_malformed": 3})).unwrap();
+    assert_eq!(old.max_repeats, None);
+    let mut spec = spec();
+    spec.agents[1].limits = AgentLimits { max_turns: 20, ..old };
+    let mut agent = started(spec, dirigent_core::agent::AgentRole::Sub("implement".to_owned()));
+    for _ in 0..12 {
+        same(&mut agent);
+    }
+    assert_eq!(agent.report(), None);
+    assert_eq!(told(&agent, "repeated"), Value::Null);
+    agent.handle(at(0), AgentInput::Cancelled).unwrap();
+}

@@ -1,0 +1,81 @@
+//! The run's one budget (HOST-6) as its agents share it: each reserves before it asks its model, and waits where only others'
+//! reservations stand in its way. What is limited is decided by [`Budget`] alone.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dirigent_core::budget::{Budget, Expected, Grant, Overdrawn, Reservation};
+use dirigent_core::message::{ModelReply, Usage};
+use tokio::sync::Notify;
+
+/// A run's budget. Nobody holds its lock across an await.
+pub(crate) struct Purse {
+    budget: Mutex<Budget>,
+    settled: Notify,
+}
+
+/// Leave to ask a model once. Dropped without a reply, it gives back all that was reserved.
+pub(crate) struct Leave {
+    purse: Arc<Purse>,
+    reservation: Option<Reservation>,
+}
+
+impl Purse {
+    pub(crate) fn new(budget: Budget) -> Self {
+        Purse {
+            budget: Mutex::new(budget),
+            settled: Notify::new(),
+        }
+    }
+
+    /// Waits until the request has room, or is certain to have none.
+    pub(crate) async fn reserve(self: &Arc<Self>, expected: &Expected) -> Result<Leave, Overdrawn> {
+        loop {
+            let mut settled = std::pin::pin!(self.settled.notified());
+            // Asked to be woken before it looks, it misses nothing.
+            settled.as_mut().enable();
+            let grant = self.budget().reserve(expected);
+            match grant {
+                Grant::Granted(reservation) => {
+                    return Ok(Leave {
+                        purse: self.clone(),
+                        reservation: Some(reservation),
+                    });
+                }
+                Grant::Refused(overdrawn) => return Err(overdrawn),
+                Grant::Wait => settled.await,
+            }
+        }
+    }
+
+    fn settle(&self, reservation: Reservation, used: Usage) {
+        self.budget().settle(reservation, used);
+        self.settled.notify_waiters();
+    }
+
+    fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Leave {
+    /// Tokens that the reply may have; `None` where nothing limits them.
+    pub(crate) fn max_output_tokens(&self) -> Option<u64> {
+        self.reservation
+            .and_then(|reservation| reservation.max_output_tokens)
+    }
+
+    /// The reply has come, and this is what it used.
+    pub(crate) fn settle(mut self, reply: &ModelReply) {
+        if let Some(reservation) = self.reservation.take() {
+            self.purse.settle(reservation, reply.counted());
+        }
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            self.purse.settle(reservation, Usage::default());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a model is saying is told to those who listen, and journaled nowhere.
+
+use dirigent_core::id::AgentId;
+use dirigent_runtime::{Delta, UserPresence};
+use dirigent_tools::ToolRegistry;
+
+use crate::script::{Asked, Gate, Scripted, achieved, plan_work, say};
+use crate::world::{World, ended, within};
+
+#[tokio::test]
+async fn call_2_the_reply_is_told_as_it_comes_and_only_the_reply_is_journaled() {
+    let gate = Gate::shut();
+    let waits = gate.clone();
+    let model = Scripted::new(move |asked: Asked| {
+        let gate = waits.clone();
+        async move {
+            match asked.who() {
+                "planner" => {
+                    gate.pass().await;
+                    plan_work()
+                }
+                "worker" => {
+                    asked.tell("wor");
+                    asked.tell("ked");
+                    say("worked")
+                }
+                _ => achieved(),
+            }
+        }
+    });
+    let world = World::new(model, ToolRegistry::new()).await;
+    let run = world.start(UserPresence::Absent).await;
+    within(gate.entered()).await;
+    let mut deltas = run.deltas();
+    gate.open();
+    let told = [
+        within(deltas.recv()).await.unwrap(),
+        within(deltas.recv()).await.unwrap(),
+    ];
+    let piece = |text: &str| Delta {
+        agent: AgentId(2),
+        turn: 1,
+        text: text.into(),
+    };
+    assert_eq!(told, [piece("wor"), piece("ked")]);
+    ended(&run).await.unwrap();
+    let journal = serde_json::to_string(&world.entries(run.id())).unwrap();
+    assert!(journal.contains("worked") && !journal.contains("\"wor\""));
+}
+
+#[tokio::test]
+async fn call_2_where_nobody_listens_nothing_is_asked_for() {
+    let model = Scripted::new(|asked: Asked| async move {
+        assert!(!asked.has_listeners(), "a provider need not stream for nobody");
+        match asked.who() {
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => achieved(),
+        }
+    });
+    assert!(
+        World::new(model, ToolRegistry::new())
+            .await
+            .run()
+            .await
+            .is_achieved()
+    );
+}
