@@ -309,3 +309,78 @@ fn style_of(template: &str) -> ProgressStyle {
     // The templates are constants but for spaces.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use dirigent::core::id::RunId;
+    use dirigent::core::message::Usage;
+    use dirigent::core::time::Timestamp;
+
+    use super::*;
+
+    const ONE: AgentId = AgentId(1);
+
+    fn event(scope: Scope, kind: EventKind) -> Event {
+        Event {
+            run: "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse::<RunId>().unwrap(),
+            seq: 1,
+            at: Timestamp(1),
+            scope,
+            kind,
+        }
+    }
+
+    fn replied(turn: u32) -> Event {
+        let kind = EventKind::ModelReplied {
+            turn,
+            content: String::new(),
+            model: None,
+            usage: Usage::default(),
+        };
+        event(Scope::Agent(ONE), kind)
+    }
+
+    /// What is shown of what the first agent's model says.
+    fn saying(tree: &LiveTree) -> Option<String> {
+        tree.sayings.get(&ONE).map(|saying| saying.bar.message())
+    }
+
+    #[test]
+    fn what_a_model_says_is_shown_until_its_reply_is_there() {
+        let mut tree = LiveTree::new();
+        tree.said(ONE, 1, "I will ");
+        tree.said(ONE, 1, "look");
+        assert_eq!(saying(&tree).unwrap(), "I will look");
+        tree.show(&replied(1));
+        assert_eq!(saying(&tree), None);
+        // Pieces and events come by ways of their own.
+        tree.said(ONE, 1, " at it");
+        assert_eq!(saying(&tree), None);
+        tree.said(ONE, 3, "Found");
+        tree.show(&replied(2));
+        assert_eq!(saying(&tree).unwrap(), "Found");
+    }
+
+    #[test]
+    fn a_new_turn_begins_anew_and_nothing_is_shown_when_the_run_is_over() {
+        let mut tree = LiveTree::new();
+        let task = EventKind::SubTaskStarted {
+            subtask: "look".into(),
+            title: "Look".to_owned(),
+            agent: Some(ONE),
+        };
+        tree.show(&event(Scope::Run, task));
+        tree.said(ONE, 1, "one");
+        tree.said(ONE, 2, "two");
+        assert_eq!(saying(&tree).unwrap(), "two");
+        let over = EventKind::RunFinished {
+            reason: dirigent::EndReason::Cancelled,
+            summary: String::new(),
+        };
+        tree.show(&event(Scope::Run, over));
+        assert_eq!(saying(&tree), None);
+        tree.said(ONE, 3, "three");
+        assert_eq!(saying(&tree), None);
+    }
+}
