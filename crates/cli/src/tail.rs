@@ -36,24 +36,21 @@ impl Tail {
         if self.kept.len() < KEPT && console::measure_text_width(&whole) <= columns {
             return whole;
         }
-        let (mut start, mut width) = (whole.len(), 1);
+        // Measured together, as some characters take less or more room together than each alone.
+        let mut start = whole.len();
         for (at, c) in whole.char_indices().rev() {
-            width += console::measure_text_width(c.encode_utf8(&mut [0; 4]));
-            if width > columns {
+            if console::measure_text_width(&whole[at..]) + 1 > columns {
                 break;
             }
-            start = at;
-        }
-        let mut end = &whole[start..];
-        // Characters together may be wider than each alone.
-        while console::measure_text_width(end) + 1 > columns && !end.is_empty() {
-            let first = end.chars().next().map_or(0, char::len_utf8);
-            end = &end[first..];
+            // One without a width belongs to the one before it.
+            if console::measure_text_width(c.encode_utf8(&mut [0; 4])) > 0 {
+                start = at;
+            }
         }
         if columns == 0 {
             return String::new();
         }
-        format!("…{end}")
+        format!("…{}", &whole[start..])
     }
 }
 
@@ -108,8 +105,8 @@ mod tests {
     #[test]
     fn wide_characters_are_cut_whole() {
         check(&["日本語", "のテキスト"], 16, "日本語のテキスト");
-        check(&["日本語", "のテキスト"], 8, "…スト");
         check(&["日本語", "のテキスト"], 7, "…キスト");
+        check(&["日本語", "のテキスト"], 6, "…スト");
         check(&["e\u{301}e\u{301}e\u{301}"], 2, "…e\u{301}");
         check(&["ok 👍🏽👍🏽"], 4, "…👍🏽");
     }
