@@ -22,11 +22,11 @@ struct Column {
 const MODEL_COLUMNS: [Column; 7] = [
     Column {
         title: "calls",
-        cell: |tally| tally.usage.model_calls.to_string(),
+        cell: |tally| unless_zero(tally.usage.model_calls.into()),
     },
     Column {
         title: "tokens in",
-        cell: |tally| tally.usage.input_tokens.to_string(),
+        cell: |tally| unless_zero(tally.usage.input_tokens),
     },
     Column {
         title: "cached",
@@ -34,7 +34,7 @@ const MODEL_COLUMNS: [Column; 7] = [
     },
     Column {
         title: "tokens out",
-        cell: |tally| tally.usage.output_tokens.to_string(),
+        cell: |tally| unless_zero(tally.usage.output_tokens),
     },
     Column {
         title: "cost",
@@ -52,7 +52,7 @@ const MODEL_COLUMNS: [Column; 7] = [
     },
     Column {
         title: "time",
-        cell: |tally| tally.model_time.to_string(),
+        cell: |tally| time(tally.usage.model_calls, tally.model_time),
     },
 ];
 
@@ -63,13 +63,7 @@ const TOOL_COLUMNS: [Column; 2] = [
     },
     Column {
         title: "tool time",
-        cell: |tally| {
-            if tally.usage.tool_calls == 0 && tally.tool_time == Millis(0) {
-                String::new()
-            } else {
-                tally.tool_time.to_string()
-            }
-        },
+        cell: |tally| time(tally.usage.tool_calls, tally.tool_time),
     },
 ];
 
@@ -189,6 +183,15 @@ fn table(text: &mut String, names: &[&str], columns: &[&Column], lines: &[Line])
             };
         }
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// How long that many calls took, or one that has not ended.
+fn time(calls: u32, span: Millis) -> String {
+    if calls == 0 && span == Millis(0) {
+        String::new()
+    } else {
+        span.to_string()
     }
 }
 

@@ -339,8 +339,8 @@ fn host_10_a_table_has_a_line_for_each_model_and_in_detail_for_each_agent() {
         "  a1 planner    big          2        200      80          40  $0.01          1  200 ms           1      50 ms",
         "                small        1         30                   7                     50 ms",
         "  a2 explore    unknown      1         10                   5                    200 ms",
-        "  a3 reflector               0          0                   0                     80 ms",
-        "  run                        0          0                   0                      0 ms           1     100 ms",
+        "  a3 reflector                                                                    80 ms",
+        "  run                                                                                             1     100 ms",
     ];
     check(&account, Detail::Verbose, &[&models[..], &agents].concat());
 }
