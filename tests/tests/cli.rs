@@ -44,6 +44,10 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
         (r"(?m)^[0-9a-f]{8}  ", "RUN  "),
         (r"\b(\d+ min )?\d+(\.\d+)? (ms|s)\b", "TIME"),
         (r"\b\d+ tokens", "N tokens"),
+        // The columns of what was used are as wide as their figures.
+        (r"(?m)^  (model|agent +model) +calls .*$", "  $1  FIGURES"),
+        (r"(?m)^  (a\d+ \w+ +)?offline +\d.*$", "  ${1}offline  FIGURES"),
+        (r"(?m)^  run +\d.*$", "  run  FIGURES"),
         // How long what is left out is has how long the work took in it.
         (r"\[\d+ characters left out", "[N characters left out"),
         (r#""duration_ms":\d+"#, r#""duration_ms":N"#),
@@ -85,6 +89,86 @@ fn paor_10_and_11_a_run_is_shown_concisely_and_with_every_step() {
         insta::assert_snapshot!("concise", shown);
         insta::assert_snapshot!("verbose", steps);
     });
+}
+
+#[test]
+fn host_10_what_each_model_and_agent_has_used_is_shown_and_nothing_is_said_of_money_without_a_price() {
+    let place = shop();
+    let _ = rename_in_shop(&place, &[]);
+    let report = &place
+        .dirigent(["show", "last", "--json"])
+        .with_code(0)
+        .json_lines()[0];
+    let account = &report["account"];
+    assert_eq!(account["models"].as_array().unwrap().len(), 1);
+    assert_eq!(account["models"][0]["model"], "offline");
+    for figure in ["model_calls", "input_tokens", "output_tokens"] {
+        let all = report["usage"][figure].as_u64().unwrap();
+        assert!(all > 0);
+        let agents = account["agents"].as_array().unwrap();
+        let by_agent: u64 = agents.iter().map(|agent| agent[figure].as_u64().unwrap()).sum();
+        assert_eq!(
+            [account[figure].as_u64().unwrap(), by_agent],
+            [all, all],
+            "{figure}"
+        );
+        assert_eq!(account["models"][0][figure].as_u64().unwrap(), all, "{figure}");
+    }
+    assert!(report["usage"].get("cost").is_none() && account.get("cost").is_none());
+
+    let concise = place.dirigent(["show", "last"]).with_code(0).stdout;
+    let verbose = place.dirigent(["show", "last", "--verbose"]).with_code(0).stdout;
+    for shown in [&concise, &verbose] {
+        assert!(shown.contains("\n  offline  "), "{shown}");
+        assert!(!shown.contains('$') && !shown.contains("cost"), "{shown}");
+    }
+    assert!(
+        verbose.contains("\n  a1 planner    offline  ") && !concise.contains("a1 planner"),
+        "{verbose}"
+    );
+}
+
+#[test]
+fn host_6_a_run_ends_at_its_limit_of_model_calls_and_says_which_flag_allows_more() {
+    let place = shop();
+    let goal = CLASH[1];
+    let run = ["run", goal, "--workspace", "work", "--max-model-calls", "2"];
+    let ended = place.dirigent(run).with_code(3);
+    for told in [
+        "Stopped at a limit (budget: 2 of 2 model calls used) after 1 round",
+        "start the same goal again with more model calls allowed.\n  dirigent run GOAL --max-model-calls N\n",
+    ] {
+        assert!(ended.stdout.contains(told), "{ended}");
+    }
+}
+
+#[test]
+fn host_6_a_limit_that_is_no_amount_is_refused() {
+    let place = shop();
+    let no_amount = "that is no amount of US dollars above nothing; write one such as 0.50";
+    for amount in [
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "much",
+        "$1",
+        "1e-12",
+        "99999999999999999999",
+        "",
+    ] {
+        let ended = place
+            .dirigent(["run", CLASH[1], "--workspace", "work", "--max-cost", amount])
+            .with_code(2);
+        assert!(ended.stderr.contains(no_amount), "{amount:?}: {ended}");
+    }
+    for flag in ["--max-tokens", "--max-model-calls", "--max-agents"] {
+        let ended = place
+            .dirigent(["run", CLASH[1], "--workspace", "work", flag, "0"])
+            .with_code(2);
+        assert!(ended.stderr.contains("0 is not in 1.."), "{ended}");
+    }
+    assert!(place.dirigent(["runs"]).with_code(0).stdout.is_empty());
 }
 
 #[test]
@@ -208,6 +292,7 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "left",
             "iterations",
             "usage",
+            "account",
             "duration",
             "rounds",
             "run"

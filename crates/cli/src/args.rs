@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dirigent::core::price::Cost;
 use dirigent::{Millis, RunLimits};
 
 use crate::exit;
@@ -87,9 +88,18 @@ pub(crate) struct Limits {
     /// How long the run may take, such as 90s, 10m or 2h [default: as long as it takes]
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
-    /// Tokens that the run may use [default: no limit]
-    #[arg(long, value_name = "N")]
+    /// Tokens that the run may use, sent and received [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// US dollars that the run may spend, such as 0.50; models without a price do not count [default: no limit]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
+    max_cost: Option<Dollars>,
+    /// Model requests that the run may make [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_model_calls: Option<u32>,
+    /// Sub-agents that the run may start
+    #[arg(long, value_name = "N", default_value_t = RunLimits::default().max_agents, value_parser = clap::value_parser!(u32).range(1..))]
+    max_agents: u32,
 }
 
 impl Limits {
@@ -99,6 +109,9 @@ impl Limits {
             max_parallel: self.max_parallel,
             timeout: self.timeout.map(|span| span.0),
             max_tokens: self.max_tokens,
+            max_cost: self.max_cost.map(|dollars| dollars.0),
+            max_model_calls: self.max_model_calls,
+            max_agents: self.max_agents,
             ..RunLimits::default()
         }
     }
@@ -118,6 +131,24 @@ impl FromStr for Span {
         match std::time::Duration::try_from(span) {
             Ok(duration) if !duration.is_zero() => Ok(Span(duration.into())),
             _ => Err("a time must be more than nothing, such as 90s, 10m or 2h".to_owned()),
+        }
+    }
+}
+
+/// An amount of money as people write it.
+#[derive(Clone, Copy)]
+struct Dollars(Cost);
+
+impl FromStr for Dollars {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let dollars = text.parse().ok().and_then(Cost::from_dollars);
+        match dollars {
+            Some(cost) if !cost.is_zero() => Ok(Dollars(cost)),
+            Some(_) | None => {
+                Err("that is no amount of US dollars above nothing; write one such as 0.50".to_owned())
+            }
         }
     }
 }

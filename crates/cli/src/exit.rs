@@ -11,7 +11,7 @@ Exit codes:
   1    the run failed: the goal cannot be reached, or something broke
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
        a run that is over or that another process carries out
-  3    a limit ended the run: iterations, time or tokens
+  3    a limit ended the run: iterations, time, tokens, money or model calls
   4    the run waits for your answer: dirigent resume RUN --answer \"…\"
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   130  cancelled (Ctrl-C)";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use console::style;
-use dirigent::core::id::SubTaskId;
+use dirigent::core::id::{AgentId, Scope, SubTaskId};
 use dirigent::core::observation::Observation;
 use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
@@ -12,6 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::inert;
 use crate::plain;
+use crate::tail::Tail;
 
 const TICK: Duration = Duration::from_millis(120);
 /// Plans with more sub-tasks show those that run.
@@ -23,6 +24,11 @@ pub(crate) struct LiveTree {
     phase: String,
     subtasks: BTreeMap<SubTaskId, Line>,
     whole_plan: bool,
+    /// Which agent works on what.
+    workers: BTreeMap<AgentId, SubTaskId>,
+    /// The last turn of each agent whose reply is there.
+    replied: BTreeMap<AgentId, u32>,
+    sayings: BTreeMap<AgentId, Saying>,
 }
 
 /// A sub-task's line.
@@ -31,6 +37,14 @@ struct Line {
     /// Two spaces for each sub-task on the longest way to it.
     indent: String,
     label: String,
+}
+
+/// What an agent's model is saying, in a line under the agent's.
+struct Saying {
+    turn: u32,
+    tail: Tail,
+    bar: ProgressBar,
+    indent: usize,
 }
 
 impl LiveTree {
@@ -45,10 +59,14 @@ impl LiveTree {
             phase: String::new(),
             subtasks: BTreeMap::new(),
             whole_plan: true,
+            workers: BTreeMap::new(),
+            replied: BTreeMap::new(),
+            sayings: BTreeMap::new(),
         }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
+        self.listen(event);
         match &event.kind {
             EventKind::PhaseChanged { transition } => {
                 let round = style(format!("(round {})", transition.iteration)).dim();
@@ -77,6 +95,91 @@ impl LiveTree {
             | EventKind::ModelReplied { .. }
             | EventKind::ToolFinished { success: true, .. }
             | EventKind::AgentFinished { failure: None, .. } => {}
+        }
+    }
+
+    /// Shows the next piece of what an agent's model says in that turn, until its reply is there.
+    pub(crate) fn said(&mut self, agent: AgentId, turn: u32, text: &str) {
+        let has_replied = self.replied.get(&agent).is_some_and(|last| turn <= *last);
+        // Pieces may come after the event that tells of the whole.
+        if has_replied || self.status.is_finished() {
+            return;
+        }
+        let line = self.workers.get(&agent).and_then(|work| self.subtasks.get(work));
+        let saying = self.sayings.entry(agent).or_insert_with(|| {
+            let (above, indent) = line.map_or((&self.status, 2), |line| (&line.bar, 4 + line.indent.len()));
+            let style = style_of(&format!("{}{{msg:.dim}}", " ".repeat(indent)));
+            let bar = ProgressBar::new_spinner().with_style(style);
+            Saying {
+                turn,
+                tail: Tail::default(),
+                bar: self.lines.insert_after(above, bar),
+                indent,
+            }
+        });
+        if saying.turn != turn {
+            (saying.turn, saying.tail) = (turn, Tail::default());
+        }
+        saying.tail.push(text);
+        let (_, columns) = console::Term::stderr().size();
+        // A full line would wrap on some terminals.
+        let columns = usize::from(columns).saturating_sub(saying.indent + 1);
+        saying.bar.set_message(saying.tail.line(columns));
+    }
+
+    /// What an event says of who speaks.
+    fn listen(&mut self, event: &Event) {
+        match (&event.kind, event.scope) {
+            (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.hush(agent, *turn),
+            (EventKind::ModelFailed { .. } | EventKind::AgentFinished { .. }, Scope::Agent(agent)) => {
+                self.hush(agent, u32::MAX);
+            }
+            (
+                EventKind::SubTaskStarted {
+                    subtask,
+                    agent: Some(agent),
+                    ..
+                },
+                _,
+            ) => {
+                self.workers.insert(*agent, subtask.clone());
+            }
+            (EventKind::RunFinished { .. }, _) => {
+                for agent in self.sayings.keys().copied().collect::<Vec<_>>() {
+                    self.hush(agent, u32::MAX);
+                }
+            }
+            (
+                EventKind::RunStarted { .. }
+                | EventKind::PhaseChanged { .. }
+                | EventKind::PlanMade { .. }
+                | EventKind::SubTaskStarted { agent: None, .. }
+                | EventKind::SubTaskFinished { .. }
+                | EventKind::AgentStarted { .. }
+                | EventKind::ModelReplied { .. }
+                | EventKind::ModelFailed { .. }
+                | EventKind::ToolStarted { .. }
+                | EventKind::ToolFinished { .. }
+                | EventKind::AgentFinished { .. }
+                | EventKind::Guided { .. }
+                | EventKind::QuestionAsked { .. }
+                | EventKind::QuestionAnswered { .. }
+                | EventKind::Resumed,
+                _,
+            ) => {}
+        }
+    }
+
+    /// Takes away what was said up to that turn.
+    fn hush(&mut self, agent: AgentId, turn: u32) {
+        self.replied.insert(agent, turn);
+        if let Some(saying) = self.sayings.remove(&agent) {
+            if saying.turn > turn {
+                self.sayings.insert(agent, saying);
+            } else {
+                saying.bar.finish_and_clear();
+                self.lines.remove(&saying.bar);
+            }
         }
     }
 
@@ -136,6 +239,9 @@ impl LiveTree {
 
     pub(crate) fn finish(self) {
         self.status.finish_and_clear();
+        for saying in self.sayings.values() {
+            saying.bar.finish_and_clear();
+        }
         for line in self.subtasks.values() {
             line.bar.abandon();
         }
@@ -202,4 +308,79 @@ fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
 fn style_of(template: &str) -> ProgressStyle {
     // The templates are constants but for spaces.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use dirigent::core::id::RunId;
+    use dirigent::core::message::Usage;
+    use dirigent::core::time::Timestamp;
+
+    use super::*;
+
+    const ONE: AgentId = AgentId(1);
+
+    fn event(scope: Scope, kind: EventKind) -> Event {
+        Event {
+            run: "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse::<RunId>().unwrap(),
+            seq: 1,
+            at: Timestamp(1),
+            scope,
+            kind,
+        }
+    }
+
+    fn replied(turn: u32) -> Event {
+        let kind = EventKind::ModelReplied {
+            turn,
+            content: String::new(),
+            model: None,
+            usage: Usage::default(),
+        };
+        event(Scope::Agent(ONE), kind)
+    }
+
+    /// What is shown of what the first agent's model says.
+    fn saying(tree: &LiveTree) -> Option<String> {
+        tree.sayings.get(&ONE).map(|saying| saying.bar.message())
+    }
+
+    #[test]
+    fn what_a_model_says_is_shown_until_its_reply_is_there() {
+        let mut tree = LiveTree::new();
+        tree.said(ONE, 1, "I will ");
+        tree.said(ONE, 1, "look");
+        assert_eq!(saying(&tree).unwrap(), "I will look");
+        tree.show(&replied(1));
+        assert_eq!(saying(&tree), None);
+        // Pieces and events come by ways of their own.
+        tree.said(ONE, 1, " at it");
+        assert_eq!(saying(&tree), None);
+        tree.said(ONE, 3, "Found");
+        tree.show(&replied(2));
+        assert_eq!(saying(&tree).unwrap(), "Found");
+    }
+
+    #[test]
+    fn a_new_turn_begins_anew_and_nothing_is_shown_when_the_run_is_over() {
+        let mut tree = LiveTree::new();
+        let task = EventKind::SubTaskStarted {
+            subtask: "look".into(),
+            title: "Look".to_owned(),
+            agent: Some(ONE),
+        };
+        tree.show(&event(Scope::Run, task));
+        tree.said(ONE, 1, "one");
+        tree.said(ONE, 2, "two");
+        assert_eq!(saying(&tree).unwrap(), "two");
+        let over = EventKind::RunFinished {
+            reason: dirigent::EndReason::Cancelled,
+            summary: String::new(),
+        };
+        tree.show(&event(Scope::Run, over));
+        assert_eq!(saying(&tree), None);
+        tree.said(ONE, 3, "three");
+        assert_eq!(saying(&tree), None);
+    }
 }

@@ -11,6 +11,7 @@ mod output;
 mod plain;
 mod run;
 mod show;
+mod tail;
 
 use clap::Parser;
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dirigent::{Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence};
+use dirigent::{Delta, Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::args::{ResumeCommand, RunCommand, Watching};
 use crate::ask::{Asker, Past, Reply};
@@ -78,6 +79,7 @@ pub(crate) async fn watch(
         UserPresence::Absent => None,
     };
     let mut events = run.events();
+    let mut deltas = screen.streams().then(|| run.deltas());
     let mut cancelled = false;
     loop {
         tokio::select! {
@@ -92,6 +94,7 @@ pub(crate) async fn watch(
                     asker.ask();
                 }
             }
+            Some(delta) = next_delta(&mut deltas) => screen.said(&delta),
             Some(reply) = next_reply(&mut asker) => {
                 screen.go_on();
                 reply.tell(run);
@@ -122,6 +125,17 @@ async fn next_reply(asker: &mut Option<Asker>) -> Option<Reply> {
     match asker {
         Some(asker) => asker.reply().await,
         None => None,
+    }
+}
+
+/// The next piece of what a model says; pieces that went by too fast to be seen are left out.
+async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<Delta> {
+    loop {
+        match deltas.as_mut()?.recv().await {
+            Ok(delta) => return Some(delta),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => *deltas = None,
+        }
     }
 }
 
@@ -220,6 +234,21 @@ impl<'a> Screen<'a> {
                 }
             }
             Screen::Live(tree) => tree.show(event),
+        }
+    }
+
+    /// Whether what models say is shown while they say it.
+    fn streams(&self) -> bool {
+        match self {
+            Screen::Json(_) | Screen::Plain(_) => false,
+            Screen::Live(_) => true,
+        }
+    }
+
+    fn said(&mut self, delta: &Delta) {
+        match self {
+            Screen::Json(_) | Screen::Plain(_) => {}
+            Screen::Live(tree) => tree.said(delta.agent, delta.turn, &delta.text),
         }
     }
 

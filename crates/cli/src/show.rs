@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
+use dirigent::core::budget::BudgetKind;
 use dirigent::core::time::Timestamp;
 use dirigent::{Detail, DirigentError, EndReason, RunId, RunRecord, RunView};
 use serde_json::json;
@@ -139,6 +140,10 @@ pub(crate) async fn show(
             if machine.end().is_none() {
                 output.say(&unfinished(&record));
             }
+            let used = view.account().render(detail(command.verbose));
+            if !used.is_empty() {
+                output.say(&format!("\n{}", inert(&used)));
+            }
         }
     }
     Ok(Exit::Success)
@@ -185,7 +190,14 @@ fn next_command(run: RunId, end: &EndReason) -> Option<String> {
         EndReason::UserRequired => Some(format!("dirigent resume {} --answer \"…\"", run.short())),
         EndReason::IterationLimit { .. } => Some("dirigent run GOAL --max-iterations N".to_owned()),
         EndReason::TimeLimit => Some("dirigent run GOAL --timeout TIME".to_owned()),
-        EndReason::BudgetExhausted { .. } => Some("dirigent run GOAL --max-tokens N".to_owned()),
+        EndReason::BudgetExhausted { budget, .. } => {
+            let flag = match budget {
+                BudgetKind::Tokens => "--max-tokens N",
+                BudgetKind::Cost => "--max-cost DOLLARS",
+                BudgetKind::ModelCalls => "--max-model-calls N",
+            };
+            Some(format!("dirigent run GOAL {flag}"))
+        }
         EndReason::GoalAchieved | EndReason::Failed { .. } | EndReason::Cancelled => None,
     }
 }

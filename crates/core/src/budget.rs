@@ -30,12 +30,13 @@ pub enum BudgetKind {
 }
 
 impl BudgetKind {
-    /// An amount of it for people: `12000 tokens`, `$0.50`, `3 model calls`.
+    /// An amount of it for people: `12000 tokens`, `$0.50`, `1 model call`.
     pub fn amount(self, amount: u64) -> String {
+        let plural = if amount == 1 { "" } else { "s" };
         match self {
-            BudgetKind::Tokens => format!("{amount} tokens"),
+            BudgetKind::Tokens => format!("{amount} token{plural}"),
             BudgetKind::Cost => Cost(amount).to_string(),
-            BudgetKind::ModelCalls => format!("{amount} model calls"),
+            BudgetKind::ModelCalls => format!("{amount} model call{plural}"),
         }
     }
 
@@ -52,7 +53,7 @@ impl BudgetKind {
 /// A request that would go beyond a limit, whatever comes back of what others have reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error(
-    "the run's budget of {} has no room for another model request: {} used, and at least {} needed",
+    "the run's budget of {} has no room for another model request: {} used, and {} needed",
     budget.amount(*limit), budget.amount(*used), budget.amount(*needed)
 )]
 pub struct Overdrawn {
@@ -133,37 +134,21 @@ impl Budget {
         self.reserved
     }
 
-    /// Reserves what a request may use. A reply is allowed less than was asked for where only less is left.
+    /// Reserves what a request may use. Where others have reserved much, a reply is allowed less than was asked for, but no
+    /// less than one usually has: it rather waits for what they give back. Only where no more than that is left in all, less
+    /// will do.
     pub fn reserve(&mut self, expected: &Expected) -> Grant {
         let wanted = expected.max_output_tokens.unwrap_or(EXPECTED_REPLY);
-        let mut limits = [None; 3];
-        if let Some(limit) = self.max_tokens {
-            let room = Room::new(
-                BudgetKind::Tokens,
-                limit,
-                self.used.tokens(),
-                self.reserved.tokens(),
-            );
-            limits[0] = Some((room, expected.input_tokens, 1_000_000));
-        }
-        if let (Some(limit), Some(price)) = (self.max_cost, expected.price) {
-            let room = Room::new(BudgetKind::Cost, limit.0, self.used.cost.0, self.reserved.cost.0);
-            let input = price.of(expected.input_tokens, 0, 0).0;
-            limits[1] = Some((room, input, price.output.0));
-        }
-        if let Some(limit) = self.max_model_calls {
-            let (used, reserved) = (self.used.model_calls, self.reserved.model_calls);
-            let room = Room::new(BudgetKind::ModelCalls, limit.into(), used.into(), reserved.into());
-            limits[2] = Some((room, 1, 0));
-        }
-        let (mut output, mut waits) = (wanted, false);
-        for (room, fixed, per_million) in limits.into_iter().flatten() {
-            let least = fixed.saturating_add(priced(wanted.min(LEAST_REPLY), per_million));
-            match room.check(least) {
-                Fit::Free => output = output.min(affordable(room.free() - fixed, per_million)),
+        // A reply is bounded where it must be: by who asks, or by what is left.
+        let (mut output, mut bounded) = (wanted, expected.max_output_tokens.is_some());
+        let mut waits = false;
+        for room in self.rooms(expected).into_iter().flatten() {
+            match room.allow(wanted) {
+                Fit::Allowed(allowed) => output = output.min(allowed),
                 Fit::Later => waits = true,
                 Fit::Never(overdrawn) => return Grant::Refused(overdrawn),
             }
+            bounded |= room.per_million > 0;
         }
         if waits {
             return Grant::Wait;
@@ -178,88 +163,97 @@ impl Budget {
             ..Usage::default()
         };
         self.reserved += held;
-        // A reply is bounded where it must be: by who asks, or by what is left.
-        let bounded =
-            expected.max_output_tokens.is_some() || self.max_tokens.is_some() || self.max_cost.is_some();
         Grant::Granted(Reservation {
             held,
             max_output_tokens: bounded.then_some(output),
         })
     }
 
+    /// Each limit that there is, with what the request takes of it.
+    fn rooms(&self, expected: &Expected) -> [Option<Room>; 3] {
+        let tokens = self.max_tokens.map(|limit| Room {
+            kind: BudgetKind::Tokens,
+            limit,
+            used: self.used.tokens(),
+            reserved: self.reserved.tokens(),
+            fixed: expected.input_tokens,
+            per_million: 1_000_000,
+        });
+        let cost = self.max_cost.zip(expected.price).map(|(limit, price)| Room {
+            kind: BudgetKind::Cost,
+            limit: limit.0,
+            used: self.used.cost.0,
+            reserved: self.reserved.cost.0,
+            fixed: price.of(expected.input_tokens, 0, 0).0,
+            per_million: price.output.0,
+        });
+        let model_calls = self.max_model_calls.map(|limit| Room {
+            kind: BudgetKind::ModelCalls,
+            limit: limit.into(),
+            used: self.used.model_calls.into(),
+            reserved: self.reserved.model_calls.into(),
+            fixed: 1,
+            per_million: 0,
+        });
+        [tokens, cost, model_calls]
+    }
+
     /// Ends a reservation: `used` is what the request has used, nothing where no reply came.
     pub fn settle(&mut self, reservation: Reservation, used: Usage) {
-        self.reserved = less(self.reserved, reservation.held);
+        self.reserved = self.reserved - reservation.held;
         self.used += used;
     }
 }
 
-/// One limit, as it stands.
-#[derive(Clone, Copy)]
+/// One limit as it stands, and what a request takes of it.
 struct Room {
     kind: BudgetKind,
     limit: u64,
     used: u64,
     reserved: u64,
+    /// What it takes whatever comes back.
+    fixed: u64,
+    /// What a million tokens of its reply take.
+    per_million: u64,
 }
 
 enum Fit {
-    Free,
+    /// That many tokens of a reply.
+    Allowed(u64),
     Later,
     Never(Overdrawn),
 }
 
 impl Room {
-    fn new(kind: BudgetKind, limit: u64, used: u64, reserved: u64) -> Self {
-        Room {
-            kind,
-            limit,
-            used,
-            reserved,
-        }
-    }
-
-    fn free(&self) -> u64 {
-        self.limit.saturating_sub(self.used.saturating_add(self.reserved))
-    }
-
-    fn check(&self, needed: u64) -> Fit {
-        if needed <= self.free() {
-            Fit::Free
-        } else if needed <= self.limit.saturating_sub(self.used) {
-            Fit::Later
-        } else {
-            Fit::Never(Overdrawn {
+    /// How long a reply may be of which so much is wanted.
+    fn allow(&self, wanted: u64) -> Fit {
+        let left = self.limit.saturating_sub(self.used);
+        let free = left.saturating_sub(self.reserved);
+        let [usual, least] = [EXPECTED_REPLY, LEAST_REPLY].map(|reply| self.needs(wanted.min(reply)));
+        if least > left {
+            return Fit::Never(Overdrawn {
                 budget: self.kind,
                 used: self.used,
-                needed,
+                needed: least,
                 limit: self.limit,
-            })
+            });
         }
+        if free < if usual > left { least } else { usual } {
+            return Fit::Later;
+        }
+        Fit::Allowed(match self.per_million {
+            0 => u64::MAX,
+            per_million => {
+                let tokens = u128::from(free - self.fixed) * 1_000_000 / u128::from(per_million);
+                u64::try_from(tokens).unwrap_or(u64::MAX)
+            }
+        })
     }
-}
 
-/// What that many tokens of a reply take of a limit, of which a million take `per_million`.
-fn priced(tokens: u64, per_million: u64) -> u64 {
-    let all = u128::from(tokens) * u128::from(per_million);
-    u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-/// Tokens of a reply that a limit has room for.
-fn affordable(room: u64, per_million: u64) -> u64 {
-    match per_million {
-        0 => u64::MAX,
-        _ => u64::try_from(u128::from(room) * 1_000_000 / u128::from(per_million)).unwrap_or(u64::MAX),
-    }
-}
-
-fn less(all: Usage, part: Usage) -> Usage {
-    Usage {
-        model_calls: all.model_calls.saturating_sub(part.model_calls),
-        tool_calls: all.tool_calls.saturating_sub(part.tool_calls),
-        input_tokens: all.input_tokens.saturating_sub(part.input_tokens),
-        cached_input_tokens: all.cached_input_tokens.saturating_sub(part.cached_input_tokens),
-        output_tokens: all.output_tokens.saturating_sub(part.output_tokens),
-        cost: Cost(all.cost.0.saturating_sub(part.cost.0)),
+    /// What the request takes with a reply of that many tokens.
+    fn needs(&self, reply: u64) -> u64 {
+        let reply = (u128::from(reply) * u128::from(self.per_million)).div_ceil(1_000_000);
+        self.fixed
+            .saturating_add(u64::try_from(reply).unwrap_or(u64::MAX))
     }
 }

@@ -8,6 +8,7 @@
 //! arguments, and iteration order never depends on a hash.
 #![warn(missing_docs)]
 
+pub mod account;
 pub mod agent;
 pub mod budget;
 pub mod call;

@@ -190,6 +190,22 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
+impl std::ops::Sub for Usage {
+    type Output = Usage;
+
+    /// What is left of it without `part`; nothing where `part` is more.
+    fn sub(self, part: Usage) -> Usage {
+        Usage {
+            model_calls: self.model_calls.saturating_sub(part.model_calls),
+            tool_calls: self.tool_calls.saturating_sub(part.tool_calls),
+            input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
+            cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(part.output_tokens),
+            cost: Cost(self.cost.0.saturating_sub(part.cost.0)),
+        }
+    }
+}
+
 /// Why a model could not answer, after whatever retries its driver makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]

@@ -17,9 +17,10 @@ impl Cost {
     /// That many US dollars, rounded to whole nano-dollars; none for what is no amount (negative, not a number, more than
     /// eighteen billion).
     pub fn from_dollars(dollars: f64) -> Option<Cost> {
-        let nano = (dollars * 1e9).round();
-        // Up to 2^63 a float that is not negative has its whole number.
-        (0.0..9.2e18).contains(&nano).then_some(Cost(nano as u64))
+        // A float up to 2^64 that is not negative has its whole number.
+        (0.0..=18e9)
+            .contains(&dollars)
+            .then_some(Cost((dollars * 1e9).round() as u64))
     }
 
     /// In US dollars.
@@ -44,14 +45,24 @@ impl AddAssign for Cost {
     }
 }
 
-/// For people: `$1.24`, `$0.0031`; a hundredth of a cent is the least that is shown.
+/// For people: `$12.50`, `$0.50`, `$0.0031`; a hundredth of a cent is the least that is shown, and from a dollar on a cent.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("$0"),
             1..100_000 => f.write_str("less than $0.0001"),
-            100_000..1_000_000_000 => write!(f, "${:.4}", self.dollars()),
-            _ => write!(f, "${:.2}", self.dollars()),
+            // What rounds up to a dollar is one.
+            100_000..999_950_000 => {
+                let hundredths = (self.0 + 50_000) / 100_000;
+                match hundredths % 100 {
+                    0 => write!(f, "$0.{:02}", hundredths / 100),
+                    _ => write!(f, "$0.{hundredths:04}"),
+                }
+            }
+            nano => {
+                let cents = nano / 10_000_000 + u64::from(nano % 10_000_000 >= 5_000_000);
+                write!(f, "${}.{:02}", cents / 100, cents % 100)
+            }
         }
     }
 }
@@ -76,10 +87,9 @@ impl Price {
             (cached, self.cached_input),
             (output, self.output),
         ];
-        let sum: u128 = parts
-            .iter()
-            .map(|(tokens, price)| u128::from(*tokens) * u128::from(price.0))
-            .sum();
+        let sum = parts.iter().fold(0_u128, |sum, (tokens, price)| {
+            sum.saturating_add(u128::from(*tokens) * u128::from(price.0))
+        });
         Cost(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 

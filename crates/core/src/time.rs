@@ -1,7 +1,7 @@
 //! Time as the machines see it: an argument, never a clock.
 
 use std::fmt;
-use std::ops::{Add, Sub};
+use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,12 @@ impl fmt::Display for Millis {
             ms @ 1_000..60_000 => write!(f, "{}.{} s", ms / 1_000, ms % 1_000 / 100),
             ms => write!(f, "{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
         }
+    }
+}
+
+impl AddAssign for Millis {
+    fn add_assign(&mut self, span: Millis) {
+        self.0 = self.0.saturating_add(span.0);
     }
 }
 

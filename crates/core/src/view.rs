@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::account::{Account, Ledger, Noted};
 use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
@@ -90,6 +91,8 @@ pub enum EventKind {
         turn: u32,
         /// What it said.
         content: String,
+        /// The model, by its provider's name; none where that is not known.
+        model: Option<String>,
         /// What it cost.
         usage: Usage,
     },
@@ -168,6 +171,7 @@ pub struct RunView {
     agents: BTreeMap<AgentId, Agent>,
     /// The agents whose work the run has been told of.
     reported: BTreeSet<AgentId>,
+    ledger: Ledger,
     last_at: Timestamp,
 }
 
@@ -202,10 +206,21 @@ impl RunView {
         self.agents.values()
     }
 
-    /// The run as far as it is, with the work of agents that have not reported: they were under way when it ended, or still
-    /// are.
+    /// The run as far as it is, with its [`Account`] and the work of agents that have not reported: they were under way when
+    /// it ended, or still are.
     pub fn report(&self) -> Report {
-        self.run.report_with(&self.unreported())
+        let mut report = self.run.report_with(&self.unreported());
+        report.account = Some(self.account_of(report.usage));
+        report
+    }
+
+    /// What it has cost so far, agents under way and agents cut off included (HOST-10).
+    pub fn account(&self) -> Account {
+        self.account_of(self.run.usage_with(&self.unreported()))
+    }
+
+    fn account_of(&self, usage: Usage) -> Account {
+        self.ledger.account(&self.run, &self.agents, usage, self.last_at)
     }
 
     /// As [`Run::diff`], with the changes of those agents.
@@ -285,7 +300,9 @@ impl RunView {
             | RunInput::Resumed { .. }
             | RunInput::Cancelled => None,
         };
+        let noted = Noted::of_run(&input);
         let commands = self.run.handle(at, input)?;
+        self.ledger.run_took(self.last_at, at, &noted, &commands);
         self.reported.extend(reporter);
         for round in &self.run.rounds()[rounds..] {
             events.push(EventKind::PlanMade {
@@ -417,6 +434,7 @@ impl RunView {
             AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
                 turn: agent.turns(),
                 content: reply.content.clone(),
+                model: reply.model.clone(),
                 usage: reply.counted(),
             }),
             AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
@@ -435,7 +453,9 @@ impl RunView {
             AgentInput::Resumed { .. } => Some(EventKind::Resumed),
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
         };
+        let (noted, before) = (Noted::of_agent(&input), agent.work().usage);
         let commands = agent.handle(at, input)?;
+        self.ledger.agent_took(agent, before, at, noted, &commands);
         if let Some(agent) = new {
             self.agents.insert(id, agent);
         }

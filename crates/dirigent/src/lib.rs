@@ -37,7 +37,7 @@ pub use dirigent_core::limits::{AgentLimits, RunLimits};
 pub use dirigent_core::run::{Detail, EndReason, Phase, Report};
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
-pub use dirigent_runtime::{Events, RunHandle, RuntimeError, UserPresence};
+pub use dirigent_runtime::{Delta, Events, RunHandle, RuntimeError, UserPresence};
 pub use dirigent_store::{RunRecord, StoreError};
 pub use error::DirigentError;
 pub use goal::Goal;

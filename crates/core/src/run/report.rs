@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
 use super::{EndReason, Phase, Question, Round, Run};
+use crate::account::Account;
+use crate::budget::BudgetKind;
 use crate::message::Usage;
 use crate::observation::{AgentWork, Finding, Observation};
 use crate::plan::{Plan, SubTaskState};
@@ -40,6 +42,10 @@ pub struct Report {
     pub iterations: u32,
     /// What was used.
     pub usage: Usage,
+    /// The same for each agent and each model, with the times. [`RunView::report`](crate::view::RunView::report) has it; the
+    /// run alone does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<Account>,
     /// From its start to its last input.
     pub duration: Millis,
     /// Every round with its plan and observations.
@@ -78,8 +84,6 @@ impl Run {
 
     /// As [`Run::report`], with the work of agents whose reports have not come.
     pub(crate) fn report_with(&self, unreported: &[&AgentWork]) -> Report {
-        let mut usage = self.usage();
-        unreported.iter().for_each(|work| usage += work.usage);
         Report {
             goal: self.spec().map_or_else(String::new, |spec| spec.goal.clone()),
             phase: self.phase(),
@@ -94,7 +98,8 @@ impl Run {
             confirmed_by: confirmations(changes(self.rounds(), unreported)),
             left: left(self.rounds()),
             iterations: self.iteration(),
-            usage,
+            usage: self.usage_with(unreported),
+            account: None,
             duration: self.last_at() - self.started_at(),
             rounds: self
                 .rounds()
@@ -110,6 +115,13 @@ impl Run {
                 })
                 .collect(),
         }
+    }
+
+    /// As [`Run::usage`], with that of agents whose reports have not come.
+    pub(crate) fn usage_with(&self, unreported: &[&AgentWork]) -> Usage {
+        let mut usage = self.usage();
+        unreported.iter().for_each(|work| usage += work.usage);
+        usage
     }
 
     /// What came of it, in the reflector's or the planner's words; empty while there is nothing to say.
@@ -233,9 +245,15 @@ impl Report {
             }
             None => format!("Not finished: {}", self.phase),
         };
+        // Nothing is said of money where no price is known.
+        let cost = if self.usage.cost.is_zero() {
+            String::new()
+        } else {
+            format!(", {}", self.usage.cost)
+        };
         let _ = writeln!(
             text,
-            "{what} after {}, {}: {}, {}, {} tokens.",
+            "{what} after {}, {}: {}, {}, {} tokens{cost}.",
             count(self.iterations as usize, "round"),
             self.duration,
             count(self.usage.model_calls as usize, "model call"),
@@ -245,23 +263,24 @@ impl Report {
     }
 
     /// How to go on, where that is not plain (PAOR-3).
-    fn next_step(&self) -> Option<&'static str> {
-        match self.end.as_ref()? {
-            EndReason::GoalAchieved | EndReason::Failed { .. } => None,
-            EndReason::IterationLimit { .. } => Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again with more rounds allowed.",
-            ),
-            EndReason::TimeLimit => Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again with more time allowed.",
-            ),
-            EndReason::BudgetExhausted { .. } => Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again with more tokens allowed.",
-            ),
-            EndReason::UserRequired => Some("To go on, answer the question by resuming the run."),
-            EndReason::Cancelled => {
-                Some("What was done so far is kept in the workspace. To go on, start the same goal again.")
+    fn next_step(&self) -> Option<String> {
+        let more = match self.end.as_ref()? {
+            EndReason::GoalAchieved | EndReason::Failed { .. } => return None,
+            EndReason::UserRequired => {
+                return Some("To go on, answer the question by resuming the run.".to_owned());
             }
-        }
+            EndReason::IterationLimit { .. } => " with more rounds allowed",
+            EndReason::TimeLimit => " with more time allowed",
+            EndReason::BudgetExhausted { budget, .. } => match budget {
+                BudgetKind::Tokens => " with more tokens allowed",
+                BudgetKind::Cost => " with more money allowed",
+                BudgetKind::ModelCalls => " with more model calls allowed",
+            },
+            EndReason::Cancelled => "",
+        };
+        Some(format!(
+            "What was done so far is kept in the workspace. To go on, start the same goal again{more}."
+        ))
     }
 }
 

@@ -2,6 +2,7 @@
 //! every text that a model or a user reads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod accounts;
 mod agent;
 mod agent_context;
 mod agent_progress;

@@ -1,7 +1,9 @@
 //! What a user reads of a run: concise and verbose (PAOR-10, PAOR-11), at its end and on the way (PAOR-3).
 
 use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::budget::{BudgetKind, Overdrawn};
 use dirigent_core::observation::{AgentWork, CallDigest};
+use dirigent_core::price::Cost;
 use dirigent_core::run::{ChangedFile, Detail, FileFate, Run, RunInput};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolOutcome, ToolResult};
@@ -159,6 +161,58 @@ fn paor_12_a_failure_in_a_later_round_says_why() {
     };
     give(&mut run, 20, agent_ended("run.4", unanswered));
     assert_snapshot!(run.report().render(Detail::Concise));
+}
+
+#[test]
+fn host_10_the_headline_says_what_it_cost_where_a_price_is_known() {
+    let (mut run, _) = crate::driver::running(spec());
+    let mut report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
+    report.work.usage.cost = Cost(12_300_000);
+    give(&mut run, 700, agent_ended("run.1", report));
+    assert_eq!(
+        run.report().render(Detail::Concise),
+        "Goal achieved after 1 round, 700 ms: 1 model call, 0 tool calls, 15 tokens, $0.0123.\n\nIt is 42.\n"
+    );
+}
+
+#[test]
+fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
+    for (budget, stopped, more) in [
+        (BudgetKind::Tokens, "90 of 100 tokens", "more tokens"),
+        (
+            BudgetKind::Cost,
+            "less than $0.0001 of less than $0.0001",
+            "more money",
+        ),
+        (
+            BudgetKind::ModelCalls,
+            "90 of 100 model calls",
+            "more model calls",
+        ),
+    ] {
+        let (mut run, _) = crate::driver::running(spec());
+        let overdrawn = Overdrawn {
+            budget,
+            used: 90,
+            needed: 20,
+            limit: 100,
+        };
+        let refused = AgentReport {
+            result: Err(AgentFailure::Budget { overdrawn }),
+            work: AgentWork::default(),
+            duration: Millis(1),
+        };
+        give(&mut run, 1, agent_ended("run.1", refused));
+        let text = run.report().render(Detail::Concise);
+        assert!(
+            text.starts_with(&format!("Stopped at a limit (budget: {stopped} used) after")),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(&format!("start the same goal again with {more} allowed.\n")),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use dirigent_core::agent::{AgentBrief, AgentInput, AgentRole};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
+use dirigent_core::message::{ModelReply, Usage};
+use dirigent_core::price::Cost;
 use dirigent_core::run::{ChangedFile, FileFate, RunInput};
 use dirigent_core::tool::{StateChange, ToolResult};
 use dirigent_core::view::RunView;
 use serde_json::{Value, json};
 
 use crate::driver::{ended, planned, reflected};
-use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, tool_ended};
+use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, tool_ended, usage};
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
@@ -161,11 +163,20 @@ fn a_watcher_sees_an_agents_loop() {
         [json!({"event": "agent_started", "role": "planner"})]
     );
     let said = r#"{"tool":"look","parameters":{"path":"x"},"terminate":false}"#;
-    let reply = replied("a1.1", says_call("look", json!({"path": "x"}), false));
+    let reply = ModelReply {
+        model: Some("big".to_owned()),
+        usage: Usage {
+            cost: Cost(5_000),
+            ..usage(10, 5)
+        },
+        ..says_call("look", json!({"path": "x"}), false)
+    };
     assert_eq!(
-        watcher.agent(1, reply),
-        [json!({"event": "model_replied", "turn": 1, "content": said,
-                "usage": {"model_calls": 1, "tool_calls": 0, "input_tokens": 10, "output_tokens": 5}})]
+        watcher.agent(1, replied("a1.1", reply)),
+        [
+            json!({"event": "model_replied", "turn": 1, "content": said, "model": "big",
+                "usage": {"model_calls": 1, "tool_calls": 0, "input_tokens": 10, "output_tokens": 5, "cost": 5_000}})
+        ]
     );
     assert_eq!(
         watcher.agent(
@@ -187,7 +198,7 @@ fn a_watcher_sees_an_agents_loop() {
         watcher.agent(1, AgentInput::Cancelled),
         [
             json!({"event": "agent_finished", "failure": {"kind": "cancelled"}, "duration": 4,
-                   "usage": {"model_calls": 1, "tool_calls": 1, "input_tokens": 10, "output_tokens": 5}})
+                   "usage": {"model_calls": 1, "tool_calls": 1, "input_tokens": 10, "output_tokens": 5, "cost": 5_000}})
         ]
     );
     assert_eq!(watcher.view.agents().count(), 1);

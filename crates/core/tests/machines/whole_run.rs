@@ -18,6 +18,7 @@ use dirigent_core::view::{Event, EventKind, RunView};
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
 use serde_json::json;
 
+use crate::accounts::assert_account;
 use crate::agent_properties::assert_conversation;
 use crate::fixture::{call, native, says_call, spec, text};
 use crate::run_properties::{a_plan, assert_rounds};
@@ -310,6 +311,8 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
     }
     assert_eq!(*view.run(), driver.run);
     assert!(view.agents().eq(driver.agents.values()));
+    let resumed = |entry: &Entry| matches!(entry.input, Input::Run(RunInput::Resumed { .. }));
+    assert_account(&view, driver.journal.iter().any(resumed));
     assert_events(&events);
 }
 

@@ -142,6 +142,11 @@ impl Agent {
         self.turns
     }
 
+    /// Malformed replies in a row, the last one included; 0 where the last one was understood (LOOP-3).
+    pub fn malformed(&self) -> u32 {
+        self.malformed
+    }
+
     /// What it has done so far.
     pub fn work(&self) -> &AgentWork {
         match &self.state {

@@ -1,0 +1,127 @@
+//! The end of a text that is still being written, as one line for a terminal.
+
+use std::collections::VecDeque;
+
+use crate::output::inert;
+
+/// How many characters are kept: more than a terminal is wide, whatever is written.
+const KEPT: usize = 1_024;
+
+/// The last characters of a text that comes in pieces, cut wherever they are.
+#[derive(Default)]
+pub(crate) struct Tail {
+    kept: VecDeque<char>,
+}
+
+impl Tail {
+    /// The next piece. What a terminal would obey is made [`inert`], and every gap a single space.
+    pub(crate) fn push(&mut self, piece: &str) {
+        let last = piece.char_indices().rev().nth(KEPT - 1);
+        let end = &piece[last.map_or(0, |(at, _)| at)..];
+        for c in inert(end).chars() {
+            let c = if c.is_whitespace() { ' ' } else { c };
+            if c == ' ' && self.kept.back().is_none_or(|last| *last == ' ') {
+                continue;
+            }
+            if self.kept.len() == KEPT {
+                self.kept.pop_front();
+            }
+            self.kept.push_back(c);
+        }
+    }
+
+    /// The end of it in at most so many columns, with `…` before it where something is left out.
+    pub(crate) fn line(&self, columns: usize) -> String {
+        let whole: String = self.kept.iter().collect();
+        if self.kept.len() < KEPT && console::measure_text_width(&whole) <= columns {
+            return whole;
+        }
+        // Measured together, as some characters take less or more room together than each alone.
+        let mut start = whole.len();
+        for (at, c) in whole.char_indices().rev() {
+            if console::measure_text_width(&whole[at..]) + 1 > columns {
+                break;
+            }
+            // One without a width belongs to the one before it.
+            if console::measure_text_width(c.encode_utf8(&mut [0; 4])) > 0 {
+                start = at;
+            }
+        }
+        if columns == 0 {
+            return String::new();
+        }
+        format!("…{}", &whole[start..])
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pieces: &[&str], columns: usize, line: &str) {
+        let mut tail = Tail::default();
+        for piece in pieces {
+            tail.push(piece);
+        }
+        assert_eq!(tail.line(columns), line);
+        assert!(console::measure_text_width(line) <= columns);
+    }
+
+    #[test]
+    fn a_short_text_is_shown_whole_and_of_a_long_one_the_end() {
+        check(&[], 10, "");
+        check(&["I will ", "look"], 11, "I will look");
+        check(&["I will ", "look"], 10, "…will look");
+        check(&["I will ", "look"], 1, "…");
+        check(&["I will ", "look"], 0, "");
+    }
+
+    #[test]
+    fn every_gap_is_one_space_wherever_the_pieces_are_cut() {
+        check(
+            &["\n\n  {\n", "\n  \"tool\":\t", " \u{2028}", "\r\n1"],
+            20,
+            "{ \"tool\": \u{fffd} 1",
+        );
+    }
+
+    #[test]
+    fn host_3_no_sequence_reaches_the_terminal_however_it_is_split() {
+        check(&["\u{1b}", "[3", "1mred"], 20, "\u{fffd}[31mred");
+        check(
+            &["a\u{1b}]0;own", "ed\u{7}b\u{9b}2J"],
+            20,
+            "a\u{fffd}]0;owned\u{fffd}b\u{fffd}2J",
+        );
+        check(
+            &["a\u{202e}", "b\u{2066}c\u{8}\u{8}"],
+            20,
+            "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}",
+        );
+    }
+
+    #[test]
+    fn wide_characters_are_cut_whole() {
+        check(&["日本語", "のテキスト"], 16, "日本語のテキスト");
+        check(&["日本語", "のテキスト"], 7, "…キスト");
+        check(&["日本語", "のテキスト"], 6, "…スト");
+        check(&["e\u{301}e\u{301}e\u{301}"], 2, "…e\u{301}");
+        check(&["ok 👍🏽👍🏽"], 4, "…👍🏽");
+    }
+
+    #[test]
+    fn of_a_megabyte_only_the_end_is_kept() {
+        let mut text = "word ".repeat(200_000);
+        text.push_str("the end");
+        check(&[&text], 12, "…ord the end");
+        let mut tail = Tail::default();
+        for _ in 0..1_000 {
+            tail.push(&text[..1_000]);
+        }
+        tail.push("\u{301}".repeat(1_000_000).as_str());
+        assert_eq!(tail.kept.len(), KEPT);
+        assert_eq!(console::measure_text_width(&tail.line(80)), 1);
+    }
+}

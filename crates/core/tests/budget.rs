@@ -1,0 +1,492 @@
+//! HOST-6: what a run's budget grants, makes wait and refuses; and what models cost.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use dirigent_core::budget::{Budget, BudgetKind, EXPECTED_REPLY, Expected, Grant, Overdrawn, Reservation};
+use dirigent_core::limits::RunLimits;
+use dirigent_core::message::Usage;
+use dirigent_core::price::{Cost, Price};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
+
+/// One dollar for a million tokens sent, half of it for those read before, four for those received.
+const PRICE: Price = Price {
+    input: Cost(1_000_000_000),
+    cached_input: Cost(500_000_000),
+    output: Cost(4_000_000_000),
+};
+
+fn tokens(limit: u64) -> Budget {
+    let limits = RunLimits {
+        max_tokens: Some(limit),
+        ..RunLimits::default()
+    };
+    Budget::new(&limits, Usage::default())
+}
+
+fn money(limit: Cost) -> Budget {
+    let limits = RunLimits {
+        max_cost: Some(limit),
+        ..RunLimits::default()
+    };
+    Budget::new(&limits, Usage::default())
+}
+
+fn model_calls(limit: u32) -> Budget {
+    let limits = RunLimits {
+        max_model_calls: Some(limit),
+        ..RunLimits::default()
+    };
+    Budget::new(&limits, Usage::default())
+}
+
+fn ask(input_tokens: u64) -> Expected {
+    Expected {
+        input_tokens,
+        max_output_tokens: None,
+        price: None,
+    }
+}
+
+fn ask_for(input_tokens: u64, reply: u64) -> Expected {
+    Expected {
+        max_output_tokens: Some(reply),
+        ..ask(input_tokens)
+    }
+}
+
+#[track_caller]
+fn granted(grant: Grant) -> Reservation {
+    match grant {
+        Grant::Granted(reservation) => reservation,
+        Grant::Wait | Grant::Refused(_) => panic!("{grant:?}"),
+    }
+}
+
+#[track_caller]
+fn allowed(grant: Grant) -> Option<u64> {
+    granted(grant).max_output_tokens
+}
+
+fn reply(input_tokens: u64, output_tokens: u64) -> Usage {
+    Usage {
+        model_calls: 1,
+        input_tokens,
+        output_tokens,
+        ..Usage::default()
+    }
+}
+
+fn overdrawn(budget: BudgetKind, used: u64, needed: u64, limit: u64) -> Grant {
+    Grant::Refused(Overdrawn {
+        budget,
+        used,
+        needed,
+        limit,
+    })
+}
+
+#[test]
+fn host_6_without_a_limit_everything_is_granted_and_no_reply_is_bounded() {
+    let mut budget = Budget::new(&RunLimits::default(), Usage::default());
+    assert!(!budget.is_limited());
+    assert_eq!(allowed(budget.reserve(&ask(1_000_000_000))), None);
+    assert_eq!(
+        allowed(budget.reserve(&ask_for(1_000_000_000, 70_000))),
+        Some(70_000)
+    );
+}
+
+#[test]
+fn host_6_the_last_request_of_a_tokens_budget_is_allowed_what_is_left() {
+    let mut budget = tokens(5_000);
+    assert!(budget.is_limited());
+    for (input, left) in [
+        (1_000, Some(4_000)),
+        (4_744, Some(256)),
+        (0, Some(EXPECTED_REPLY)),
+    ] {
+        let reservation = granted(budget.reserve(&ask(input)));
+        assert_eq!(reservation.max_output_tokens, left);
+        budget.settle(reservation, Usage::default());
+    }
+    assert_eq!(
+        budget.reserve(&ask(4_745)),
+        overdrawn(BudgetKind::Tokens, 0, 5_001, 5_000)
+    );
+}
+
+#[test]
+fn host_6_a_reply_that_was_to_be_short_needs_no_more() {
+    let mut budget = tokens(1_000);
+    assert_eq!(allowed(budget.reserve(&ask_for(900, 100))), Some(100));
+    let mut budget = tokens(1_000);
+    assert_eq!(
+        budget.reserve(&ask_for(901, 100)),
+        overdrawn(BudgetKind::Tokens, 0, 1_001, 1_000)
+    );
+}
+
+#[test]
+fn host_6_siblings_wait_for_what_others_may_give_back_and_are_refused_what_nobody_can() {
+    let mut budget = tokens(10_000);
+    let first = granted(budget.reserve(&ask(3_000)));
+    assert_eq!(budget.reserved().tokens(), 7_096);
+    // It could have 904 tokens at once, and a whole reply when the first is settled.
+    assert_eq!(budget.reserve(&ask(2_000)), Grant::Wait);
+    assert_eq!(
+        budget.reserve(&ask(9_800)),
+        overdrawn(BudgetKind::Tokens, 0, 10_056, 10_000)
+    );
+    // The first has used less than was reserved for it.
+    budget.settle(first, reply(3_000, 500));
+    assert_eq!(budget.used(), reply(3_000, 500));
+    let second = granted(budget.reserve(&ask(2_000)));
+    assert_eq!(second.max_output_tokens, Some(EXPECTED_REPLY));
+    budget.settle(second, reply(2_000, 4_096));
+    // 404 tokens are left: too few for another.
+    assert_eq!(
+        budget.reserve(&ask(149)),
+        overdrawn(BudgetKind::Tokens, 9_596, 405, 10_000)
+    );
+    assert_eq!(allowed(budget.reserve(&ask(148))), Some(256));
+}
+
+#[test]
+fn host_6_a_long_wish_is_cut_to_what_others_leave_but_not_below_a_usual_reply() {
+    let mut budget = tokens(100_000);
+    assert_eq!(allowed(budget.reserve(&ask_for(1_000, 64_000))), Some(64_000));
+    assert_eq!(allowed(budget.reserve(&ask_for(1_000, 30_000))), Some(30_000));
+    // 4,000 are free, and 96,000 will be.
+    assert_eq!(budget.reserve(&ask_for(1_000, 30_000)), Grant::Wait);
+    assert_eq!(allowed(budget.reserve(&ask_for(1_000, 2_000))), Some(2_000));
+
+    let mut budget = tokens(100_000);
+    assert_eq!(allowed(budget.reserve(&ask_for(1_000, 64_000))), Some(64_000));
+    assert_eq!(allowed(budget.reserve(&ask_for(1_000, 64_000))), Some(34_000));
+}
+
+#[test]
+fn host_6_money_is_reserved_at_the_models_price() {
+    let priced = |input| Expected {
+        price: Some(PRICE),
+        ..ask(input)
+    };
+    // A cent: 10,000 tokens sent, or 2,500 received.
+    let mut budget = money(Cost(10_000_000));
+    let reservation = granted(budget.reserve(&priced(2_000)));
+    assert_eq!(reservation.max_output_tokens, Some(2_000));
+    assert_eq!(budget.reserved().cost, Cost(10_000_000));
+    let mut used = reply(2_000, 1_000);
+    used.cost = PRICE.of(2_000, 0, 1_000);
+    budget.settle(reservation, used);
+    assert_eq!(budget.used().cost, Cost(6_000_000));
+    assert_eq!(allowed(budget.reserve(&priced(2_976))), Some(256));
+    let mut budget = money(Cost(10_000_000));
+    assert_eq!(
+        budget.reserve(&priced(8_977)),
+        overdrawn(BudgetKind::Cost, 0, 10_001_000, 10_000_000)
+    );
+}
+
+#[test]
+fn host_6_a_model_without_a_price_is_not_held_to_a_limit_of_money() {
+    let mut budget = money(Cost(1));
+    assert_eq!(allowed(budget.reserve(&ask(1_000_000))), None);
+    assert_eq!(budget.reserved().cost, Cost::ZERO);
+    // Nor is the reply of a model whose replies cost nothing.
+    let free_replies = Price {
+        output: Cost::ZERO,
+        ..PRICE
+    };
+    let asked = Expected {
+        price: Some(free_replies),
+        ..ask(1_000)
+    };
+    let mut budget = money(Cost(1_000_000));
+    assert_eq!(allowed(budget.reserve(&asked)), None);
+    assert_eq!(budget.reserve(&asked), Grant::Wait);
+}
+
+#[test]
+fn host_6_model_calls_are_counted_when_they_are_asked_for_and_those_that_failed_given_back() {
+    let mut budget = model_calls(2);
+    let first = granted(budget.reserve(&ask(10)));
+    assert_eq!(first.max_output_tokens, None);
+    let second = granted(budget.reserve(&ask(10)));
+    assert_eq!(budget.reserve(&ask(10)), Grant::Wait);
+    budget.settle(first, Usage::default());
+    let third = granted(budget.reserve(&ask(10)));
+    budget.settle(second, reply(10, 10));
+    budget.settle(third, reply(10, 10));
+    assert_eq!(
+        budget.reserve(&ask(10)),
+        overdrawn(BudgetKind::ModelCalls, 2, 1, 2)
+    );
+}
+
+#[test]
+fn host_6_the_limit_that_nothing_can_mend_is_named_whatever_else_would_have_to_wait() {
+    let limits = RunLimits {
+        max_tokens: Some(5_000),
+        max_model_calls: Some(1),
+        ..RunLimits::default()
+    };
+    let mut budget = Budget::new(&limits, reply(100, 100));
+    assert_eq!(
+        budget.reserve(&ask(10)),
+        overdrawn(BudgetKind::ModelCalls, 1, 1, 1)
+    );
+    let mut budget = Budget::new(&limits, Usage::default());
+    let _ = granted(budget.reserve(&ask(100)));
+    // Of tokens it would have to wait as well.
+    assert_eq!(budget.reserve(&ask(100)), Grant::Wait);
+}
+
+#[test]
+fn host_6_a_resumed_run_begins_with_what_it_has_used() {
+    let limits = RunLimits {
+        max_tokens: Some(1_000),
+        ..RunLimits::default()
+    };
+    let mut budget = Budget::new(&limits, reply(600, 200));
+    assert_eq!(
+        budget.reserve(&ask(10)),
+        overdrawn(BudgetKind::Tokens, 800, 266, 1_000)
+    );
+}
+
+#[test]
+fn host_6_what_is_overdrawn_is_told_in_amounts_that_people_read() {
+    for (budget, told) in [
+        (
+            BudgetKind::Tokens,
+            "the run's budget of 500000000 tokens has no room for another model request: 499000000 tokens used, and \
+             1 token needed",
+        ),
+        (
+            BudgetKind::Cost,
+            "the run's budget of $0.50 has no room for another model request: $0.4990 used, and less than \
+             $0.0001 needed",
+        ),
+        (
+            BudgetKind::ModelCalls,
+            "the run's budget of 500000000 model calls has no room for another model request: 499000000 model calls \
+             used, and 1 model call needed",
+        ),
+    ] {
+        let overdrawn = Overdrawn {
+            budget,
+            used: 499_000_000,
+            needed: 1,
+            limit: 500_000_000,
+        };
+        assert_eq!(overdrawn.to_string(), told);
+    }
+    assert_eq!(BudgetKind::Tokens.share(120, 100), "120 of 100 tokens");
+    assert_eq!(
+        BudgetKind::Cost.share(1_240_000_000, 1_000_000_000),
+        "$1.24 of $1.00"
+    );
+    assert_eq!(BudgetKind::ModelCalls.share(0, 1), "0 of 1 model call");
+}
+
+// Prices
+
+#[test]
+fn a_price_counts_whole_nano_dollars_upwards_once_for_all_tokens() {
+    let nano = |input, cached, output| Price {
+        input: Cost(input),
+        cached_input: Cost(cached),
+        output: Cost(output),
+    };
+    for (price, tokens, cost) in [
+        (PRICE, (0, 0, 0), 0),
+        (PRICE, (1_000_000, 0, 0), 1_000_000_000),
+        (PRICE, (1_000_000, 400_000, 250_000), 1_800_000_000),
+        // No more can have been read before than was sent.
+        (PRICE, (100, 1_000, 0), 50_000),
+        // A part of a nano-dollar is a whole one, but three parts are not three.
+        (nano(1, 0, 0), (1, 0, 0), 1),
+        (nano(1, 1, 1), (2, 1, 1), 1),
+        (nano(1, 1, 1), (500_000, 0, 500_001), 2),
+        (nano(u64::MAX, 0, u64::MAX), (u64::MAX, 0, u64::MAX), u64::MAX),
+        (Price::default(), (u64::MAX, 0, u64::MAX), 0),
+    ] {
+        let (input, cached, output) = tokens;
+        assert_eq!(
+            price.of(input, cached, output),
+            Cost(cost),
+            "{price:?} {tokens:?}"
+        );
+    }
+}
+
+#[test]
+fn the_dearer_of_two_prices_is_that_for_each_kind_of_token() {
+    let other = Price {
+        input: Cost(2),
+        cached_input: Cost(600_000_000),
+        output: Cost(4_000_000_000),
+    };
+    let dearer = Price {
+        input: Cost(1_000_000_000),
+        cached_input: Cost(600_000_000),
+        output: Cost(4_000_000_000),
+    };
+    assert_eq!(PRICE.dearer(other), dearer);
+    assert_eq!(other.dearer(PRICE), dearer);
+}
+
+#[test]
+fn money_is_told_to_a_hundredth_of_a_cent_and_from_a_dollar_on_to_a_cent() {
+    for (nano, told) in [
+        (0, "$0"),
+        (1, "less than $0.0001"),
+        (99_999, "less than $0.0001"),
+        (100_000, "$0.0001"),
+        (149_999, "$0.0001"),
+        (150_000, "$0.0002"),
+        (3_100_000, "$0.0031"),
+        (10_000_000, "$0.01"),
+        (125_000_000, "$0.1250"),
+        (500_000_000, "$0.50"),
+        (999_949_999, "$0.9999"),
+        (999_950_000, "$1.00"),
+        (1_000_000_000, "$1.00"),
+        (1_004_999_999, "$1.00"),
+        (1_005_000_000, "$1.01"),
+        (12_345_678_901, "$12.35"),
+        (u64::MAX, "$18446744073.71"),
+    ] {
+        assert_eq!(Cost(nano).to_string(), told, "{nano}");
+    }
+}
+
+#[test]
+fn only_what_is_an_amount_becomes_money() {
+    for (dollars, nano) in [
+        (0.0, Some(0)),
+        (0.1, Some(100_000_000)),
+        (1e-9, Some(1)),
+        (4e-10, Some(0)),
+        (1.24, Some(1_240_000_000)),
+        (18e9, Some(18_000_000_000_000_000_000)),
+        (18.1e9, None),
+        (-1e-10, None),
+        (-1.0, None),
+        (f64::NAN, None),
+        (f64::INFINITY, None),
+    ] {
+        assert_eq!(Cost::from_dollars(dollars), nano.map(Cost), "{dollars}");
+    }
+}
+
+// What holds whatever is asked
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Asks, and waits where it is told to.
+    Ask { input: u64, reply: Option<u64> },
+    /// One of the requests under way ends, with that share of what it may use; none where it failed.
+    End { pick: usize, percent: Option<u64> },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let wishes = proptest::option::of(0..20_000_u64);
+    let ask = (0..5_000_u64, wishes).prop_map(|(input, reply)| Step::Ask { input, reply });
+    let shares = proptest::option::weighted(0.9, 0..=100_u64);
+    let end = (any::<usize>(), shares).prop_map(|(pick, percent)| Step::End { pick, percent });
+    proptest::collection::vec(proptest::prop_oneof![3 => ask, 2 => end], 0..100)
+}
+
+fn prices() -> impl Strategy<Value = Price> {
+    (0..5_000_000_u64, 0..=100_u64, 0..20_000_000_u64).prop_map(|(input, cached, output)| Price {
+        input: Cost(input),
+        cached_input: Cost(input * cached / 100),
+        output: Cost(output),
+    })
+}
+
+fn limits() -> impl Strategy<Value = RunLimits> {
+    let tokens = proptest::option::of(0..100_000_u64);
+    let cost = proptest::option::of(0..1_000_000_u64);
+    let calls = proptest::option::of(0..30_u32);
+    (tokens, cost, calls).prop_map(|(tokens, cost, calls)| RunLimits {
+        max_tokens: tokens,
+        max_cost: cost.map(Cost),
+        max_model_calls: calls,
+        ..RunLimits::default()
+    })
+}
+
+fn within(budget: &Budget, limits: &RunLimits) -> bool {
+    let mut all = budget.used();
+    all += budget.reserved();
+    limits.max_tokens.is_none_or(|limit| all.tokens() <= limit)
+        && limits.max_cost.is_none_or(|limit| all.cost <= limit)
+        && limits
+            .max_model_calls
+            .is_none_or(|limit| all.model_calls <= limit)
+}
+
+/// What a request may have used that kept to its reservation.
+fn used(expected: &Expected, reservation: Reservation, percent: u64) -> Usage {
+    let most = reservation.max_output_tokens.unwrap_or(EXPECTED_REPLY);
+    let (input, output) = (expected.input_tokens, most * percent / 100);
+    let cached = input * (100 - percent) / 100;
+    Usage {
+        cached_input_tokens: cached,
+        cost: expected
+            .price
+            .map_or(Cost::ZERO, |price| price.of(input, cached, output)),
+        ..reply(input, output)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn host_6_siblings_that_keep_to_what_was_reserved_never_pass_a_limit(
+        limits in limits(),
+        price in prices(),
+        steps in steps(),
+    ) {
+        let mut budget = Budget::new(&limits, Usage::default());
+        let mut under_way: Vec<(Expected, Reservation)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Ask { input, reply } => {
+                    let expected = Expected { input_tokens: input, max_output_tokens: reply, price: Some(price) };
+                    let mut alone = Budget::new(&limits, budget.used());
+                    let wanted = reply.unwrap_or(EXPECTED_REPLY);
+                    match budget.reserve(&expected) {
+                        Grant::Granted(reservation) => {
+                            let allowed = reservation.max_output_tokens.unwrap_or(wanted);
+                            prop_assert!(allowed <= wanted && allowed >= wanted.min(256));
+                            under_way.push((expected, reservation));
+                        }
+                        // Somebody is there who will give back, and if all is given back, it is enough.
+                        Grant::Wait => {
+                            prop_assert!(!under_way.is_empty());
+                            prop_assert!(matches!(alone.reserve(&expected), Grant::Granted(_)));
+                        }
+                        Grant::Refused(overdrawn) => {
+                            prop_assert_eq!(alone.reserve(&expected), Grant::Refused(overdrawn));
+                        }
+                    }
+                }
+                Step::End { pick, percent } if !under_way.is_empty() => {
+                    let (expected, reservation) = under_way.swap_remove(pick % under_way.len());
+                    let usage = percent.map_or_else(Usage::default, |percent| used(&expected, reservation, percent));
+                    budget.settle(reservation, usage);
+                }
+                Step::End { .. } => {}
+            }
+            prop_assert!(within(&budget, &limits), "{budget:?}");
+        }
+        for (_, reservation) in under_way {
+            budget.settle(reservation, Usage::default());
+        }
+        prop_assert_eq!(budget.reserved(), Usage::default());
+    }
+}
