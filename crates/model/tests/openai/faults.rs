@@ -18,7 +18,7 @@ type Reply = Result<ModelReply, ModelFailure>;
 
 /// Where a fault comes from.
 enum Fault {
-    /// An answer, the same for both ways of delivery or one for each.
+    /// An answer, by how a reply is to be delivered.
     Answer(fn(Delivery) -> Answer),
     /// An address.
     Address(String),
@@ -53,6 +53,9 @@ fn outcome(reply: Reply) -> String {
         },
     }
 }
+
+/// What the table calls a fault, and its answer.
+type Named = (&'static str, fn(Delivery) -> Answer);
 
 /// Where a fault leaves a client waiting.
 #[derive(Clone, Copy)]
@@ -180,7 +183,7 @@ fn error_in_the_reply(delivery: Delivery, begun: bool, error: &str) -> Answer {
 /// Each fault, as the table names it.
 #[rustfmt::skip]
 fn faults() -> Vec<(&'static str, Fault, Hangs)> {
-    let answers: Vec<(&'static str, fn(Delivery) -> Answer)> = vec![
+    let answers: Vec<Named> = vec![
         ("300 to 399; no redirect is followed", |_| Answer::new("307 Moved", &["location: https://elsewhere.example/v1"], "")),
         ("400", |_| refusal("400 Bad Request", "temperature is odd")),
         ("400, the conversation is too long (whatever the words)", |_| refusal("400 Bad Request", "maximum context length is 10")),
