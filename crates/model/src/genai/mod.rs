@@ -38,8 +38,9 @@
 //! - It holds an error's body, and an event until it is complete, whatever their size: `max_reply_bytes` bounds what is kept of a reply, and
 //!   only the time limits bound the rest.
 //! - It doesn't say what kind of page came with a success: a web page at a wrong `base_url` is a stream without a reply in it.
-//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. A reply with blocks in each other is
-//!   interrupted.
+//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. It passes over events
+//!   without a name, and makes such ones itself of lines that end in CR LF where the network parts the two. Both kinds of reply
+//!   count as interrupted.
 //! - What a server said in an error goes to `tracing`, with whatever it repeats of the request. It is kept from there.
 
 mod exchange;
@@ -101,7 +102,7 @@ impl HostedModel {
                 problem: error.to_string(),
             })?;
         let failures = Failures(Diagnosis {
-            place: format!("{} at {}", options.provider.name(), shown(base_url.as_str())),
+            place: format!("{} at {}", options.provider.name(), shown(&options.base_url)),
             api_key: api_key.clone(),
         });
         Ok(HostedModel {

@@ -114,7 +114,7 @@ impl Collector {
             });
         malformed_calls.extend(stop.and_then(|stop| unread_call(stop, seen.finish_message)));
         let finish = match stop {
-            _ if seen.mixed_up => FinishReason::Interrupted,
+            _ if seen.garbled => FinishReason::Interrupted,
             stop => reason(stop, calls.is_empty() && malformed_calls.is_empty()),
         };
         ModelReply {
