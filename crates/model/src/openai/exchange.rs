@@ -361,7 +361,7 @@ fn is_tls(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// An error with its causes, and without the address.
-pub(super) fn causes(error: reqwest::Error) -> String {
+pub(crate) fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -13,7 +13,7 @@ use dirigent_core::tool::ToolSpec;
 const LONGEST: usize = 64;
 
 /// A tool's name as it goes over the wire.
-pub(super) fn on_the_wire(name: &str) -> Cow<'_, str> {
+pub(crate) fn on_the_wire(name: &str) -> Cow<'_, str> {
     let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if (1..=LONGEST).contains(&name.len()) && name.chars().all(taken) {
         return Cow::Borrowed(name);
@@ -27,11 +27,11 @@ pub(super) fn on_the_wire(name: &str) -> Cow<'_, str> {
 
 /// The tools offered in a request whose names are others on the wire.
 #[derive(Debug, Default)]
-pub(super) struct Renamed(BTreeMap<String, String>);
+pub(crate) struct Renamed(BTreeMap<String, String>);
 
 impl Renamed {
     /// Those among these tools. The error names two that would be one on the wire.
-    pub(super) fn among(tools: &[ToolSpec]) -> Result<Renamed, (String, String)> {
+    pub(crate) fn among(tools: &[ToolSpec]) -> Result<Renamed, (String, String)> {
         let mut by_wire = BTreeMap::<Cow<'_, str>, &str>::new();
         for tool in tools {
             if let Some(other) = by_wire.insert(on_the_wire(&tool.name), &tool.name) {
@@ -47,7 +47,7 @@ impl Renamed {
     }
 
     /// Gives the tools in a reply their own names.
-    pub(super) fn restore(&self, reply: &mut ModelReply) {
+    pub(crate) fn restore(&self, reply: &mut ModelReply) {
         let calls = reply.calls.iter_mut().map(|call| &mut call.tool);
         let malformed = reply.malformed_calls.iter_mut().map(|call| &mut call.name);
         for name in calls.chain(malformed) {
