@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use dirigent::model::openai::{CallForm, Delivery};
+use dirigent::model::openai::Delivery;
 use dirigent::model::{OpenAiModel, OpenAiOptions, RetryPolicy, Retrying};
 use dirigent::{Dirigent, EndReason, Goal, Report};
 use dirigent_model_server::{Fault, Matcher, ModelServer, Rule, Script, Turn};
@@ -49,7 +49,6 @@ async fn pursue(folder: &Path, server: &ModelServer, delivery: Delivery) -> std:
     std::fs::write(folder.join("notes.txt"), "remember the milk\n").unwrap();
     let mut options = OpenAiOptions::new(server.url(), "scripted").api_key("sk-canary");
     options.delivery = delivery;
-    options.calls = CallForm::Text;
     let model = Retrying::new(OpenAiModel::new(options).unwrap(), RetryPolicy::default());
     let journal = folder.join("journal.db");
     let dirigent = Dirigent::builder()

@@ -2,7 +2,7 @@
 //!
 //! [`OpenAiModel`] asks any server that speaks OpenAI's chat completions; [`OfflineModel`] needs none. The others wrap a
 //! model and are models themselves: [`Limited`] keeps to its rate limits, [`Retrying`] asks again, [`Fallback`] asks the
-//! next one. Put together as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again
+//! next one, and [`Priced`] says what replies cost. Put together as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again
 //! holds no place that another could use. [`Models`] holds those of a configuration by name.
 #![warn(missing_docs)]
 
@@ -11,8 +11,10 @@ mod limits;
 mod models;
 pub mod offline;
 pub mod openai;
+mod priced;
 mod request;
 mod retry;
+mod secrets;
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
@@ -22,6 +24,7 @@ pub use limits::{Limited, ModelLimits};
 pub use models::{ModelEntry, Models};
 pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
+pub use priced::Priced;
 pub use request::{ChatRequest, Deltas, ReplyFormat};
 pub use retry::{CutShort, Jitter, RetryPolicy, Retrying};
 

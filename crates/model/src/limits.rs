@@ -1,6 +1,11 @@
 //! The limits of a model's provider, shared by all who ask it (HOST-7): requests side by side, tokens a minute, and a pause for all when
 //! the provider asks one of them to wait. Whoever comes first is let through first.
 //!
+//! After a pause one request goes alone, on trial; the rest follow once it was answered: with the beginning of a text, a reply or any
+//! failure but that of an unavailable provider, which makes all wait again. A trial that is given up leaves its place to the next, and one
+//! that is not answered within the longest wait counts as answered: it is not refused, at least. So a provider that has just
+//! recovered does not meet everybody at once.
+//!
 //! It never asks again itself, and waits only where waiting ends in sight: where the provider asked for a long pause, whoever comes is
 //! told so at once, and can ask another model.
 
@@ -12,10 +17,11 @@ use std::time::Duration;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::time::Millis;
 use futures::future::{BoxFuture, FutureExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::{ChatModel, ChatRequest};
+use crate::request::after;
+use crate::{ChatModel, ChatRequest, Deltas};
 
 /// How many tokens a reply is thought to have, where the request sets no limit. What it really had is settled afterwards.
 const EXPECTED_REPLY: u64 = 1_000;
@@ -100,7 +106,7 @@ async fn ask<M: ChatModel>(
         None => 0,
     };
     let pass = gate.pass(needed).await?;
-    let result = model.chat(request).await;
+    let result = model.chat(pass.heard_by(request)).await;
     pass.end(&result);
     result
 }
@@ -113,12 +119,38 @@ struct Gate {
     turn: tokio::sync::Mutex<()>,
     places: Arc<Semaphore>,
     state: Mutex<GateState>,
+    /// Told when a trial is over, to who is next.
+    tried: Notify,
 }
 
 #[derive(Debug)]
 struct GateState {
     closed_until: Instant,
+    opening: Opening,
+    /// How many trials there were: a trial's number.
+    trials: u64,
     bucket: Option<Bucket>,
+}
+
+/// How many are let through when there is no pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// All for whom there is a place.
+    All,
+    /// One, on trial.
+    One,
+    /// None: that trial is under way.
+    None { trial: u64, since: Instant },
+}
+
+/// What who is next may do.
+enum Leave {
+    /// To go, with so many tokens reserved; on trial, if it has a number.
+    Go { reserved: f64, trial: Option<u64> },
+    /// To wait until then.
+    At(Instant),
+    /// To wait until a trial is over, or until then.
+    Tried(Instant),
 }
 
 /// Tokens that may be used now. They come back evenly, up to a minute's worth. Debt is possible: what a reply really had is known only
@@ -135,6 +167,7 @@ struct Bucket {
 struct Pass {
     gate: Arc<Gate>,
     reserved: f64,
+    trial: Option<u64>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -150,8 +183,11 @@ impl Gate {
             places: Arc::new(Semaphore::new(places)),
             state: Mutex::new(GateState {
                 closed_until: now,
+                opening: Opening::All,
+                trials: 0,
                 bucket: limits.tokens_per_minute.map(|limit| Bucket::full(limit, now)),
             }),
+            tried: Notify::new(),
         }
     }
 
@@ -163,22 +199,27 @@ impl Gate {
             Some(_) => self.places.clone().acquire_owned().await.ok(),
             None => None,
         };
-        let reserved = loop {
-            match self.reserve(needed)? {
-                Ok(reserved) => break reserved,
-                Err(again) => tokio::time::sleep_until(again).await,
+        let (reserved, trial) = loop {
+            match self.leave(needed)? {
+                Leave::Go { reserved, trial } => break (reserved, trial),
+                Leave::At(again) => tokio::time::sleep_until(again).await,
+                Leave::Tried(latest) => {
+                    // Whether it is over or takes too long: what that means is seen in the next round.
+                    let _ = tokio::time::timeout_at(latest, self.tried.notified()).await;
+                }
             }
         };
         drop(turn);
         Ok(Pass {
             gate: self,
             reserved,
+            trial,
             _place: place,
         })
     }
 
-    /// Takes the tokens if all is open, or says when to try again.
-    fn reserve(&self, needed: u64) -> Result<Result<f64, Instant>, ModelFailure> {
+    /// Takes the tokens if all is open, or says what to wait for.
+    fn leave(&self, needed: u64) -> Result<Leave, ModelFailure> {
         let now = Instant::now();
         let mut state = self.lock();
         let pause = state.closed_until.saturating_duration_since(now);
@@ -192,12 +233,38 @@ impl Gate {
             });
         }
         if !pause.is_zero() {
-            return Ok(Err(state.closed_until));
+            return Ok(Leave::At(state.closed_until));
         }
-        Ok(match &mut state.bucket {
-            Some(bucket) => bucket.take(needed, now),
-            None => Ok(0.0),
-        })
+        if let Opening::None { since, .. } = state.opening {
+            let latest = since.checked_add(self.limits.longest_wait);
+            let latest = latest.unwrap_or_else(|| after(Duration::MAX));
+            if now < latest {
+                return Ok(Leave::Tried(latest));
+            }
+            state.opening = Opening::All;
+        }
+        let reserved = match &mut state.bucket {
+            Some(bucket) => match bucket.take(needed, now) {
+                Ok(reserved) => reserved,
+                Err(again) => return Ok(Leave::At(again)),
+            },
+            None => 0.0,
+        };
+        let trial = state.begin_trial(now);
+        Ok(Leave::Go { reserved, trial })
+    }
+
+    /// Lets all through, if it is still that trial that they wait for.
+    fn open(&self, trial: u64) {
+        self.after_trial(trial, Opening::All);
+    }
+
+    fn after_trial(&self, trial: u64, opening: Opening) {
+        let mut state = self.lock();
+        if matches!(state.opening, Opening::None { trial: current, .. } if current == trial) {
+            state.opening = opening;
+            self.tried.notify_one();
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, GateState> {
@@ -205,16 +272,48 @@ impl Gate {
     }
 }
 
+impl GateState {
+    /// The number of the trial that begins, if one is due.
+    fn begin_trial(&mut self, now: Instant) -> Option<u64> {
+        match self.opening {
+            Opening::All | Opening::None { .. } => None,
+            Opening::One => {
+                self.trials += 1;
+                self.opening = Opening::None {
+                    trial: self.trials,
+                    since: now,
+                };
+                Some(self.trials)
+            }
+        }
+    }
+}
+
 impl Pass {
-    /// Settles the tokens, and closes the gate for all where the provider could not answer. A request that is dropped instead keeps its
-    /// tokens reserved: the provider has counted it.
+    /// The request; where it is on trial, the beginning of its reply's text lets the others through.
+    fn heard_by(&self, request: ChatRequest) -> ChatRequest {
+        let Some(trial) = self.trial else {
+            return request;
+        };
+        let gate = self.gate.clone();
+        let told = request.deltas.clone();
+        request.deltas(Deltas::new(move |text| {
+            gate.open(trial);
+            if let Some(told) = &told {
+                told.tell(text);
+            }
+        }))
+    }
+
+    /// Settles the tokens and the trial, and closes the gate for all where the provider could not answer. A request that is dropped
+    /// instead keeps its tokens reserved: the provider has counted it.
     fn end(self, result: &Result<ModelReply, ModelFailure>) {
         let now = Instant::now();
-        let mut state = self.gate.lock();
         let used = match result {
             Ok(reply) => as_f64(reply.usage.tokens()),
             Err(_) => 0.0,
         };
+        let mut state = self.gate.lock();
         if let Some(bucket) = &mut state.bucket {
             bucket.give_back(self.reserved - used, now);
         }
@@ -226,6 +325,21 @@ impl Pass {
             let pause = retry_after.map_or(self.gate.limits.pause, Duration::from);
             let until = now.checked_add(pause).unwrap_or(state.closed_until);
             state.closed_until = state.closed_until.max(until);
+            if state.opening == Opening::All {
+                state.opening = Opening::One;
+            }
+        } else if let Some(trial) = self.trial {
+            drop(state);
+            self.gate.open(trial);
+        }
+    }
+}
+
+impl Drop for Pass {
+    /// A trial without an answer leaves its place to the next request.
+    fn drop(&mut self) {
+        if let Some(trial) = self.trial {
+            self.gate.after_trial(trial, Opening::One);
         }
     }
 }

@@ -8,6 +8,7 @@ use dirigent_core::call::{ToolCall, read_arguments};
 use dirigent_core::message::MalformedCall;
 
 use super::reply::CallPiece;
+use crate::secrets::Secrets;
 
 /// More calls are no reply of a model: they count as more than can be held.
 const MAX_CALLS: usize = 1_000;
@@ -136,26 +137,28 @@ impl Assembly {
         self.calls.is_empty()
     }
 
-    /// The calls in the order of their indexes, each with an id of its own, and those that can't be read.
-    pub(super) fn finish(mut self) -> (Vec<ToolCall>, Vec<MalformedCall>) {
+    /// The calls in the order of their indexes, each with an id of its own, and those that can't be read; all without secrets.
+    pub(super) fn finish(mut self, secrets: &Secrets) -> (Vec<ToolCall>, Vec<MalformedCall>) {
         self.calls.sort_by_key(|call| call.index);
         let mut taken = HashSet::new();
         let (mut calls, mut malformed) = (Vec::new(), Vec::new());
         for (number, call) in (1..).zip(self.calls) {
-            let parameters = match read_arguments(&call.arguments) {
-                _ if call.name.is_empty() => Err("it names no tool".to_owned()),
+            let [id, name, arguments] =
+                [&call.id, &call.name, &call.arguments].map(|text| secrets.clean(text));
+            let parameters = match read_arguments(&arguments) {
+                _ if name.is_empty() => Err("it names no tool".to_owned()),
                 read => read,
             };
             match parameters {
                 Ok(parameters) => calls.push(ToolCall {
-                    id: own_id(call.id, number, &mut taken),
-                    tool: call.name,
+                    id: own_id(id, number, &mut taken),
+                    tool: name,
                     parameters,
                     terminate: false,
                 }),
                 Err(problem) => malformed.push(MalformedCall {
-                    name: call.name,
-                    arguments: call.arguments,
+                    name,
+                    arguments,
                     problem,
                 }),
             }
@@ -203,7 +206,7 @@ mod tests {
         for piece in pieces.as_array().unwrap() {
             assembly.add(serde_json::from_value(piece.clone()).unwrap());
         }
-        let (calls, malformed) = assembly.finish();
+        let (calls, malformed) = assembly.finish(&Secrets::default());
         let calls = calls
             .iter()
             .map(|call| format!("{} {} {}", call.id, call.tool, call.parameters));

@@ -25,6 +25,14 @@ const TRAILER: Duration = Duration::from_secs(5);
 const ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 
+/// What is asked, and of which model.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) request: &'a ChatRequest,
+    /// By its server's name.
+    pub(super) model: &'a str,
+}
+
 /// An answer that is no success.
 pub(super) struct Refusal {
     pub(super) status: u16,
@@ -66,7 +74,7 @@ impl Shared {
     pub(super) async fn exchange(
         &self,
         body: Vec<u8>,
-        request: &ChatRequest,
+        asked: Asked<'_>,
         total: Instant,
     ) -> Result<Result<ModelReply, Refusal>, ModelFailure> {
         let times = &self.options.timeouts;
@@ -84,8 +92,8 @@ impl Shared {
             return Ok(Err(self.refusal(response).await));
         }
         match self.form(&response) {
-            Form::Events => self.read_stream(response, request, first, total).await,
-            Form::Json => self.read_whole(response, request, total).await,
+            Form::Events => self.read_stream(response, asked, first, total).await,
+            Form::Json => self.read_whole(response, asked, total).await,
             Form::Page => Err(self.diagnosis.failure(
                 ModelFailureKind::Configuration,
                 "a web page came instead of a model's reply. Check base_url: it usually ends in /v1",
@@ -175,11 +183,10 @@ impl Shared {
     async fn read_whole(
         &self,
         response: Response,
-        request: &ChatRequest,
+        asked: Asked<'_>,
         until: Instant,
     ) -> Result<ModelReply, ModelFailure> {
-        let mut collector = Collector::default();
-        let asked = || request.estimated_tokens();
+        let mut collector = Collector::new(&self.diagnosis.secrets);
         let body = match self.read_body(response, until).await? {
             Body::Whole(body) => body,
             Body::TooLong => {
@@ -197,7 +204,7 @@ impl Shared {
         if !chunk.error.is_null() {
             return Err(self.diagnosis.error_object(&chunk.error));
         }
-        collector.add_whole(chunk, request.deltas.as_ref());
+        collector.add_whole(chunk, asked.request.deltas.as_ref());
         if collector.is_empty() {
             let message = format!("its answer holds no reply: {}", said());
             return Err(self.diagnosis.unavailable(&message));
@@ -208,12 +215,12 @@ impl Shared {
     async fn read_stream(
         &self,
         mut response: Response,
-        request: &ChatRequest,
+        asked: Asked<'_>,
         first: Instant,
         total: Instant,
     ) -> Result<ModelReply, ModelFailure> {
         let mut reader = EventReader::default();
-        let mut collector = Collector::default();
+        let mut collector = Collector::new(&self.diagnosis.secrets);
         let mut events = Vec::new();
         let (mut since, mut until) = (Instant::now(), first);
         let stop = 'stream: loop {
@@ -225,7 +232,7 @@ impl Shared {
             }
             let came = events.iter().any(|event| !event.trim().is_empty());
             for event in events.drain(..) {
-                if let Some(stop) = self.take(&event, &mut collector, request) {
+                if let Some(stop) = self.take(&event, &mut collector, asked) {
                     break 'stream stop;
                 }
             }
@@ -244,11 +251,11 @@ impl Shared {
         let stop = match stop {
             Stop::Closed => reader
                 .end()
-                .and_then(|event| self.take(&event, &mut collector, request))
+                .and_then(|event| self.take(&event, &mut collector, asked))
                 .unwrap_or(Stop::Closed),
             Stop::Done | Stop::Cut(_) | Stop::Failed(_) => stop,
         };
-        self.end_stream(stop, collector, request)
+        self.end_stream(stop, collector, asked)
     }
 
     fn next_event_within(&self, collector: &Collector) -> Duration {
@@ -261,7 +268,7 @@ impl Shared {
     }
 
     /// Takes an event; it may be the last one.
-    fn take(&self, event: &str, collector: &mut Collector, request: &ChatRequest) -> Option<Stop> {
+    fn take(&self, event: &str, collector: &mut Collector, asked: Asked<'_>) -> Option<Stop> {
         let event = event.trim();
         if event.is_empty() {
             return None;
@@ -271,7 +278,7 @@ impl Shared {
         }
         match Chunk::read(event.as_bytes()) {
             Ok(chunk) if chunk.error.is_null() => {
-                collector.add(chunk, request.deltas.as_ref());
+                collector.add(chunk, asked.request.deltas.as_ref());
                 None
             }
             Ok(chunk) => Some(Stop::Failed(self.diagnosis.error_object(&chunk.error))),
@@ -286,9 +293,8 @@ impl Shared {
         &self,
         stop: Stop,
         collector: Collector,
-        request: &ChatRequest,
+        asked: Asked<'_>,
     ) -> Result<ModelReply, ModelFailure> {
-        let asked = || request.estimated_tokens();
         let ended = match stop {
             _ if collector.held() > self.options.max_reply_bytes => {
                 self.warn_of_cut("it is longer than max_reply_bytes")

@@ -7,8 +7,9 @@ use dirigent_core::time::Millis;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::HeaderMap;
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+
+use crate::secrets::Secrets;
 
 /// How much of an error's body a message holds, in characters.
 const EXCERPT: usize = 500;
@@ -18,7 +19,7 @@ const EXCERPT: usize = 500;
 pub(super) struct Diagnosis {
     /// Where the request went, for people: without anything secret.
     pub(super) place: String,
-    pub(super) api_key: Option<SecretString>,
+    pub(super) secrets: Secrets,
 }
 
 impl Diagnosis {
@@ -26,7 +27,7 @@ impl Diagnosis {
     pub(super) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
         ModelFailure {
             kind,
-            message: self.clean(&format!("{}: {message}", self.place)),
+            message: self.secrets.clean(&format!("{}: {message}", self.place)),
         }
     }
 
@@ -68,7 +69,7 @@ impl Diagnosis {
     /// The beginning of what a server said, in one line.
     pub(super) fn excerpt(&self, text: &str) -> String {
         // Cleaned before it is cut: half a key would not be recognised.
-        let text = self.clean(text);
+        let text = self.secrets.clean(text);
         let mut words = text
             .split_whitespace()
             .flat_map(|word| [word, " "])
@@ -80,19 +81,6 @@ impl Diagnosis {
             (false, Some(_)) => format!("{excerpt}…"),
             (false, None) => excerpt.to_owned(),
         }
-    }
-
-    /// A text without the key, also where it stands in JSON.
-    fn clean(&self, text: &str) -> String {
-        let Some(key) = self.api_key.as_ref().map(ExposeSecret::expose_secret) else {
-            return text.to_owned();
-        };
-        let escaped = Value::from(key).to_string();
-        let escaped = escaped.trim_matches('"');
-        [key, escaped]
-            .into_iter()
-            .filter(|secret| !secret.is_empty())
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
     }
 }
 

@@ -5,8 +5,10 @@
 //! model said; and never shows a secret, in an error or otherwise.
 
 mod calls;
+mod conversation;
 mod exchange;
 mod failure;
+mod names;
 mod options;
 mod reply;
 mod sse;
@@ -17,7 +19,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::call::CallForm;
+use dirigent_core::message::{Message, ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::tool::ToolSpec;
 use futures::future::{BoxFuture, FutureExt};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
@@ -25,9 +29,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::request::after;
+use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest, ReplyFormat};
+use conversation::{Conversation, Layout, ToolRole};
+use exchange::Asked;
 use failure::Diagnosis;
-pub use options::{CallForm, Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
+use names::Renamed;
+pub use options::{Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
 
 /// A client for HTTP and HTTPS. Models that share one share its connections.
 #[derive(Clone, Debug)]
@@ -77,6 +85,8 @@ enum Dispensable {
     StreamOptions,
     /// `max_tokens`, for which newer servers say `max_completion_tokens`.
     MaxTokens,
+    /// The role `tool` without a call's id (CALL-3), for which the user can say it.
+    ToolRole,
 }
 
 /// A model that a server offers.
@@ -102,31 +112,32 @@ impl OpenAiModel {
         let base = options::parse_base_url(&options.base_url)?;
         let (api_key, authorization) = options::authorization(options.api_key.as_ref())?.unzip();
         let place = format!("model server {}", options::shown(&options.base_url));
+        let secrets = Secrets::new(options::secrets_in(&base).iter().chain(&api_key));
         Ok(OpenAiModel {
             shared: Arc::new(Shared {
                 client: client.0.clone(),
                 chat_url: options::endpoint(&base, &["chat", "completions"]),
                 models_url: options::endpoint(&base, &["models"]),
                 authorization,
-                diagnosis: Diagnosis { place, api_key },
+                diagnosis: Diagnosis { place, secrets },
                 refused: Mutex::default(),
                 options,
             }),
         })
     }
 
-    /// The models that the server offers.
+    /// The models that the server offers, in its order: `data` or `models` of what it answers to `GET /models`, or the list that
+    /// it answers.
+    ///
+    /// A name is text to show and to ask for, nothing else: what is no name (empty, longer than 200 characters, or with characters
+    /// that can't be seen) is left out. Failures are those of a request; where the answer is no such list, it is
+    /// [`ModelFailureKind::Configuration`].
     pub async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailure> {
-        #[derive(Deserialize)]
-        struct List {
-            data: Vec<OfferedModel>,
-        }
         let shared = &self.shared;
         let until = after(shared.options.timeouts.first);
         let request = shared.client.get(shared.models_url.clone());
         let response = shared.send(request, until).await?;
-        let status = response.status();
-        if !status.is_success() {
+        if !response.status().is_success() {
             return Err(shared.refusal(response).await.failure);
         }
         let body = match shared.read_body(response, until).await? {
@@ -135,16 +146,33 @@ impl OpenAiModel {
                 return Err(shared.diagnosis.unavailable("its list of models is too long"));
             }
         };
-        serde_json::from_slice::<List>(&body)
-            .map(|list| list.data)
-            .map_err(|_| {
-                let said = shared.diagnosis.excerpt(&String::from_utf8_lossy(&body));
-                let message = format!("its list of models can't be read: {said}. Check base_url");
-                shared
-                    .diagnosis
-                    .failure(ModelFailureKind::Configuration, &message)
-            })
+        let said = shared.diagnosis.secrets.clean(&String::from_utf8_lossy(&body));
+        offered_models(&said).ok_or_else(|| {
+            let said = shared.diagnosis.excerpt(&said);
+            let message = format!("its list of models can't be read: {said}. Check base_url");
+            shared
+                .diagnosis
+                .failure(ModelFailureKind::Configuration, &message)
+        })
     }
+}
+
+/// The models of a list; none where it is no list of models.
+fn offered_models(said: &str) -> Option<Vec<OfferedModel>> {
+    let list = match serde_json::from_str(said).ok()? {
+        Value::Array(list) => list,
+        Value::Object(mut answer) => match (answer.remove("data"), answer.remove("models")) {
+            (Some(Value::Array(list)), _) | (_, Some(Value::Array(list))) => list,
+            // A server without models.
+            (Some(Value::Null), _) => Vec::new(),
+            (Some(_) | None, _) => return None,
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    let models = list
+        .into_iter()
+        .filter_map(|model| serde_json::from_value::<OfferedModel>(model).ok());
+    Some(models.filter(|model| reply::is_name(&model.id)).collect())
 }
 
 impl ChatModel for OpenAiModel {
@@ -167,16 +195,19 @@ impl Shared {
     /// a model's server is found out about once.
     async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
+        let asked = Asked { request, model };
         let until = after(self.options.timeouts.total);
+        let renamed = self.renamed(request)?;
         let known = self.refused_by(model);
         let mut left_out = known.clone();
         loop {
-            let body = self.body(request, model, &left_out)?;
-            let refusal = match self.exchange(body, request, until).await? {
-                Ok(reply) => {
+            let body = self.body(asked, &left_out)?;
+            let refusal = match self.exchange(body, asked, until).await? {
+                Ok(mut reply) => {
                     if left_out != known {
                         self.remember(model, left_out);
                     }
+                    renamed.restore(&mut reply);
                     return Ok(reply);
                 }
                 Err(refusal) => refusal,
@@ -188,17 +219,17 @@ impl Shared {
         }
     }
 
-    fn body(
-        &self,
-        request: &ChatRequest,
-        model: &str,
-        left_out: &BTreeSet<Dispensable>,
-    ) -> Result<Vec<u8>, ModelFailure> {
+    /// The tools whose names are others on the wire.
+    fn renamed(&self, request: &ChatRequest) -> Result<Renamed, ModelFailure> {
+        Renamed::among(offered(request)).map_err(|(one, other)| {
+            let message = format!("the tools `{one}` and `{other}` can't be told apart by name: rename one");
+            self.diagnosis.failure(ModelFailureKind::Rejected, &message)
+        })
+    }
+
+    fn body(&self, asked: Asked<'_>, left_out: &BTreeSet<Dispensable>) -> Result<Vec<u8>, ModelFailure> {
+        let Asked { request, model } = asked;
         let options = &self.options;
-        let (form, tools) = match options.calls {
-            CallForm::Native if !request.tools.is_empty() => (CallForm::Native, request.tools.as_slice()),
-            CallForm::Native | CallForm::Text => (CallForm::Text, [].as_slice()),
-        };
         let sent = |field| !left_out.contains(&field);
         let response_format = match &request.format {
             ReplyFormat::JsonSchema { name, schema } if sent(Dispensable::ResponseFormat) => {
@@ -212,13 +243,18 @@ impl Shared {
         } else {
             (None, request.max_output_tokens)
         };
+        let tool_role = if sent(Dispensable::ToolRole) {
+            ToolRole::Taken
+        } else {
+            ToolRole::Refused
+        };
         let body = wire::Body {
             model,
-            messages: wire::Conversation {
+            messages: Conversation {
                 messages: &request.messages,
-                form,
+                layout: Layout::of(request.calls, tool_role),
             },
-            tools: wire::Offered(tools),
+            tools: wire::Offered(offered(request)),
             response_format,
             max_tokens,
             max_completion_tokens,
@@ -244,19 +280,34 @@ impl Shared {
     }
 }
 
+/// The tools that go over the wire.
+fn offered(request: &ChatRequest) -> &[ToolSpec] {
+    match request.calls {
+        CallForm::Native => &request.tools,
+        CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => &[],
+    }
+}
+
 /// Which field that can be left out a server seems to have refused.
 fn refused_field(request: &ChatRequest, refusal: &exchange::Refusal) -> Option<Dispensable> {
     if !matches!(refusal.status, 400 | 422) {
         return None;
     }
+    let body = refusal.body.to_lowercase();
+    let names = |words: &[&str]| words.iter().any(|word| body.contains(word));
     let wants_form = matches!(request.format, ReplyFormat::JsonSchema { .. });
-    let names = |words: &[&str]| words.iter().any(|word| refusal.body.contains(word));
-    if wants_form && names(&["response_format", "json_schema"]) {
+    let has_results = || {
+        let is_result = |message: &Message| matches!(message, Message::Tool { .. });
+        request.messages.iter().any(is_result)
+    };
+    if wants_form && names(&["response_format", "json_schema", "json schema", "grammar"]) {
         Some(Dispensable::ResponseFormat)
     } else if names(&["stream_options"]) {
         Some(Dispensable::StreamOptions)
     } else if request.max_output_tokens.is_some() && names(&["max_completion_tokens"]) {
         Some(Dispensable::MaxTokens)
+    } else if request.calls == CallForm::ToolCall && names(&["tool_call_id", "role"]) && has_results() {
+        Some(Dispensable::ToolRole)
     } else {
         None
     }

@@ -13,14 +13,13 @@ use serde_json::{Map, Value};
 pub struct OpenAiOptions {
     /// Where the API begins, such as `https://api.openai.com/v1` or `http://localhost:11434/v1`.
     pub base_url: String,
-    /// The key, where the server wants one.
+    /// The key, where the server wants one. It is taken out of all that the server sends back, unless it is shorter than 8
+    /// characters: then it counts as a placeholder, such as `none`.
     pub api_key: Option<SecretString>,
     /// The model that is asked where a request names none.
     pub model: String,
     /// How replies come.
     pub delivery: Delivery,
-    /// How the model calls tools.
-    pub calls: CallForm,
     /// How long is waited for what.
     pub timeouts: Timeouts,
     /// A reply with more bytes of text and calls counts as interrupted, and no more of it is read.
@@ -30,14 +29,13 @@ pub struct OpenAiOptions {
 }
 
 impl OpenAiOptions {
-    /// A model at that address: streamed, with native calls, without a key.
+    /// A model at that address: streamed, without a key.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         OpenAiOptions {
             base_url: base_url.into(),
             api_key: None,
             model: model.into(),
             delivery: Delivery::Streamed,
-            calls: CallForm::Native,
             timeouts: Timeouts::default(),
             max_reply_bytes: 16 * 1024 * 1024,
             extra: Map::new(),
@@ -58,7 +56,6 @@ impl fmt::Debug for OpenAiOptions {
             .field("api_key", &self.api_key)
             .field("model", &self.model)
             .field("delivery", &self.delivery)
-            .field("calls", &self.calls)
             .field("timeouts", &self.timeouts)
             .field("max_reply_bytes", &self.max_reply_bytes)
             .field("extra", &self.extra)
@@ -73,15 +70,6 @@ pub enum Delivery {
     Streamed,
     /// In one piece.
     Whole,
-}
-
-/// How a model calls tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallForm {
-    /// By `tool_calls`, wherever a request offers tools (CALL-2).
-    Native,
-    /// In its text, also where a request offers tools: they are not sent (CALL-1, CALL-3).
-    Text,
 }
 
 /// How long is waited for what.
@@ -198,6 +186,14 @@ pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), OpenAiSetupE
     }
 }
 
+/// What of an address's query may be secret: some servers want their key there.
+pub(super) fn secrets_in(url: &Url) -> Vec<SecretString> {
+    url.query_pairs()
+        .filter(|(name, _)| name != "api-version")
+        .map(|(_, value)| value.into_owned().into())
+        .collect()
+}
+
 /// The key without white space around it, if anything is left, and the header that carries it.
 pub(super) fn authorization(
     key: Option<&SecretString>,
@@ -208,6 +204,10 @@ pub(super) fn authorization(
     else {
         return Ok(None);
     };
+    // What is no ASCII came with a wrong copy, as the `…` of a shortened key.
+    if !key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Err(OpenAiSetupError::ApiKey);
+    }
     let mut header = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| OpenAiSetupError::ApiKey)?;
     header.set_sensitive(true);
     Ok(Some((key.into(), header)))

@@ -2,13 +2,18 @@
 //!
 //! Fields that nobody knows are passed over; one that is missing, null or of another type than expected counts as missing.
 
-use dirigent_core::message::{FinishReason, ModelReply};
+use dirigent_core::message::{FinishReason, ModelReply, Usage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::calls::Assembly;
+use super::exchange::Asked;
 use crate::request::{Deltas, estimated_tokens, usage};
+use crate::secrets::{Cleaner, Secrets};
+
+/// A longer name of a model is none.
+const LONGEST_NAME: usize = 200;
 
 /// A chunk of a stream, or a whole reply.
 #[derive(Debug, Default, Deserialize)]
@@ -17,6 +22,9 @@ pub(super) struct Chunk {
     choices: Vec<Choice>,
     #[serde(default, deserialize_with = "tolerant")]
     usage: WireUsage,
+    /// The model that answers.
+    #[serde(default, deserialize_with = "tolerant")]
+    model: String,
     /// What went wrong at the server, though it had answered that all is well.
     #[serde(default)]
     pub(super) error: Value,
@@ -113,6 +121,31 @@ struct WireUsage {
     prompt_tokens: u64,
     #[serde(default, deserialize_with = "tolerant")]
     completion_tokens: u64,
+    #[serde(default, deserialize_with = "tolerant")]
+    prompt_tokens_details: PromptDetails,
+    /// DeepSeek's word for the tokens that were read before.
+    #[serde(default, deserialize_with = "tolerant")]
+    prompt_cache_hit_tokens: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct PromptDetails {
+    #[serde(default, deserialize_with = "tolerant")]
+    cached_tokens: u64,
+}
+
+impl WireUsage {
+    /// What it counts as. More tokens that were read before than were sent are nonsense.
+    fn counted(self) -> Usage {
+        let cached = self
+            .prompt_tokens_details
+            .cached_tokens
+            .max(self.prompt_cache_hit_tokens);
+        Usage {
+            cached_input_tokens: cached.min(self.prompt_tokens),
+            ..usage(self.prompt_tokens, self.completion_tokens)
+        }
+    }
 }
 
 /// A value of another type counts as missing.
@@ -132,37 +165,63 @@ pub(super) enum Ended {
     CutOff,
 }
 
-/// A reply that is under way.
-#[derive(Debug, Default)]
+/// A reply that is under way. What comes out of it holds no secret.
+#[derive(Debug)]
 pub(super) struct Collector {
+    cleaner: Cleaner,
+    secrets: Secrets,
     content: String,
     refusal: String,
     calls: Assembly,
     finish_reason: String,
+    model: String,
     usage: WireUsage,
 }
 
 impl Collector {
+    /// A reply of which nothing has come, from a server that knows those secrets.
+    pub(super) fn new(secrets: &Secrets) -> Self {
+        Collector {
+            cleaner: Cleaner::new(secrets),
+            secrets: secrets.clone(),
+            content: String::new(),
+            refusal: String::new(),
+            calls: Assembly::default(),
+            finish_reason: String::new(),
+            model: String::new(),
+            usage: WireUsage::default(),
+        }
+    }
+
     /// Takes a chunk; the text in it is told.
     pub(super) fn add(&mut self, chunk: Chunk, deltas: Option<&Deltas>) {
         if chunk.usage.prompt_tokens > 0 || chunk.usage.completion_tokens > 0 {
             self.usage = chunk.usage;
         }
+        if self.model.is_empty() && is_name(&chunk.model) {
+            self.model = chunk.model;
+        }
         // One choice is asked for.
         for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
             let said = choice.delta.or(choice.message).unwrap_or_default();
-            if let Some(deltas) = deltas {
-                deltas.tell(&said.content.0);
-            }
-            self.content.push_str(&said.content.0);
+            let clean = self.cleaner.push(&said.content.0);
+            self.say(&clean, deltas);
             self.refusal.push_str(&said.refusal);
             for piece in said.tool_calls {
                 self.calls.add(piece);
             }
-            if !choice.finish_reason.is_empty() {
+            // Once cut, always cut: whatever a server says of the end after that, the reply is not whole.
+            if !choice.finish_reason.is_empty() && cut(&self.finish_reason).is_none() {
                 self.finish_reason = choice.finish_reason;
             }
         }
+    }
+
+    fn say(&mut self, text: &str, deltas: Option<&Deltas>) {
+        if let Some(deltas) = deltas {
+            deltas.tell(text);
+        }
+        self.content.push_str(text);
     }
 
     /// Takes a whole reply, whose calls are whole as well: each is one of its own, whatever index it has.
@@ -184,6 +243,7 @@ impl Collector {
     /// Whether nothing has come that a model said.
     pub(super) fn is_empty(&self) -> bool {
         self.content.is_empty()
+            && self.cleaner.held() == 0
             && self.refusal.is_empty()
             && self.calls.is_empty()
             && self.finish_reason.is_empty()
@@ -191,47 +251,79 @@ impl Collector {
 
     /// The bytes that are held.
     pub(super) fn held(&self) -> usize {
-        (self.content.len() + self.refusal.len()).saturating_add(self.calls.held())
+        let text = self.content.len() + self.cleaner.held() + self.refusal.len();
+        text.saturating_add(self.calls.held())
     }
 
-    /// The reply. `asked` estimates the tokens of the request, for servers that count none.
-    pub(super) fn finish(self, ended: Ended, asked: impl FnOnce() -> u64) -> ModelReply {
+    /// The reply. The request's tokens are estimated for servers that count none.
+    pub(super) fn finish(mut self, ended: Ended, asked: Asked<'_>) -> ModelReply {
+        let rest = self.cleaner.end();
+        self.say(&rest, asked.request.deltas.as_ref());
         let content = if self.content.is_empty() {
-            self.refusal
+            self.secrets.clean(&self.refusal)
         } else {
             self.content
         };
-        let estimated = || estimated_tokens(content.chars().count() + self.calls.characters());
         let usage = match self.usage {
             WireUsage {
                 prompt_tokens: 0,
                 completion_tokens: 0,
-            } => usage(asked(), estimated()),
-            counted => usage(counted.prompt_tokens, counted.completion_tokens),
+                ..
+            } => {
+                let said = content.chars().count() + self.calls.characters();
+                usage(asked.request.estimated_tokens(), estimated_tokens(said))
+            }
+            counted => counted.counted(),
         };
         let finish = match ended {
             Ended::CutOff => FinishReason::Interrupted,
             Ended::Complete => reason(&self.finish_reason, self.calls.is_empty()),
         };
-        let (calls, malformed_calls) = self.calls.finish();
+        let model = match self.model.as_str() {
+            "" => asked.model.to_owned(),
+            named => self.secrets.clean(named),
+        };
+        let (calls, malformed_calls) = self.calls.finish(&self.secrets);
         ModelReply {
             content,
             calls,
             malformed_calls,
             finish,
             usage,
-            model: None,
+            model: Some(model),
         }
     }
+}
+
+/// Whether a text can be a model's name: one short line that can be shown.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.trim().is_empty()
+        && text.chars().count() <= LONGEST_NAME
+        && text.chars().all(|c| !c.is_control() && !is_unseen(c))
+}
+
+/// Characters that hide or reorder what stands around them.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Servers use words of their own, and several say `stop` with calls present: so whether there are calls decides, and only an end
 /// that was none of the model's is taken from the word.
 fn reason(word: &str, no_calls: bool) -> FinishReason {
+    match cut(word) {
+        Some(reason) => reason,
+        None if no_calls => FinishReason::Stop,
+        None => FinishReason::ToolCalls,
+    }
+}
+
+/// The words for an end that was none of the model's.
+fn cut(word: &str) -> Option<FinishReason> {
     match word {
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" => FinishReason::Length,
-        "content_filter" | "safety" | "error" | "abort" | "cancelled" => FinishReason::Interrupted,
-        _ if no_calls => FinishReason::Stop,
-        _ => FinishReason::ToolCalls,
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Some(FinishReason::Length),
+        "content_filter" | "safety" | "error" | "abort" | "cancelled" => Some(FinishReason::Interrupted),
+        _ => None,
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use dirigent_core::message::ModelFailureKind;
+use dirigent_core::call::{CallForm, ToolCall};
+use dirigent_core::message::{Message, ModelFailureKind};
 use dirigent_core::tool::{Repeat, ToolSpec};
-use dirigent_model::openai::{CallForm, Delivery, OpenAiModel};
-use dirigent_model::{ChatModel, ReplyFormat};
+use dirigent_model::openai::{Delivery, OpenAiModel};
+use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, request};
@@ -23,9 +24,9 @@ fn refuses(message: &str) -> Answer {
     )
 }
 
-fn look() -> Arc<Vec<ToolSpec>> {
+fn tool(name: &str) -> Arc<Vec<ToolSpec>> {
     Arc::new(vec![ToolSpec {
-        name: "look".to_owned(),
+        name: name.to_owned(),
         description: "Looks.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
@@ -48,7 +49,8 @@ async fn a_request_says_what_was_asked_and_no_more() {
     options.extra.insert("temperature".to_owned(), json!(0.5));
     let full = request()
         .model("other".to_owned())
-        .tools(look())
+        .calls(CallForm::Native)
+        .tools(tool("look"))
         .format(as_json())
         .max_output_tokens(100);
     OpenAiModel::new(options).unwrap().chat(full).await.unwrap();
@@ -73,17 +75,126 @@ async fn a_request_says_what_was_asked_and_no_more() {
     );
 }
 
+/// A conversation with a call of that tool and its result.
+fn after_a_call(tool: &str) -> ChatRequest {
+    let call = ToolCall {
+        id: "c1".to_owned(),
+        tool: tool.to_owned(),
+        parameters: json!({}),
+        terminate: false,
+    };
+    ChatRequest::new(Arc::new(vec![
+        Message::User {
+            content: "Go.".to_owned(),
+        },
+        Message::Assistant {
+            content: String::new(),
+            calls: vec![call],
+        },
+        Message::Tool {
+            call_id: "c1".to_owned(),
+            name: tool.to_owned(),
+            content: "{}".to_owned(),
+        },
+    ]))
+}
+
 #[tokio::test]
 async fn call_4_a_model_that_calls_in_its_text_is_offered_no_native_tools() {
+    let forms = [
+        CallForm::Json,
+        CallForm::JsonSchema,
+        CallForm::ToolCall,
+        CallForm::Auto,
+    ];
+    let server = Server::start(forms.map(|_| ok())).await;
+    let model = server.model(Delivery::Whole);
+    for form in forms {
+        let request = after_a_call("look").calls(form).tools(tool("look"));
+        model.chat(request).await.unwrap();
+    }
+    for got in server.got() {
+        assert_eq!(got.json().get("tools"), None);
+        assert_eq!(got.json()["messages"][1].get("tool_calls"), None);
+    }
+}
+
+#[tokio::test]
+async fn call_2_native_calls_of_the_past_go_with_their_results_where_no_tools_are_offered() {
     let server = Server::start([ok()]).await;
-    let mut options = server.options(Delivery::Whole);
-    options.calls = CallForm::Text;
-    OpenAiModel::new(options)
-        .unwrap()
-        .chat(request().tools(look()))
-        .await
-        .unwrap();
-    assert_eq!(server.got()[0].json().get("tools"), None);
+    let request = after_a_call("look").calls(CallForm::Native);
+    server.model(Delivery::Whole).chat(request).await.unwrap();
+    let sent = server.got()[0].json();
+    assert_eq!(sent.get("tools"), None);
+    assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], "c1");
+    assert_eq!(
+        sent["messages"][2],
+        json!({"role": "tool", "content": "{}", "tool_call_id": "c1"})
+    );
+}
+
+#[tokio::test]
+async fn call_2_a_tools_name_that_the_api_does_not_take_is_another_on_the_wire_only() {
+    let wire = "files_read_feef3122";
+    let calls = json!([
+        {"index": 0, "id": "c2", "function": {"name": wire, "arguments": "{}"}},
+        {"index": 1, "id": "c3", "function": {"name": wire, "arguments": "{"}},
+        {"index": 2, "id": "c4", "function": {"name": "other", "arguments": "{}"}},
+    ]);
+    let reply = json!({"choices": [{"message": {"tool_calls": calls}}]}).to_string();
+    let server = Server::start([Answer::json("200 OK", reply)]).await;
+    let request = after_a_call("files.read")
+        .calls(CallForm::Native)
+        .tools(tool("files.read"));
+    let reply = server.model(Delivery::Whole).chat(request).await.unwrap();
+
+    let sent = server.got()[0].json();
+    assert_eq!(sent["tools"][0]["function"]["name"], wire);
+    assert_eq!(sent["messages"][1]["tool_calls"][0]["function"]["name"], wire);
+    let called: Vec<&str> = reply.calls.iter().map(|call| call.tool.as_str()).collect();
+    assert_eq!(called, ["files.read", "other"]);
+    assert_eq!(reply.malformed_calls[0].name, "files.read");
+}
+
+#[tokio::test]
+async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
+    let server = Server::start([]).await;
+    let both = ["files.read", "files_read_feef3122"]
+        .map(|name| tool(name)[0].clone())
+        .to_vec();
+    let request = request().calls(CallForm::Native).tools(Arc::new(both));
+    let failure = server.model(Delivery::Whole).chat(request).await.unwrap_err();
+    assert_eq!(failure.kind, ModelFailureKind::Rejected);
+    assert!(
+        failure
+            .message
+            .contains("the tools `files.read` and `files_read_feef3122` can't be told apart"),
+        "{failure}"
+    );
+}
+
+#[tokio::test]
+async fn call_3_results_become_the_users_where_a_server_wants_ids() {
+    let server = Server::start([refuses("messages[2]: missing tool_call_id"), ok(), ok()]).await;
+    let model = server.model(Delivery::Whole);
+    for _ in 0..2 {
+        let request = after_a_call("look").calls(CallForm::ToolCall);
+        model.chat(request).await.unwrap();
+    }
+    let sent: Vec<Value> = server
+        .got()
+        .iter()
+        .map(|got| got.json()["messages"][2].clone())
+        .collect();
+    let as_users = json!({"role": "user", "content": "Result of look:\n{}"});
+    assert_eq!(
+        sent,
+        [
+            json!({"role": "tool", "name": "look", "content": "{}"}),
+            as_users.clone(),
+            as_users
+        ]
+    );
 }
 
 #[tokio::test]
@@ -133,24 +244,76 @@ async fn a_token_limit_goes_by_the_name_that_the_server_wants() {
 #[tokio::test]
 async fn a_server_says_which_models_it_offers() {
     let list = r#"{"object": "list", "data": [{"id": "a", "context_length": 8192}, {"id": "b"}]}"#;
-    let server = Server::start([
-        Answer::json("200 OK", list),
-        Answer::json("200 OK", "{}"),
-        Answer::json("401 Unauthorized", "{}"),
-    ])
-    .await;
-    let model = server.model(Delivery::Streamed);
-    let models = model.models().await.unwrap();
+    let server = Server::start([Answer::json("200 OK", list)]).await;
+    let models = server.model(Delivery::Streamed).models().await.unwrap();
     assert_eq!(models[0].id, "a");
     assert_eq!(models[0].extra["context_length"], 8192);
     assert_eq!(models[1].id, "b");
-    for _ in 0..2 {
-        assert_eq!(
-            model.models().await.unwrap_err().kind,
-            ModelFailureKind::Configuration
-        );
-    }
     assert!(server.got()[0].head.starts_with("GET /v1/models HTTP/1.1\r\n"));
+}
+
+#[tokio::test]
+async fn names_of_models_are_text_and_what_is_no_name_is_left_out() {
+    let long = "x".repeat(201);
+    let ids = [
+        "qwen:0.6b",
+        "a\u{1b}[2Jb",
+        "a\nb",
+        "a\u{202e}b",
+        "",
+        " ",
+        &long,
+        "größe/8 B",
+    ];
+    let entries: Vec<Value> = ids.iter().map(|id| json!({"id": id})).collect();
+    let others = [json!({"id": 7}), json!({"name": "c"}), Value::Null];
+    let with_others = [entries.as_slice(), &others].concat();
+    for list in [
+        json!({"data": entries}),
+        json!({"models": entries}),
+        json!(entries),
+        json!({"data": with_others}),
+    ] {
+        let server = Server::start([Answer::json("200 OK", list.to_string())]).await;
+        let models = server.model(Delivery::Streamed).models().await.unwrap();
+        let names: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+        assert_eq!(names, ["qwen:0.6b", "größe/8 B"], "{list}");
+    }
+    let server = Server::start([Answer::json("200 OK", r#"{"data": null}"#)]).await;
+    assert_eq!(server.model(Delivery::Streamed).models().await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn models_that_cannot_be_listed_say_what_to_do() {
+    let unavailable = ModelFailureKind::Unavailable { retry_after: None };
+    for (answer, kind, says) in [
+        (
+            Answer::json("200 OK", "{}"),
+            ModelFailureKind::Configuration,
+            "Check base_url",
+        ),
+        (
+            Answer::json("200 OK", "<html>"),
+            ModelFailureKind::Configuration,
+            "Check base_url",
+        ),
+        (
+            Answer::json("401 Unauthorized", "{}"),
+            ModelFailureKind::Configuration,
+            "API key",
+        ),
+        (
+            Answer::json("404 Not Found", ""),
+            ModelFailureKind::Configuration,
+            "its base_url",
+        ),
+        (Answer::json("503 Busy", ""), unavailable, "answered 503"),
+    ] {
+        let server = Server::start([answer]).await;
+        let failure = server.model(Delivery::Streamed).models().await.unwrap_err();
+        assert_eq!(failure.kind, kind, "{failure}");
+        assert!(failure.message.contains(says), "{failure}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,387 @@
+//! A conversation as it goes over the wire, serialized straight from the messages that it borrows.
+//!
+//! How it looks to the server depends on how calls are made ([`Layout`]):
+//!
+//! | message | native calls (CALL-2) | CALL-1, and any form | CALL-3 |
+//! | --- | --- | --- | --- |
+//! | system | `system` | `system` | `system` |
+//! | user | `user` | `user` | `user` |
+//! | assistant | `assistant` with `tool_calls` | `assistant` with its text | `assistant` with its text |
+//! | a call's result | `tool` with the call's id | `user`: `Result of NAME:`, then the result's JSON in the next line | `tool` with the tool's name |
+//!
+//! Where calls are in the text, it goes as it was said, and a call that does not stand in it (as it was made natively) is appended in
+//! the form in force. User messages in a row then become one, with an empty line between: the chat templates of many open models refuse
+//! a conversation whose roles don't alternate.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use dirigent_core::call::{CallForm, ToolCall};
+use dirigent_core::message::Message;
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::names;
+
+/// What an assistant message says that has neither text nor calls, as some servers refuse an empty one. It is what is left of a
+/// reply whose calls could not be read.
+const SAID_NOTHING: &str = "(no text)";
+
+/// How calls and their results are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Apart from the text.
+    Native,
+    /// Calls in the text, in that form; results as the user's messages.
+    Text(InText),
+    /// Calls in the text as CALL-3 has them; results as a tool's messages, without an id.
+    ToolRole,
+}
+
+/// The form of a call in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InText {
+    /// CALL-1's.
+    Json,
+    /// CALL-3's.
+    ToolCall,
+}
+
+/// Whether a server takes messages of the role `tool` that have no id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToolRole {
+    /// It has not refused them.
+    Taken,
+    /// It has.
+    Refused,
+}
+
+impl Layout {
+    /// The layout for that form of calls.
+    pub(super) fn of(calls: CallForm, tool_role: ToolRole) -> Layout {
+        match (calls, tool_role) {
+            (CallForm::Native, _) => Layout::Native,
+            (CallForm::Json | CallForm::JsonSchema | CallForm::Auto, _) => Layout::Text(InText::Json),
+            (CallForm::ToolCall, ToolRole::Taken) => Layout::ToolRole,
+            (CallForm::ToolCall, ToolRole::Refused) => Layout::Text(InText::ToolCall),
+        }
+    }
+}
+
+/// A conversation in a layout.
+pub(super) struct Conversation<'a> {
+    pub(super) messages: &'a [Message],
+    pub(super) layout: Layout,
+}
+
+impl Serialize for Conversation<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let layout = self.layout;
+        let one_text = |a: &Message, b: &Message| is_users(a, layout) && is_users(b, layout);
+        for messages in self.messages.chunk_by(one_text) {
+            list.serialize_element(&OnTheWire { messages, layout })?;
+        }
+        list.end()
+    }
+}
+
+/// Whether a message is part of a text of the user's that may have several.
+fn is_users(message: &Message, layout: Layout) -> bool {
+    match (message, layout) {
+        (_, Layout::Native) => false,
+        (Message::User { .. }, Layout::Text(_) | Layout::ToolRole) => true,
+        (Message::Tool { .. }, Layout::Text(_)) => true,
+        (Message::Tool { .. }, Layout::ToolRole) => false,
+        (Message::System { .. } | Message::Assistant { .. }, _) => false,
+    }
+}
+
+/// A message on the wire: one of the conversation's, or several of the user's in a row.
+struct OnTheWire<'a> {
+    messages: &'a [Message],
+    layout: Layout,
+}
+
+impl Serialize for OnTheWire<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match (self.messages, self.layout) {
+            ([Message::System { content }], _) => said(&mut map, "system", content)?,
+            ([Message::Assistant { content, calls }], Layout::Native) if !calls.is_empty() => {
+                map.serialize_entry("role", "assistant")?;
+                let content = Some(content).filter(|content| !content.is_empty());
+                map.serialize_entry("content", &content)?;
+                map.serialize_entry("tool_calls", &NativeCalls(calls))?;
+            }
+            ([Message::Assistant { content, calls }], layout) => {
+                let form = match layout {
+                    Layout::Native | Layout::Text(InText::Json) => InText::Json,
+                    Layout::Text(InText::ToolCall) | Layout::ToolRole => InText::ToolCall,
+                };
+                said(&mut map, "assistant", &Written(Spoken { content, calls, form }))?;
+            }
+            ([Message::Tool { call_id, content, .. }], Layout::Native) => {
+                said(&mut map, "tool", content)?;
+                map.serialize_entry("tool_call_id", call_id)?;
+            }
+            ([Message::Tool { name, content, .. }], Layout::ToolRole) => {
+                map.serialize_entry("role", "tool")?;
+                map.serialize_entry("name", name)?;
+                map.serialize_entry("content", content)?;
+            }
+            (users, _) => said(&mut map, "user", &Written(Users(users)))?,
+        }
+        map.end()
+    }
+}
+
+fn said<M: SerializeMap>(
+    map: &mut M,
+    role: &str,
+    content: &(impl Serialize + ?Sized),
+) -> Result<(), M::Error> {
+    map.serialize_entry("role", role)?;
+    map.serialize_entry("content", content)
+}
+
+/// The calls of an assistant message, apart from its text.
+struct NativeCalls<'a>(&'a [ToolCall]);
+
+impl Serialize for NativeCalls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Call<'a> {
+            id: &'a str,
+            r#type: &'a str,
+            function: Function<'a>,
+        }
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: Cow<'a, str>,
+            arguments: Written<&'a Value>,
+        }
+        serializer.collect_seq(self.0.iter().map(|call| Call {
+            id: &call.id,
+            r#type: "function",
+            function: Function {
+                name: names::on_the_wire(&call.tool),
+                arguments: Written(&call.parameters),
+            },
+        }))
+    }
+}
+
+/// A string on the wire that is never held as one here.
+struct Written<T>(T);
+
+impl<T: fmt::Display> Serialize for Written<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// What the model said, with its calls in the text.
+struct Spoken<'a> {
+    content: &'a str,
+    calls: &'a [ToolCall],
+    form: InText,
+}
+
+impl fmt::Display for Spoken<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unsaid = self.calls.iter().filter(|call| !names_call(self.content, call));
+        let calls = unsaid.map(|call| match self.form {
+            InText::Json => format!(
+                r#"{{"tool":{},"parameters":{},"terminate":{}}}"#,
+                Value::from(call.tool.as_str()),
+                call.parameters,
+                call.terminate
+            ),
+            InText::ToolCall => format!(
+                r#"{{"tool_call":{{"name":{},"arguments":{}}}}}"#,
+                Value::from(call.tool.as_str()),
+                call.parameters
+            ),
+        });
+        let content = Some(self.content.to_owned()).filter(|content| !content.trim().is_empty());
+        let parts: Vec<String> = content.into_iter().chain(calls).collect();
+        if parts.is_empty() {
+            return f.write_str(SAID_NOTHING);
+        }
+        f.write_str(&parts.join("\n"))
+    }
+}
+
+/// Whether a call stands in the text. An object with the tool's name in it is taken for the call: which forms are understood is for
+/// the parser to know.
+fn names_call(content: &str, call: &ToolCall) -> bool {
+    let object = content.find('{').and_then(|begin| content.get(begin..));
+    object.is_some_and(|object| object.contains(call.tool.as_str()))
+}
+
+/// Messages of the user's as one text.
+struct Users<'a>(&'a [Message]);
+
+impl fmt::Display for Users<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, message) in self.0.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n\n")?;
+            }
+            match message {
+                Message::Tool { name, content, .. } => write!(f, "Result of {name}:\n{content}")?,
+                Message::System { content }
+                | Message::User { content }
+                | Message::Assistant { content, .. } => f.write_str(content)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::json;
+
+    fn call(id: &str, tool: &str, parameters: Value) -> ToolCall {
+        ToolCall {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            parameters,
+            terminate: false,
+        }
+    }
+
+    fn user(content: &str) -> Message {
+        Message::User {
+            content: content.to_owned(),
+        }
+    }
+
+    fn assistant(content: &str, calls: Vec<ToolCall>) -> Message {
+        Message::Assistant {
+            content: content.to_owned(),
+            calls,
+        }
+    }
+
+    fn result(id: &str) -> Message {
+        Message::Tool {
+            call_id: id.to_owned(),
+            name: "look".to_owned(),
+            content: r#"{"success":true,"output":1}"#.to_owned(),
+        }
+    }
+
+    /// A conversation whose calls were made natively.
+    fn conversation() -> Vec<Message> {
+        vec![
+            Message::System {
+                content: "Be brief.".to_owned(),
+            },
+            user("Look at \"a\"."),
+            assistant(
+                "",
+                vec![
+                    call("1", "look", json!({"path": "a\n"})),
+                    call("2", "fs.look", json!({})),
+                ],
+            ),
+            result("1"),
+            result("2"),
+            user("Hurry."),
+            user("Please."),
+            assistant("Done.", Vec::new()),
+            assistant("", Vec::new()),
+        ]
+    }
+
+    fn written(messages: &[Message], calls: CallForm, tool_role: ToolRole) -> Value {
+        let layout = Layout::of(calls, tool_role);
+        serde_json::to_value(Conversation { messages, layout }).unwrap()
+    }
+
+    #[test]
+    fn call_2_native_calls_and_results_keep_their_ids() {
+        assert_eq!(
+            written(&conversation(), CallForm::Native, ToolRole::Taken),
+            json!([
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Look at \"a\"."},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{\"path\":\"a\\n\"}"}},
+                    {"id": "2", "type": "function", "function": {"name": "fs_look_462fa4d3", "arguments": "{}"}},
+                ]},
+                {"role": "tool", "content": "{\"success\":true,\"output\":1}", "tool_call_id": "1"},
+                {"role": "tool", "content": "{\"success\":true,\"output\":1}", "tool_call_id": "2"},
+                {"role": "user", "content": "Hurry."},
+                {"role": "user", "content": "Please."},
+                {"role": "assistant", "content": "Done."},
+                {"role": "assistant", "content": "(no text)"},
+            ])
+        );
+    }
+
+    #[test]
+    fn call_4_calls_that_are_not_in_the_text_are_appended_and_roles_alternate() {
+        let calls = "{\"tool\":\"look\",\"parameters\":{\"path\":\"a\\n\"},\"terminate\":false}\n\
+                     {\"tool\":\"fs.look\",\"parameters\":{},\"terminate\":false}";
+        let results = "Result of look:\n{\"success\":true,\"output\":1}\n\n\
+                       Result of look:\n{\"success\":true,\"output\":1}\n\nHurry.\n\nPlease.";
+        for form in [CallForm::Json, CallForm::JsonSchema, CallForm::Auto] {
+            assert_eq!(
+                written(&conversation(), form, ToolRole::Taken),
+                json!([
+                    {"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "Look at \"a\"."},
+                    {"role": "assistant", "content": calls},
+                    {"role": "user", "content": results},
+                    {"role": "assistant", "content": "Done."},
+                    {"role": "assistant", "content": "(no text)"},
+                ])
+            );
+        }
+    }
+
+    #[test]
+    fn call_3_results_are_messages_of_the_tool_with_its_name() {
+        let calls = "{\"tool_call\":{\"name\":\"look\",\"arguments\":{\"path\":\"a\\n\"}}}\n\
+                     {\"tool_call\":{\"name\":\"fs.look\",\"arguments\":{}}}";
+        assert_eq!(
+            written(&conversation(), CallForm::ToolCall, ToolRole::Taken),
+            json!([
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Look at \"a\"."},
+                {"role": "assistant", "content": calls},
+                {"role": "tool", "name": "look", "content": "{\"success\":true,\"output\":1}"},
+                {"role": "tool", "name": "look", "content": "{\"success\":true,\"output\":1}"},
+                {"role": "user", "content": "Hurry.\n\nPlease."},
+                {"role": "assistant", "content": "Done."},
+                {"role": "assistant", "content": "(no text)"},
+            ])
+        );
+        let refused = written(&conversation(), CallForm::ToolCall, ToolRole::Refused);
+        assert_eq!(refused[2]["content"], calls);
+        assert_eq!(refused[3]["role"], "user");
+        assert_eq!(refused[4]["role"], "assistant");
+    }
+
+    #[test]
+    fn call_4_a_text_with_its_call_stays_as_it_was_said() {
+        let said = "I look.\n```json\n{\"tool\": \"look\", \"parameters\": {}, \"terminate\": false}\n```";
+        let calls = vec![call("1", "look", json!({}))];
+        for form in [CallForm::Json, CallForm::ToolCall, CallForm::Auto] {
+            let conversation = [user("Go."), assistant(said, calls.clone()), result("1")];
+            assert_eq!(written(&conversation, form, ToolRole::Taken)[1]["content"], said);
+            let beside = [user("Go."), assistant("I look.", calls.clone()), result("1")];
+            let beside = written(&beside, form, ToolRole::Taken);
+            let text = beside[1]["content"].as_str().unwrap();
+            assert!(text.starts_with("I look.\n{\"tool"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Asking again.
+
+use dirigent_core::message::{FinishReason, ModelFailureKind};
+use dirigent_model::{ChatModel, CutShort, Jitter, RetryPolicy, Retrying};
+
+use crate::script::{POLICY, Script, Scripted, fails, ok, request, said, unavailable};
+
+#[tokio::test(start_paused = true)]
+async fn host_7_pauses_grow_and_end() {
+    let script = Scripted::new([
+        unavailable(None),
+        unavailable(None),
+        unavailable(None),
+        unavailable(None),
+    ]);
+    let failure = Retrying::new(Script(script.clone()), POLICY)
+        .chat(request())
+        .await
+        .unwrap_err();
+    // Each answer takes a second; the pauses are 1, 2 and 3 seconds.
+    assert_eq!(script.times(), [0, 2_000, 5_000, 9_000]);
+    assert_eq!(failure.message, "busy (asked 4 times)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_7_a_model_is_left_alone_as_long_as_it_asks_for() {
+    let script = Scripted::new([unavailable(Some(20)), unavailable(Some(0)), ok()]);
+    let reply = Retrying::new(Script(script.clone()), POLICY)
+        .chat(request())
+        .await;
+    assert_eq!(reply, ok());
+    assert_eq!(script.times(), [0, 21_000, 24_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_beyond_the_total_is_not_begun() {
+    let script = Scripted::new([unavailable(Some(100))]);
+    let result = Retrying::new(Script(script.clone()), POLICY)
+        .chat(request())
+        .await;
+    assert_eq!(result, unavailable(Some(100)));
+    assert_eq!(script.began.elapsed().as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_pauses_are_at_most_twice_as_long() {
+    let policy = RetryPolicy {
+        jitter: Jitter::Random,
+        ..POLICY
+    };
+    let script = Scripted::new([unavailable(None), ok()]);
+    Retrying::new(Script(script.clone()), policy)
+        .chat(request())
+        .await
+        .unwrap();
+    assert!(
+        (2_000..=3_000).contains(&script.times()[1]),
+        "{:?}",
+        script.times()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_asking_again_does_not_mend_is_returned() {
+    for result in [
+        fails(ModelFailureKind::Configuration, "x"),
+        fails(ModelFailureKind::Rejected, "x"),
+        fails(ModelFailureKind::TooLong, "x"),
+        fails(ModelFailureKind::Panicked, "x"),
+        said(FinishReason::Length),
+        said(FinishReason::Interrupted),
+    ] {
+        let script = Scripted::new([result.clone()]);
+        assert_eq!(
+            Retrying::new(Script(script), POLICY).chat(request()).await,
+            result
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_broke_off_is_asked_for_again_if_so_set() {
+    let policy = RetryPolicy {
+        cut_short: CutShort::AskAgain,
+        ..POLICY
+    };
+    let script = Scripted::new([said(FinishReason::Interrupted), ok()]);
+    assert_eq!(Retrying::new(Script(script), policy).chat(request()).await, ok());
+}
