@@ -5,9 +5,9 @@
 //! model said; and never shows a secret, in an error or otherwise.
 
 mod calls;
-mod exchange;
-mod failure;
-mod options;
+pub(crate) mod exchange;
+pub(crate) mod failure;
+pub(crate) mod options;
 mod reply;
 mod sse;
 mod wire;
@@ -31,7 +31,7 @@ pub use options::{CallForm, Delivery, OpenAiOptions, OpenAiSetupError, Timeouts}
 
 /// A client for HTTP and HTTPS. Models that share one share its connections.
 #[derive(Clone, Debug)]
-pub struct HttpClient(reqwest::Client);
+pub struct HttpClient(pub(crate) reqwest::Client);
 
 impl HttpClient {
     /// A client that gives up connecting after that time. Redirects are not followed: a request would lose its body or show its
