@@ -1,12 +1,14 @@
 //! Chat models: what an agent asks. A model knows nothing of runs or agents.
 //!
-//! [`OpenAiModel`] asks any server that speaks OpenAI's chat completions; [`OfflineModel`] needs none. The others wrap a
-//! model and are models themselves: [`Limited`] keeps to its rate limits, [`Retrying`] asks again, [`Fallback`] asks the
-//! next one, and [`Priced`] says what replies cost. Put together as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again
-//! holds no place that another could use. [`Models`] holds those of a configuration by name.
+//! [`OpenAiModel`] asks any server that speaks OpenAI's chat completions, [`HostedModel`] Anthropic and Gemini by their own
+//! APIs; [`OfflineModel`] needs none. The others wrap a model and are models themselves: [`Limited`] keeps to its rate
+//! limits, [`Retrying`] asks again, [`Fallback`] asks the next one, and [`Priced`] says what replies cost. Put together as `Fallback`
+//! of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again holds no place that another could use.
+//! [`Models`] holds those of a configuration by name.
 #![warn(missing_docs)]
 
 mod fallback;
+pub mod genai;
 mod limits;
 mod models;
 pub mod offline;
@@ -20,6 +22,7 @@ use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
 
 pub use fallback::{Alternative, Fallback};
+pub use genai::{HostedModel, HostedOptions, Provider};
 pub use limits::{Limited, ModelLimits};
 pub use models::{ModelEntry, Models};
 pub use offline::OfflineModel;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::openai::{HttpClient, Timeouts};
 use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, Limited, ModelLimits, OfflineModel, RetryPolicy, Retrying,
+    Alternative, ChatModel, ChatRequest, Fallback, Limited, ModelLimits, OfflineModel, Priced, RetryPolicy, Retrying,
 };
 use futures::future::BoxFuture;
 
@@ -98,7 +98,8 @@ impl ConfiguredModels {
             .limits
             .entry(place)
             .or_insert_with(|| Limited::new((), self.limits(settings)));
-        let limited = shared.around(server);
+        // What has no price costs nothing.
+        let limited = shared.around(Priced::new(server, settings.price.unwrap_or_default()));
         let policy = RetryPolicy {
             attempts: settings.attempts.unwrap_or(RetryPolicy::default().attempts),
             ..RetryPolicy::default()

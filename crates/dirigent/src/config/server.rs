@@ -2,7 +2,7 @@
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_model::openai::{HttpClient, OpenAiSetupError, Timeouts};
-use dirigent_model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
+use dirigent_model::{ChatModel, ChatRequest, HostedModel, HostedOptions, OpenAiModel, OpenAiOptions};
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 
@@ -13,6 +13,7 @@ use super::model::{ApiKey, ModelSettings, Provider};
 #[derive(Clone, Debug)]
 pub(super) enum Server {
     OpenAi(OpenAiModel),
+    Hosted(HostedModel),
 }
 
 impl Server {
@@ -31,7 +32,17 @@ impl Server {
             Some(client) => client,
             None => client.insert(HttpClient::new(timeouts.connect).map_err(wrong)?),
         };
+        let hosted = |provider| {
+            let mut options = HostedOptions::new(provider, &settings.name).base_url(&settings.base_url);
+            options.api_key = key.clone();
+            options.timeouts = timeouts;
+            HostedModel::with_client(options, client)
+                .map(Server::Hosted)
+                .map_err(wrong)
+        };
         match settings.provider {
+            Provider::Anthropic => hosted(dirigent_model::Provider::Anthropic),
+            Provider::Gemini => hosted(dirigent_model::Provider::Gemini),
             Provider::OpenAi | Provider::Offline => {
                 let mut options = OpenAiOptions::new(&settings.base_url, &settings.name);
                 options.api_key = key;
@@ -42,10 +53,6 @@ impl Server {
                     .map(Server::OpenAi)
                     .map_err(wrong)
             }
-            Provider::Anthropic | Provider::Gemini => Err(ConfigError::Setup {
-                model: settings.reference.clone(),
-                problem: format!("there is no provider `{}` yet", settings.provider),
-            }),
         }
     }
 
@@ -53,6 +60,7 @@ impl Server {
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
         match self {
             Server::OpenAi(model) => Ok(model.models().await?.into_iter().map(|model| model.id).collect()),
+            Server::Hosted(model) => model.models().await,
         }
     }
 }
@@ -61,6 +69,7 @@ impl ChatModel for Server {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
         match self {
             Server::OpenAi(model) => model.chat(request),
+            Server::Hosted(model) => model.chat(request),
         }
     }
 }

@@ -336,7 +336,7 @@ fn overdue(since: Instant, until: Instant) -> String {
 }
 
 /// An error with its causes, and without the address.
-pub(super) fn causes(error: reqwest::Error) -> String {
+pub(crate) fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = error.source();

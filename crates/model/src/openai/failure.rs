@@ -16,15 +16,15 @@ const EXCERPT: usize = 500;
 
 /// Says of errors what can be done about them.
 #[derive(Clone, Debug)]
-pub(super) struct Diagnosis {
+pub(crate) struct Diagnosis {
     /// Where the request went, for people: without anything secret.
-    pub(super) place: String,
-    pub(super) secrets: Secrets,
+    pub(crate) place: String,
+    pub(crate) secrets: Secrets,
 }
 
 impl Diagnosis {
     /// A failure. The message is preceded by the place; what a server said in it is cleaned of secrets.
-    pub(super) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
+    pub(crate) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
         ModelFailure {
             kind,
             message: self.secrets.clean(&format!("{}: {message}", self.place)),
@@ -32,12 +32,12 @@ impl Diagnosis {
     }
 
     /// The server can't be reached, or what it sent broke off, so that there is no reply at all.
-    pub(super) fn unavailable(&self, message: &str) -> ModelFailure {
+    pub(crate) fn unavailable(&self, message: &str) -> ModelFailure {
         self.failure(ModelFailureKind::Unavailable { retry_after: None }, message)
     }
 
     /// An answer with a status that is no success.
-    pub(super) fn status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
+    pub(crate) fn status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
         let said = Said::read(body);
         let kind = kind_of(status, retry_after(headers, Timestamp::now()), &said);
         let hint = hint(kind, status);
@@ -54,7 +54,7 @@ impl Diagnosis {
     }
 
     /// An error object where a reply was to be.
-    pub(super) fn error_object(&self, error: &Value) -> ModelFailure {
+    pub(crate) fn error_object(&self, error: &Value) -> ModelFailure {
         let said = Said::of(error);
         let status = error["code"]
             .as_u64()
@@ -67,7 +67,7 @@ impl Diagnosis {
     }
 
     /// The beginning of what a server said, in one line.
-    pub(super) fn excerpt(&self, text: &str) -> String {
+    pub(crate) fn excerpt(&self, text: &str) -> String {
         // Cleaned before it is cut: half a key would not be recognised.
         let text = self.secrets.clean(text);
         let mut words = text

@@ -6,10 +6,10 @@
 
 mod calls;
 mod conversation;
-mod exchange;
-mod failure;
+pub(crate) mod exchange;
+pub(crate) mod failure;
 mod names;
-mod options;
+pub(crate) mod options;
 mod reply;
 mod sse;
 mod wire;
@@ -39,7 +39,7 @@ pub use options::{Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
 
 /// A client for HTTP and HTTPS. Models that share one share its connections.
 #[derive(Clone, Debug)]
-pub struct HttpClient(reqwest::Client);
+pub struct HttpClient(pub(crate) reqwest::Client);
 
 impl HttpClient {
     /// A client that gives up connecting after that time. Redirects are not followed: a request would lose its body or show its

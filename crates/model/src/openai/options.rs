@@ -128,7 +128,7 @@ pub enum OpenAiSetupError {
 }
 
 /// What of an address may be shown: no user, no query.
-pub(super) fn shown(url: &str) -> String {
+pub(crate) fn shown(url: &str) -> String {
     match Url::parse(url) {
         Ok(url) => {
             let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -140,7 +140,7 @@ pub(super) fn shown(url: &str) -> String {
 }
 
 /// The address at which the API begins.
-pub(super) fn parse_base_url(text: &str) -> Result<Url, OpenAiSetupError> {
+pub(crate) fn parse_base_url(text: &str) -> Result<Url, OpenAiSetupError> {
     let problem = |problem: &str| OpenAiSetupError::BaseUrl {
         problem: problem.to_owned(),
     };
@@ -155,7 +155,7 @@ pub(super) fn parse_base_url(text: &str) -> Result<Url, OpenAiSetupError> {
 }
 
 /// That address with something appended to its path.
-pub(super) fn endpoint(base: &Url, path: &[&str]) -> Url {
+pub(crate) fn endpoint(base: &Url, path: &[&str]) -> Url {
     let mut url = base.clone();
     // Addresses of http and https always have a path.
     if let Ok(mut segments) = url.path_segments_mut() {

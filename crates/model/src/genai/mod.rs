@@ -1,0 +1,139 @@
+//! Anthropic's and Gemini's models by their providers' own APIs, through the crate `genai`, of which nothing shows.
+//!
+//! Whatever speaks OpenAI's chat completions (Groq, DeepSeek, xAI, Cohere, Mistral, Together, OpenRouter, Ollama, vLLM and others)
+//! is asked with [`OpenAiModel`](crate::OpenAiModel), by its `base_url`: `genai` would drop calls that come without an index, knows
+//! no tools for Cohere, and has no limit to what it reads. What speaks Anthropic's or Gemini's API at another address is asked with a
+//! [`HostedModel`] by that `base_url`.
+//!
+//! No environment variable is read: the key comes in with the options, goes into one header, and is in no error and no log.
+//!
+//! # What goes over the wire
+//! Roles alternate: messages of one side in a row become one. How the conversation looks depends on how calls are made
+//! ([`CallForm`](dirigent_core::call::CallForm)):
+//!
+//! | message | native calls | calls in the text, or no tools offered |
+//! | --- | --- | --- |
+//! | system | the system prompt | the system prompt |
+//! | user | text of the user's | text of the user's |
+//! | assistant | text, then its calls with their ids | its text as it was said |
+//! | a call's result | the user's, as a result with the call's id | the user's: `Result of NAME:`, then the result's JSON |
+//!
+//! - **Caching.** Anthropic is asked to cache what comes before three places: the end of the system prompt (or of the tools, where there
+//!   is none), of the last message but one, and of the last message. So a turn reads what the turn before it wrote, also where the
+//!   end of a conversation changes from turn to turn. Gemini caches by itself.
+//! - **Form.** A JSON Schema for the text ([`ReplyFormat`](crate::ReplyFormat)) is sent to Gemini where no tools are offered, as it
+//!   refuses both together; Anthropic is not told.
+//! - **Thinking.** A message has no place for the signed thinking that Anthropic wants back with a call's result, so with native calls
+//!   thinking is turned off where a model would think unasked. Gemini gets the placeholder that it accepts for its signatures, which
+//!   `genai` adds for models that have `gemini-3` in their name: names such as `gemini-flash-latest` hide from it.
+//!   A model's name that ends in `-low`, `-medium`, `-high`, … asks for that effort, without the ending (with Anthropic where calls are
+//!   in the text).
+//!
+//! # What is made of a reply
+//! Text that is thinking is no content. A reply counts as interrupted where the stream ends without its last event, the provider's
+//! filter stops it, the model refuses, or the provider gives a reason that isn't known: only what a model finished saying counts
+//! (CALL-7). Its tokens are then estimated.
+//!
+//! # What `genai` can't do
+//! - It holds an error's body, and an event until it is complete, whatever their size: `max_reply_bytes` bounds what is kept of a reply, and
+//!   only the time limits bound the rest.
+//! - It doesn't say what kind of page came with a success: a web page at a wrong `base_url` is a stream without a reply in it.
+//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. A reply with blocks in each other is
+//!   interrupted.
+//! - What a server said in an error goes to `tracing`, with whatever it repeats of the request. It is kept from there.
+
+mod exchange;
+mod failure;
+mod list;
+mod options;
+mod reply;
+mod tap;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use dirigent_core::message::{ModelFailure, ModelReply};
+use futures::future::{BoxFuture, FutureExt};
+use reqwest::Url;
+use secrecy::SecretString;
+
+use crate::openai::failure::Diagnosis;
+use crate::openai::options::shown;
+use crate::secrets::Secrets;
+use crate::openai::{HttpClient, OpenAiSetupError};
+use crate::{ChatModel, ChatRequest};
+use failure::Failures;
+pub use options::{HostedOptions, Provider};
+
+/// A model of a provider's, by the provider's own API. Clones are the same model.
+#[derive(Clone)]
+pub struct HostedModel {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: ::genai::Client,
+    /// The same connections, for what is asked without `genai`.
+    http: reqwest::Client,
+    options: HostedOptions,
+    /// Its path ends in `/`.
+    base_url: Url,
+    api_key: Option<SecretString>,
+    failures: Failures,
+}
+
+impl HostedModel {
+    /// A model with a client of its own.
+    pub fn new(options: HostedOptions) -> Result<Self, OpenAiSetupError> {
+        let client = HttpClient::new(options.timeouts.connect)?;
+        HostedModel::with_client(options, &client)
+    }
+
+    /// A model that shares a client with others.
+    pub fn with_client(options: HostedOptions, client: &HttpClient) -> Result<Self, OpenAiSetupError> {
+        let base_url = options::base_url(&options.base_url)?;
+        let api_key = options::api_key(options.api_key.as_ref())?;
+        let http = client.0.clone();
+        let client = ::genai::Client::builder()
+            .with_reqwest(http.clone())
+            .build()
+            .map_err(|error| OpenAiSetupError::Client {
+                problem: error.to_string(),
+            })?;
+        let failures = Failures(Diagnosis {
+            place: format!("{} at {}", options.provider.name(), shown(base_url.as_str())),
+            secrets: Secrets::new(&api_key),
+        });
+        Ok(HostedModel {
+            shared: Arc::new(Shared {
+                client,
+                http,
+                options,
+                base_url,
+                api_key,
+                failures,
+            }),
+        })
+    }
+
+    /// The names of the models that the provider offers for conversations, in its order.
+    pub async fn models(&self) -> Result<Vec<String>, ModelFailure> {
+        self.shared.models().await
+    }
+}
+
+impl ChatModel for HostedModel {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        let shared = self.shared.clone();
+        async move { shared.chat(&request).await }.boxed()
+    }
+}
+
+impl fmt::Debug for HostedModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostedModel")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}

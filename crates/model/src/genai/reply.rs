@@ -1,0 +1,205 @@
+//! From what comes of a stream to a [`ModelReply`].
+
+use dirigent_core::call::{ToolCall, read_arguments};
+use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, Usage};
+use genai::chat::{StopReason, StreamEnd};
+use serde_json::Value;
+
+use super::Provider;
+use super::tap::Seen;
+use super::wire::own_name;
+use crate::request::{Deltas, estimated_tokens, usage};
+
+/// A reply that is under way.
+pub(super) struct Collector {
+    provider: Provider,
+    content: String,
+    calls: Vec<Pieces>,
+}
+
+/// A call as far as it has come.
+struct Pieces {
+    id: String,
+    name: String,
+    /// The text of its arguments.
+    arguments: String,
+}
+
+impl Collector {
+    pub(super) fn new(provider: Provider) -> Self {
+        Collector {
+            provider,
+            content: String::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    /// Takes a piece of the text, which is told.
+    pub(super) fn add_text(&mut self, text: &str, deltas: Option<&Deltas>) {
+        if let Some(deltas) = deltas {
+            deltas.tell(text);
+        }
+        self.content.push_str(text);
+    }
+
+    /// Takes a call, or what there is of it now. Gemini's come whole; of Anthropic's, the text of the arguments comes each time
+    /// with what was added to it.
+    pub(super) fn add_call(&mut self, call: genai::chat::ToolCall) {
+        let arguments = match (self.provider, call.fn_arguments) {
+            (_, Value::Null) => String::new(),
+            (Provider::Anthropic, Value::String(text)) => text,
+            (Provider::Anthropic | Provider::Gemini, value) => value.to_string(),
+        };
+        let name = own_name(self.provider, &call.fn_name).to_owned();
+        let came = Pieces {
+            id: call.call_id,
+            name,
+            arguments,
+        };
+        match (self.provider, self.calls.last_mut()) {
+            (Provider::Anthropic, Some(last))
+                if last.id == came.id && came.arguments.len() >= last.arguments.len() =>
+            {
+                *last = came;
+            }
+            (Provider::Anthropic | Provider::Gemini, _) => self.calls.push(came),
+        }
+    }
+
+    /// Whether nothing has come that a model said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.content.is_empty() && self.calls.is_empty()
+    }
+
+    /// The bytes that are held.
+    pub(super) fn held(&self) -> usize {
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| call.id.len() + call.name.len() + call.arguments.len());
+        self.content.len() + calls.sum::<usize>()
+    }
+
+    /// The reply to a conversation of so many messages; `end` is none where it was cut. `asked` estimates the tokens of the request,
+    /// for where none were counted.
+    pub(super) fn finish(
+        self,
+        end: Option<&StreamEnd>,
+        seen: Seen,
+        messages: usize,
+        asked: impl FnOnce() -> u64,
+    ) -> ModelReply {
+        let stop = end.and_then(|end| end.captured_stop_reason.as_ref());
+        let counted = end.and_then(|end| end.captured_usage.as_ref());
+        let usage = counted.and_then(counted_usage).unwrap_or_else(|| {
+            let called = self
+                .calls
+                .iter()
+                .map(|call| call.name.chars().count() + call.arguments.chars().count());
+            let said = self.content.chars().count() + called.sum::<usize>();
+            usage(asked(), estimated_tokens(said))
+        });
+        let provider = self.provider;
+        let (calls, mut malformed_calls) = self
+            .calls
+            .into_iter()
+            .zip(messages..)
+            .map(|(call, number)| call.read(provider, number))
+            .fold((Vec::new(), Vec::new()), |(mut calls, mut malformed), read| {
+                match read {
+                    Ok(call) => calls.push(call),
+                    Err(call) => malformed.push(call),
+                }
+                (calls, malformed)
+            });
+        malformed_calls.extend(stop.and_then(|stop| unread_call(stop, seen.finish_message)));
+        let finish = match stop {
+            _ if seen.mixed_up => FinishReason::Interrupted,
+            stop => reason(stop, calls.is_empty() && malformed_calls.is_empty()),
+        };
+        ModelReply {
+            content: self.content,
+            calls,
+            malformed_calls,
+            finish,
+            usage,
+            model: seen.model,
+        }
+    }
+}
+
+impl Pieces {
+    fn read(self, provider: Provider, number: usize) -> Result<ToolCall, MalformedCall> {
+        let parameters = match read_arguments(&self.arguments) {
+            _ if self.name.is_empty() => Err("it names no tool".to_owned()),
+            read => read,
+        };
+        match parameters {
+            Ok(parameters) => Ok(ToolCall {
+                id: own_id(provider, self.id, number),
+                tool: self.name,
+                parameters,
+                terminate: false,
+            }),
+            Err(problem) => Err(MalformedCall {
+                name: self.name,
+                arguments: self.arguments,
+                problem,
+            }),
+        }
+    }
+}
+
+/// Where Gemini gives a call no id, `genai` makes one that another call may have too, and keeps it from Gemini when it comes back.
+/// It does the same with this one, whose number no other call of the conversation has: each call adds a message, its result.
+fn own_id(provider: Provider, id: String, number: usize) -> String {
+    match provider {
+        Provider::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),
+        Provider::Anthropic | Provider::Gemini => id,
+    }
+}
+
+/// The tokens that the provider counted. Those that were written to a cache or read from one are among the tokens sent.
+fn counted_usage(counted: &genai::chat::Usage) -> Option<Usage> {
+    let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
+    let input = tokens(counted.prompt_tokens)?;
+    let sent = counted.prompt_tokens_details.as_ref();
+    let received = counted.completion_tokens_details.as_ref();
+    // Gemini may have thought and said nothing.
+    let output = tokens(counted.completion_tokens)
+        .or_else(|| tokens(received?.reasoning_tokens))
+        .unwrap_or(0);
+    let cached = sent.and_then(|sent| tokens(sent.cached_tokens)).unwrap_or(0);
+    Some(Usage {
+        cached_input_tokens: cached,
+        ..usage(input, output)
+    })
+}
+
+/// Gemini gives a call that it could not read itself as a reason to stop.
+fn unread_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
+    let word = stop.raw();
+    matches!(word, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL").then(|| MalformedCall {
+        name: String::new(),
+        arguments: message,
+        problem: format!("the provider could not read it ({word})"),
+    })
+}
+
+/// Some say `stop` with calls present: whether there are calls decides, and only an end that was none of the model's is taken from
+/// the provider's word.
+fn reason(stop: Option<&StopReason>, no_calls: bool) -> FinishReason {
+    match stop {
+        Some(StopReason::MaxTokens(_)) => FinishReason::Length,
+        Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_))
+            if no_calls =>
+        {
+            FinishReason::Stop
+        }
+        Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_)) => {
+            FinishReason::ToolCalls
+        }
+        Some(StopReason::Other(word)) if word.ends_with("_CALL") && !no_calls => FinishReason::ToolCalls,
+        Some(StopReason::ContentFilter(_) | StopReason::Other(_)) | None => FinishReason::Interrupted,
+    }
+}

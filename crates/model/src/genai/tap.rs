@@ -1,0 +1,129 @@
+//! What a stream says that `genai` doesn't pass on: which model answers, that something came at all, why Gemini refused to answer.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::Provider;
+
+/// Sees each event of one stream before `genai` reads it.
+pub(super) struct Tap {
+    provider: Provider,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen of a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// When its latest event came.
+    pub(super) latest: Option<Instant>,
+    /// The model that answers.
+    pub(super) model: Option<String>,
+    /// Why Gemini doesn't answer.
+    pub(super) refused: Option<String>,
+    /// What Gemini says of the end of its reply, such as the text of a call that can't be read.
+    pub(super) finish_message: String,
+    /// Whether Anthropic's blocks came in each other, so that their pieces were mixed up.
+    pub(super) mixed_up: bool,
+    /// Whether a block of Anthropic's is open.
+    in_block: bool,
+}
+
+#[derive(Deserialize)]
+struct MessageStart {
+    message: Message,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    model: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct GeminiEvent {
+    model_version: Option<String>,
+    prompt_feedback: PromptFeedback,
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PromptFeedback {
+    block_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Candidate {
+    finish_message: String,
+}
+
+impl Tap {
+    pub(super) fn new(provider: Provider) -> Self {
+        Tap {
+            provider,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// What was seen so far.
+    pub(super) fn seen(&self) -> Seen {
+        self.lock().clone()
+    }
+
+    /// When the latest event came.
+    pub(super) fn latest(&self) -> Option<Instant> {
+        self.lock().latest
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ChatFrameSink for Tap {
+    fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
+        // A comment, which keeps the connection open.
+        if frame.data.is_empty() {
+            return;
+        }
+        let mut seen = self.lock();
+        seen.latest = Some(Instant::now());
+        match self.provider {
+            Provider::Anthropic => seen.anthropic(frame.event.unwrap_or_default(), frame.data),
+            Provider::Gemini => seen.gemini(frame.data),
+        }
+    }
+}
+
+impl Seen {
+    fn anthropic(&mut self, event: &str, data: &str) {
+        match event {
+            "message_start" => {
+                if let Ok(start) = serde_json::from_str::<MessageStart>(data) {
+                    self.model = Some(start.message.model);
+                }
+            }
+            "content_block_start" => {
+                self.mixed_up |= self.in_block;
+                self.in_block = true;
+            }
+            "content_block_stop" => self.in_block = false,
+            _ => {}
+        }
+    }
+
+    fn gemini(&mut self, data: &str) {
+        let Ok(event) = serde_json::from_str::<GeminiEvent>(data) else {
+            return;
+        };
+        self.model = event.model_version.or_else(|| self.model.take());
+        self.refused = event.prompt_feedback.block_reason.or_else(|| self.refused.take());
+        for candidate in event.candidates {
+            self.finish_message.push_str(&candidate.finish_message);
+        }
+    }
+}

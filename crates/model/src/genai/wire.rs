@@ -1,0 +1,244 @@
+//! A request of ours as one of `genai`'s. The table in [the module](super) says what becomes of each message.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use dirigent_core::call::CallForm;
+use dirigent_core::message::Message;
+use dirigent_core::tool::ToolSpec;
+use genai::chat::{
+    CacheControl, ChatMessage, ChatOptions, ChatRequest, ChatRole, ContentPart, JsonSpec, MessageContent,
+    ReasoningEffort, Tool, ToolCall, ToolName, ToolResponse,
+};
+
+use super::tap::Tap;
+use super::{HostedOptions, Provider};
+use crate::ReplyFormat;
+
+/// What a message says that says nothing, as Anthropic refuses an empty one.
+const SAID_NOTHING: &str = "(no text)";
+
+/// Which side a message comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    System,
+    User,
+    Assistant,
+}
+
+/// Whether a request's calls are native: without tools to call, what was called is told as text.
+fn is_native(request: &crate::ChatRequest) -> bool {
+    match request.calls {
+        CallForm::Native => !request.tools.is_empty(),
+        CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => false,
+    }
+}
+
+/// The conversation and the tools.
+pub(super) fn chat_request(provider: Provider, request: &crate::ChatRequest) -> ChatRequest {
+    let native = is_native(request);
+    let mut messages: Vec<ChatMessage> = request
+        .messages
+        .chunk_by(|a, b| side(a) == side(b))
+        .map(|group| message(provider, native, group))
+        .collect();
+    let mut tools: Vec<Tool> = match native {
+        true => request.tools.iter().map(|spec| tool(provider, spec)).collect(),
+        false => Vec::new(),
+    };
+    match provider {
+        Provider::Anthropic => mark_for_caching(&mut messages, &mut tools),
+        // It does so by itself.
+        Provider::Gemini => {}
+    }
+    let chat = ChatRequest::new(messages);
+    if tools.is_empty() {
+        chat
+    } else {
+        chat.with_tools(tools)
+    }
+}
+
+/// How it is asked.
+pub(super) fn chat_options(
+    options: &HostedOptions,
+    request: &crate::ChatRequest,
+    tap: Arc<Tap>,
+) -> ChatOptions {
+    let mut chat = ChatOptions::default()
+        .with_capture_usage(true)
+        .with_raw_frame_sink_arc(tap);
+    chat.max_tokens = request
+        .max_output_tokens
+        .or(options.max_output_tokens)
+        .map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
+    let native = is_native(request);
+    match (options.provider, &request.format) {
+        (Provider::Gemini, ReplyFormat::JsonSchema { name, schema }) if !native => {
+            chat = chat.with_response_format(JsonSpec::new(name, schema.as_ref().clone()));
+        }
+        (Provider::Anthropic | Provider::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
+    }
+    match options.provider {
+        // Its thinking would have to be sent back with the results.
+        Provider::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
+        Provider::Anthropic | Provider::Gemini => chat,
+    }
+}
+
+fn side(message: &Message) -> Side {
+    match message {
+        Message::System { .. } => Side::System,
+        Message::User { .. } | Message::Tool { .. } => Side::User,
+        Message::Assistant { .. } => Side::Assistant,
+    }
+}
+
+/// Messages of one side as one.
+fn message(provider: Provider, native: bool, group: &[Message]) -> ChatMessage {
+    match group.first().map(side) {
+        None | Some(Side::User) => ChatMessage::user(said_by_user(provider, native, group)),
+        Some(Side::System) => ChatMessage::system(joined(group.iter().map(Message::content))),
+        Some(Side::Assistant) => ChatMessage::assistant(said_by_assistant(provider, native, group)),
+    }
+}
+
+/// Results come first: they answer the message before.
+fn said_by_user(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
+    let mut parts = Vec::new();
+    let mut texts = Vec::new();
+    for message in group {
+        match message {
+            Message::Tool {
+                call_id,
+                name,
+                content,
+            } if native => {
+                let result =
+                    ToolResponse::new(id(provider, call_id), content).with_fn_name(sent_name(provider, name));
+                parts.push(ContentPart::ToolResponse(result));
+            }
+            Message::Tool { name, content, .. } => {
+                texts.push(Cow::Owned(format!("Result of {name}:\n{content}")));
+            }
+            Message::System { content } | Message::User { content } | Message::Assistant { content, .. } => {
+                texts.push(Cow::Borrowed(content.as_str()))
+            }
+        }
+    }
+    let text = joined(texts);
+    if !text.is_empty() {
+        parts.push(ContentPart::Text(text));
+    } else if parts.is_empty() {
+        parts.push(ContentPart::Text(SAID_NOTHING.to_owned()));
+    }
+    MessageContent::from_parts(parts)
+}
+
+fn said_by_assistant(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
+    let made = group.iter().flat_map(|message| match message {
+        Message::Assistant { calls, .. } if native => calls.as_slice(),
+        Message::Assistant { .. } | Message::System { .. } | Message::User { .. } | Message::Tool { .. } => {
+            &[]
+        }
+    });
+    let calls: Vec<ContentPart> = made
+        .map(|call| {
+            ContentPart::ToolCall(ToolCall {
+                call_id: id(provider, &call.id),
+                fn_name: sent_name(provider, &call.tool),
+                fn_arguments: call.parameters.clone(),
+                thought_signatures: None,
+            })
+        })
+        .collect();
+    let text = joined(group.iter().map(Message::content));
+    let mut parts = match (text.is_empty(), calls.is_empty()) {
+        (true, true) => vec![ContentPart::Text(SAID_NOTHING.to_owned())],
+        (true, false) => Vec::new(),
+        (false, _) => vec![ContentPart::Text(text)],
+    };
+    parts.extend(calls);
+    MessageContent::from_parts(parts)
+}
+
+/// Texts with an empty line between them; those that say nothing are left out.
+fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let mut all = String::new();
+    for text in texts {
+        let text = text.as_ref();
+        if !text.trim().is_empty() {
+            if !all.is_empty() {
+                all.push_str("\n\n");
+            }
+            all.push_str(text);
+        }
+    }
+    all
+}
+
+/// A call's id as the provider takes it: Anthropic refuses those of others that hold more than letters, digits, `_` and `-`.
+fn id(provider: Provider, id: &str) -> String {
+    match provider {
+        Provider::Anthropic => id
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '-' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect(),
+        Provider::Gemini => id.to_owned(),
+    }
+}
+
+/// Names that `genai` takes for the provider's own tools, whoever's they are.
+fn is_taken(provider: Provider, name: &str) -> bool {
+    match provider {
+        Provider::Anthropic => name == "web_search",
+        Provider::Gemini => matches!(
+            name,
+            "googleSearch" | "googleSearchRetrieval" | "codeExecution" | "urlContext"
+        ),
+    }
+}
+
+/// A tool's name as the provider hears it.
+fn sent_name(provider: Provider, name: &str) -> String {
+    match is_taken(provider, name) {
+        true => format!("_{name}"),
+        false => name.to_owned(),
+    }
+}
+
+/// The name of the tool that the provider knows by that name.
+pub(super) fn own_name(provider: Provider, name: &str) -> &str {
+    match name.strip_prefix('_') {
+        Some(own) if is_taken(provider, own) => own,
+        Some(_) | None => name,
+    }
+}
+
+fn tool(provider: Provider, spec: &ToolSpec) -> Tool {
+    Tool::new(ToolName::Custom(sent_name(provider, &spec.name)))
+        .with_description(&spec.description)
+        .with_schema(spec.parameters.clone())
+}
+
+/// Marks where what comes before is asked for again in the next turn: three places of the four that there may be.
+fn mark_for_caching(messages: &mut [ChatMessage], tools: &mut [Tool]) {
+    let is_system = |message: &&mut ChatMessage| message.role == ChatRole::System;
+    if let Some(system) = messages.iter_mut().rfind(is_system) {
+        system.options = Some(CacheControl::Ephemeral.into());
+    } else if let Some(tool) = tools.last_mut() {
+        tool.cache_control = Some(CacheControl::Ephemeral);
+    }
+    let said = messages
+        .iter_mut()
+        .filter(|message| message.role != ChatRole::System);
+    for message in said.rev().take(2) {
+        message.options = Some(CacheControl::Ephemeral.into());
+    }
+}

@@ -1,0 +1,328 @@
+//! What is made of Anthropic's streams.
+
+use std::sync::{Arc, Mutex};
+
+use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
+use dirigent_model::genai::{HostedModel, Provider};
+use dirigent_model::openai::Timeouts;
+use dirigent_model::{ChatModel, Deltas};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::server::{Answer, Server, Then, ask, calls, request};
+
+const ENDLESS: &[u8] = b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"again and again \"}}\n\n";
+
+fn start() -> Value {
+    json!({"type": "message_start", "message": {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test-20260101", "content": [],
+        "stop_reason": null,
+        "usage": {"input_tokens": 12, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 400, "output_tokens": 1}
+    }})
+}
+
+fn block(index: u64, block: Value) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn text_block(index: u64) -> Value {
+    block(index, json!({"type": "text", "text": ""}))
+}
+
+fn call_block(index: u64, id: &str, name: &str) -> Value {
+    block(
+        index,
+        json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+    )
+}
+
+fn text(index: u64, text: &str) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}})
+}
+
+fn arguments(index: u64, json: &str) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": json}})
+}
+
+fn stop(index: u64) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn end(reason: &str) -> [Value; 2] {
+    [
+        json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null}, "usage": {"output_tokens": 9}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+fn ping() -> Value {
+    json!({"type": "ping"})
+}
+
+async fn reply(events: &[Value]) -> ModelReply {
+    ask(Provider::Anthropic, Answer::anthropic(events)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
+    let [delta, done] = end("end_turn");
+    let events = [
+        start(),
+        ping(),
+        text_block(0),
+        text(0, "Größe: "),
+        text(0, "5 €"),
+        stop(0),
+        delta,
+        done,
+    ];
+    let server = Server::start([Answer::anthropic(&events)]).await;
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let telling = told.clone();
+    let deltas = Deltas::new(move |text| telling.lock().unwrap().push(text.to_owned()));
+    let reply = server
+        .model(Provider::Anthropic)
+        .chat(request().deltas(deltas))
+        .await
+        .unwrap();
+    assert_eq!(reply.content, "Größe: 5 €");
+    assert_eq!(*told.lock().unwrap(), ["Größe: ", "5 €"]);
+    assert_eq!(reply.finish, FinishReason::Stop);
+    assert_eq!(reply.model.as_deref(), Some("claude-test-20260101"));
+    assert_eq!(reply.usage.model_calls, 1);
+    assert_eq!(reply.usage.input_tokens, 442);
+    assert_eq!(reply.usage.cached_input_tokens, 400);
+    assert_eq!(reply.usage.output_tokens, 9);
+}
+
+#[tokio::test]
+async fn call_2_calls_are_put_together_from_their_pieces() {
+    let [delta, done] = end("tool_use");
+    let events = [
+        start(),
+        text_block(0),
+        text(0, "Let me look."),
+        stop(0),
+        call_block(1, "toolu_1", "look"),
+        arguments(1, ""),
+        arguments(1, "{\"pa"),
+        arguments(1, "th\": \"ä\"}"),
+        stop(1),
+        call_block(2, "toolu_2", "list"),
+        arguments(2, ""),
+        stop(2),
+        call_block(3, "toolu_3", "look"),
+        arguments(3, "{\"path\": \"b\"}"),
+        stop(3),
+        delta,
+        done,
+    ];
+    let reply = reply(&events).await;
+    assert_eq!(reply.content, "Let me look.");
+    assert_eq!(
+        calls(&reply),
+        [r#"look {"path":"ä"}"#, "list {}", r#"look {"path":"b"}"#]
+    );
+    let ids: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["toolu_1", "toolu_2", "toolu_3"]);
+    assert_eq!(reply.finish, FinishReason::ToolCalls);
+}
+
+#[tokio::test]
+async fn call_2_a_call_that_cant_be_read_leaves_the_others() {
+    let [delta, done] = end("tool_use");
+    let events = [
+        start(),
+        call_block(0, "toolu_1", "look"),
+        arguments(0, "{\"path\": \"a\"}"),
+        stop(0),
+        call_block(1, "toolu_2", "write"),
+        arguments(1, "{\"path\": \"a\", \"text"),
+        stop(1),
+        call_block(2, "toolu_3", "list"),
+        arguments(2, "[1]"),
+        stop(2),
+        delta,
+        done,
+    ];
+    let reply = reply(&events).await;
+    assert_eq!(
+        calls(&reply),
+        [
+            r#"look {"path":"a"}"#,
+            r#"! write {"path": "a", "text"#,
+            "! list [1]"
+        ]
+    );
+    assert_eq!(reply.finish, FinishReason::ToolCalls);
+}
+
+#[tokio::test]
+async fn the_reason_to_stop_is_told_and_the_calls_decide() {
+    for (reason, expected) in [
+        ("end_turn", FinishReason::Stop),
+        ("stop_sequence", FinishReason::Stop),
+        ("tool_use", FinishReason::Stop),
+        ("max_tokens", FinishReason::Length),
+        ("model_context_window_exceeded", FinishReason::Length),
+        ("refusal", FinishReason::Interrupted),
+        ("pause_turn", FinishReason::Interrupted),
+        ("something_new", FinishReason::Interrupted),
+    ] {
+        let [delta, done] = end(reason);
+        let events = [start(), text_block(0), text(0, "So"), stop(0), delta, done];
+        assert_eq!(reply(&events).await.finish, expected, "{reason}");
+    }
+    let [delta, done] = end("end_turn");
+    let events = [start(), call_block(0, "toolu_1", "look"), stop(0), delta, done];
+    assert_eq!(reply(&events).await.finish, FinishReason::ToolCalls);
+    let [delta, done] = end("refusal");
+    let refused = reply(&[start(), delta, done]).await;
+    assert_eq!(
+        (refused.content.as_str(), refused.finish),
+        ("", FinishReason::Interrupted)
+    );
+}
+
+#[tokio::test]
+async fn thinking_is_no_content() {
+    let [delta, done] = end("end_turn");
+    let thought = |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
+    let events = [
+        start(),
+        block(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+        thought(json!({"type": "thinking_delta", "thinking": "Hm. {\"tool\":"})),
+        thought(json!({"type": "signature_delta", "signature": "c2ln"})),
+        stop(0),
+        block(1, json!({"type": "redacted_thinking", "data": "c2VjcmV0"})),
+        stop(1),
+        text_block(2),
+        text(2, "Yes."),
+        stop(2),
+        delta,
+        done,
+    ];
+    let reply = reply(&events).await;
+    assert_eq!(
+        (reply.content.as_str(), reply.finish),
+        ("Yes.", FinishReason::Stop)
+    );
+}
+
+#[tokio::test]
+async fn call_7_a_reply_whose_stream_breaks_off_is_interrupted() {
+    let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let [delta, _] = end("end_turn");
+    let call = [call_block(1, "toolu_1", "look"), arguments(1, "{\"path\"")];
+    let begun = [start(), text_block(0), text(0, "Hello")];
+    for rest in [
+        vec![],
+        vec![stop(0), delta],
+        [vec![stop(0)], call.to_vec()].concat(),
+        vec![error],
+        vec![json!({"type": "content_block_delta", "index": 0, "delta": {"type": "surprise"}})],
+    ] {
+        let events = [begun.to_vec(), rest].concat();
+        let reply = reply(&events).await;
+        assert_eq!(
+            (reply.content.as_str(), reply.finish),
+            ("Hello", FinishReason::Interrupted),
+            "{events:?}"
+        );
+        // Be brief. Hello?
+        assert_eq!(reply.usage.input_tokens, 4);
+        assert!(reply.usage.output_tokens > 0);
+    }
+}
+
+#[tokio::test]
+async fn call_7_blocks_in_each_other_are_interrupted() {
+    let [delta, done] = end("tool_use");
+    let events = [
+        start(),
+        call_block(0, "toolu_1", "delete"),
+        call_block(1, "toolu_2", "look"),
+        arguments(0, "{\"path\": \"a\"}"),
+        stop(0),
+        stop(1),
+        delta,
+        done,
+    ];
+    assert_eq!(reply(&events).await.finish, FinishReason::Interrupted);
+}
+
+#[tokio::test]
+async fn a_stream_without_a_reply_is_a_failure() {
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let limited = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down"}});
+    for (events, said) in [
+        (vec![], "its stream ended without a reply in it"),
+        (vec![start()], "its stream ended without a reply in it"),
+        (vec![start(), overloaded], "Overloaded"),
+        (vec![limited], "Slow down"),
+    ] {
+        let failure = ask(Provider::Anthropic, Answer::anthropic(&events))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after: None });
+        assert!(failure.message.contains(said), "{failure}");
+    }
+    let page = Answer::new(
+        "200 OK",
+        &["content-type: text/html"],
+        "<html><body>\n\nHello</body></html>",
+    );
+    let failure = ask(Provider::Anthropic, page).await.unwrap_err();
+    assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after: None });
+}
+
+async fn with_timeouts(timeouts: Timeouts, answer: Answer) -> Result<ModelReply, String> {
+    let server = Server::start([answer]).await;
+    let mut options = server.options(Provider::Anthropic);
+    options.timeouts = timeouts;
+    let model = HostedModel::new(options).unwrap();
+    model.chat(request()).await.map_err(|failure| failure.message)
+}
+
+const SHORT: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn a_stream_that_stalls_is_left() {
+    let begun = || Answer::anthropic(&[start(), text_block(0), text(0, "Hello")]).then(Then::Hang);
+    let between = Timeouts {
+        between: SHORT,
+        ..Timeouts::default()
+    };
+    let stalled = with_timeouts(between, begun()).await.unwrap();
+    assert_eq!(
+        (stalled.content.as_str(), stalled.finish),
+        ("Hello", FinishReason::Interrupted)
+    );
+
+    let total = Timeouts {
+        total: SHORT,
+        ..Timeouts::default()
+    };
+    let late = with_timeouts(total, Answer::anthropic(&[start()]).then(Then::Hang)).await;
+    assert!(late.unwrap_err().contains("no reply came: it was not done after"));
+
+    let first = Timeouts {
+        first: SHORT,
+        ..Timeouts::default()
+    };
+    for keep_alive in [Then::Hang, Then::Repeat(b": still here\n\n")] {
+        let silent = with_timeouts(first, Answer::stream("").then(keep_alive)).await;
+        assert!(silent.unwrap_err().contains("no reply came: it was not done"));
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_too_long_is_left() {
+    let events = [start(), text_block(0)];
+    let server = Server::start([Answer::anthropic(&events).then(Then::Repeat(ENDLESS))]).await;
+    let mut options = server.options(Provider::Anthropic);
+    options.max_reply_bytes = 1_000;
+    let reply = HostedModel::new(options).unwrap().chat(request()).await.unwrap();
+    assert_eq!(reply.finish, FinishReason::Interrupted);
+    assert_eq!(reply.content.len(), 1_008);
+}

@@ -1,0 +1,254 @@
+//! Failures are typed by what can be done about them.
+
+use std::time::Duration;
+
+use dirigent_core::message::{ModelFailure, ModelFailureKind};
+use dirigent_core::time::Millis;
+use dirigent_model::ChatModel;
+use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
+use dirigent_model::openai::{OpenAiSetupError, Timeouts};
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server, Then, ask, request};
+
+fn anthropic(kind: &str, message: &str) -> Value {
+    json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+}
+
+fn gemini(code: u64, status: &str, message: &str, details: Value) -> Value {
+    json!({"error": {"code": code, "message": message, "status": status, "details": details}})
+}
+
+async fn failure(provider: Provider, status: &str, headers: &[&str], body: &Value) -> ModelFailure {
+    let headers = [&["content-type: application/json"], headers].concat();
+    let answer = Answer::new(status, &headers, body.to_string());
+    ask(provider, answer).await.unwrap_err()
+}
+
+const UNAVAILABLE: ModelFailureKind = ModelFailureKind::Unavailable { retry_after: None };
+
+#[tokio::test]
+async fn what_anthropic_refuses_is_typed_by_what_can_be_done() {
+    let too_long = "prompt is too long: 210000 tokens > 200000 maximum";
+    let no_room =
+        "input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000, decrease input length";
+    let no_money =
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.";
+    for (status, kind, message, expected) in [
+        (
+            "401 Unauthorized",
+            "authentication_error",
+            "invalid x-api-key",
+            ModelFailureKind::Configuration,
+        ),
+        (
+            "403 Forbidden",
+            "permission_error",
+            "not allowed",
+            ModelFailureKind::Configuration,
+        ),
+        (
+            "404 Not Found",
+            "not_found_error",
+            "model: test-model",
+            ModelFailureKind::Configuration,
+        ),
+        (
+            "400 Bad Request",
+            "invalid_request_error",
+            no_money,
+            ModelFailureKind::Configuration,
+        ),
+        (
+            "400 Bad Request",
+            "invalid_request_error",
+            too_long,
+            ModelFailureKind::TooLong,
+        ),
+        (
+            "400 Bad Request",
+            "invalid_request_error",
+            no_room,
+            ModelFailureKind::TooLong,
+        ),
+        (
+            "413 Too Large",
+            "request_too_large",
+            "Request exceeds the maximum size",
+            ModelFailureKind::TooLong,
+        ),
+        (
+            "400 Bad Request",
+            "invalid_request_error",
+            "messages: roles",
+            ModelFailureKind::Rejected,
+        ),
+        ("429 Too Many", "rate_limit_error", "Slow down", UNAVAILABLE),
+        ("500 Oops", "api_error", "Internal server error", UNAVAILABLE),
+        ("529 Overloaded", "overloaded_error", "Overloaded", UNAVAILABLE),
+    ] {
+        let failure = failure(Provider::Anthropic, status, &[], &anthropic(kind, message)).await;
+        assert_eq!(failure.kind, expected, "{failure}");
+        assert!(failure.message.contains(message), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn what_gemini_refuses_is_typed_by_what_can_be_done() {
+    let too_long = "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).";
+    let bad_key = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]);
+    for (status, body, expected) in [
+        (
+            "400 Bad Request",
+            gemini(400, "INVALID_ARGUMENT", "API key not valid.", bad_key),
+            ModelFailureKind::Configuration,
+        ),
+        (
+            "400 Bad Request",
+            gemini(400, "FAILED_PRECONDITION", "Please enable billing.", json!([])),
+            ModelFailureKind::Configuration,
+        ),
+        (
+            "400 Bad Request",
+            gemini(400, "INVALID_ARGUMENT", too_long, json!([])),
+            ModelFailureKind::TooLong,
+        ),
+        (
+            "400 Bad Request",
+            gemini(400, "INVALID_ARGUMENT", "Unknown name", json!([])),
+            ModelFailureKind::Rejected,
+        ),
+        (
+            "503 Unavailable",
+            gemini(503, "UNAVAILABLE", "Overloaded.", json!([])),
+            UNAVAILABLE,
+        ),
+    ] {
+        let failure = failure(Provider::Gemini, status, &[], &body).await;
+        assert_eq!(failure.kind, expected, "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn what_to_do_is_said() {
+    let wrong_key = anthropic("authentication_error", "invalid x-api-key");
+    let server = Server::start([Answer::json("401 Unauthorized", wrong_key.to_string())]).await;
+    let failure = server
+        .model(Provider::Anthropic)
+        .chat(request())
+        .await
+        .unwrap_err();
+    let place = server.base_url.clone();
+    assert_eq!(
+        failure.message,
+        format!("Anthropic at {place}/: it answered 401: invalid x-api-key. Check the model's API key")
+    );
+    let bad_key = json!([{"reason": "API_KEY_INVALID"}]);
+    let body = gemini(400, "INVALID_ARGUMENT", "API key not valid.", bad_key);
+    let failure = self::failure(Provider::Gemini, "400 Bad Request", &[], &body).await;
+    assert!(
+        failure
+            .message
+            .ends_with("it answered 400: API key not valid.. Check the model's API key"),
+        "{failure}"
+    );
+}
+
+#[tokio::test]
+async fn host_7_how_long_to_wait_is_told() {
+    let limited = anthropic("rate_limit_error", "Slow down");
+    let asked = |millis| ModelFailureKind::Unavailable {
+        retry_after: Some(Millis(millis)),
+    };
+    let failure = failure(
+        Provider::Anthropic,
+        "429 Too Many",
+        &["retry-after: 20"],
+        &limited,
+    )
+    .await;
+    assert_eq!(failure.kind, asked(20_000));
+    let details = json!([
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": []},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "26.5s"},
+    ]);
+    let limited = gemini(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota.",
+        details,
+    );
+    let failure = self::failure(Provider::Gemini, "429 Too Many", &[], &limited).await;
+    assert_eq!(failure.kind, asked(26_500));
+    let failure = ask(Provider::Gemini, Answer::gemini(&[limited]))
+        .await
+        .unwrap_err();
+    assert_eq!(failure.kind, asked(26_500));
+}
+
+#[tokio::test]
+async fn messages_are_bounded() {
+    let long = "word ".repeat(10_000);
+    let body = anthropic("invalid_request_error", &long);
+    let failure = failure(Provider::Anthropic, "400 Bad Request", &[], &body).await;
+    assert!(failure.message.len() < 700, "{}", failure.message.len());
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Server::start([]).await;
+    let to = format!("location: {}/messages", elsewhere.base_url);
+    for provider in [Provider::Anthropic, Provider::Gemini] {
+        let failure = ask(provider, Answer::new("307 Moved", &[&to], ""))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.kind, ModelFailureKind::Configuration);
+        assert!(failure.message.contains(&elsewhere.base_url), "{failure}");
+    }
+    assert!(elsewhere.got().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
+    let server = Server::start([Answer::stream("").then(Then::Hang)]).await;
+    let mut options = server.options(Provider::Anthropic);
+    options.timeouts = Timeouts {
+        first: Duration::from_millis(50),
+        ..Timeouts::default()
+    };
+    let silent = HostedModel::new(options)
+        .unwrap()
+        .chat(request())
+        .await
+        .unwrap_err();
+    assert_eq!(silent.kind, UNAVAILABLE);
+
+    let nobody = HostedOptions::new(Provider::Anthropic, "m").base_url("http://127.0.0.1:1/v1");
+    let nobody = HostedModel::new(nobody)
+        .unwrap()
+        .chat(request())
+        .await
+        .unwrap_err();
+    assert_eq!(nobody.kind, UNAVAILABLE);
+    assert!(nobody.message.contains("it can't be reached"), "{nobody}");
+
+    let torn = Answer::new("200 OK", &["content-length: 1000"], "data: ");
+    let torn = ask(Provider::Gemini, torn).await.unwrap_err();
+    assert_eq!(torn.kind, UNAVAILABLE);
+    assert!(torn.message.contains("its answer broke off"), "{torn}");
+}
+
+#[test]
+fn what_cant_be_set_up_is_said() {
+    let options = || HostedOptions::new(Provider::Anthropic, "m");
+    let error = |options| HostedModel::new(options).unwrap_err();
+    assert!(matches!(
+        error(options().base_url("somewhere")),
+        OpenAiSetupError::BaseUrl { .. }
+    ));
+    assert_eq!(
+        error(options().base_url("https://me@example.com")),
+        OpenAiSetupError::CredentialsInUrl
+    );
+    assert_eq!(error(options().api_key("two\nlines")), OpenAiSetupError::ApiKey);
+}

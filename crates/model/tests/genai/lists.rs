@@ -1,0 +1,69 @@
+//! Which models a provider offers.
+
+use dirigent_core::message::ModelFailureKind;
+use dirigent_model::genai::Provider;
+use serde_json::json;
+
+use crate::server::{Answer, Server};
+
+#[tokio::test]
+async fn the_models_for_conversations_are_listed() {
+    let anthropic = json!({
+        "data": [{"type": "model", "id": "claude-b", "display_name": "B"}, {"type": "model", "id": "claude-a"}],
+        "has_more": false,
+    });
+    let gemini = json!({"models": [
+        {"name": "models/gemini-a", "supportedGenerationMethods": ["generateContent", "countTokens"]},
+        {"name": "models/embedding-a", "supportedGenerationMethods": ["embedContent"]},
+        {"name": "gemini-b"},
+    ]});
+    for (provider, list, line, key, names) in [
+        (
+            Provider::Anthropic,
+            anthropic,
+            "GET /v1/models?limit=1000 HTTP/1.1\r\n",
+            "x-api-key: the-key\r\n",
+            ["claude-b", "claude-a"],
+        ),
+        (
+            Provider::Gemini,
+            gemini,
+            "GET /v1/models?pageSize=1000 HTTP/1.1\r\n",
+            "x-goog-api-key: the-key\r\n",
+            ["gemini-a", "gemini-b"],
+        ),
+    ] {
+        let server = Server::start([Answer::json("200 OK", list.to_string())]).await;
+        assert_eq!(server.model(provider).models().await.unwrap(), names);
+        let head = server.got().remove(0).head;
+        assert!(head.starts_with(line), "{head}");
+        assert!(head.contains(key), "{head}");
+        assert_eq!(head.matches("the-key").count(), 1, "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_cant_be_had_says_why() {
+    for (answer, kind, said) in [
+        (
+            Answer::json("401 Unauthorized", r#"{"error": {"message": "bad key the-key"}}"#),
+            ModelFailureKind::Configuration,
+            "it answered 401: bad key [secret]. Check the model's API key",
+        ),
+        (
+            Answer::new("200 OK", &[], "<html>the-key</html>"),
+            ModelFailureKind::Configuration,
+            "its list of models can't be read: <html>[secret]</html>. Check base_url",
+        ),
+        (
+            Answer::new("429 Slow", &[], ""),
+            ModelFailureKind::Unavailable { retry_after: None },
+            "it answered 429: (nothing)",
+        ),
+    ] {
+        let server = Server::start([answer]).await;
+        let failure = server.model(Provider::Gemini).models().await.unwrap_err();
+        assert_eq!(failure.kind, kind);
+        assert!(failure.message.ends_with(said), "{failure}");
+    }
+}

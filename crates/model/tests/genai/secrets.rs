@@ -1,0 +1,116 @@
+//! The key goes to the provider and nowhere else, not even where the provider says it back.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use dirigent_model::ChatModel;
+use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::server::{Answer, Server, request};
+
+const KEY: &str = r#"sk-canary/"quoted"\key"#;
+
+fn check(text: &str) {
+    assert!(!text.contains("canary"), "{text}");
+}
+
+/// Keeps what is logged, at every level.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Visit for Log {
+    fn record_debug(&mut self, _: &Field, value: &dyn Debug) {
+        self.0.lock().unwrap().push_str(&format!("{value:?}\n"));
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        span.record(&mut self.clone());
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        values.record(&mut self.clone());
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let in_json = serde_json::to_string(KEY).unwrap();
+    let said = json!({"type": "error", "error": {"type": KEY, "message": format!("no such key: {KEY}"), "status": KEY}});
+    let bodies = [
+        said.to_string(),
+        format!(r#"{{"sent": {{"x-api-key": {in_json}}}}}"#),
+        format!("your key is {KEY}"),
+        format!("{}{KEY}", " x".repeat(245)),
+    ];
+    let text =
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}});
+    let part = json!({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]});
+    for (provider, begun) in [(Provider::Anthropic, text), (Provider::Gemini, part)] {
+        let mut answers = Vec::new();
+        for body in &bodies {
+            for status in [
+                "200 OK",
+                "400 Bad Request",
+                "401 Unauthorized",
+                "429 Too Many",
+                "500 Oops",
+            ] {
+                answers.push(Answer::json(status, body));
+            }
+        }
+        answers.push(Answer::stream(format!("event: message_delta\ndata: {KEY}\n\n")));
+        answers.push(Answer::new(
+            "302 Found",
+            &[&format!("location: https://example.com/{KEY}")],
+            "",
+        ));
+        answers.push(Answer::events(provider, &[said.clone()]));
+        let fails = answers.len();
+        answers.push(Answer::events(provider, &[begun, said.clone()]));
+        let server = Server::start(answers).await;
+        let model = HostedModel::new(server.options(provider).api_key(format!(" {KEY}\n"))).unwrap();
+        check(&format!("{model:?}"));
+        for _ in 0..fails {
+            let failure = model.chat(request()).await.unwrap_err();
+            check(&format!("{failure} {failure:?}"));
+        }
+        assert_eq!(model.chat(request()).await.unwrap().content, "Hi");
+        let sent = format!("api-key: {KEY}\r\n");
+        assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
+    }
+    let log = log.0.lock().unwrap();
+    assert!(log.contains("a model's reply broke off"), "{log}");
+    check(&log);
+}
+
+#[test]
+fn options_show_neither_key_nor_what_an_address_may_hold() {
+    let options = HostedOptions::new(Provider::Gemini, "m")
+        .base_url("https://me:canary@example.com/v1?key=canary")
+        .api_key(KEY);
+    check(&format!("{options:?}"));
+    check(&HostedModel::new(options).unwrap_err().to_string());
+}
