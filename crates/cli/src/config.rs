@@ -116,16 +116,25 @@ impl Found {
     /// The models that runs ask, then those that nobody asks.
     fn models(&self) -> Result<Vec<ModelSettings>, DirigentError> {
         let others = self.config.names();
-        let others = others.into_iter().filter(|name| !self.used.iter().any(|used| used == name));
+        let others = others
+            .into_iter()
+            .filter(|name| !self.used.iter().any(|used| used == name));
         let all = self.used.iter().map(String::as_str).chain(others);
-        Ok(all.map(|name| self.config.model(name)).collect::<Result<_, _>>()?)
+        Ok(all
+            .map(|name| self.config.model(name))
+            .collect::<Result<_, _>>()?)
     }
 
     /// Who asks which model.
     fn roles(&self) -> Vec<(&str, &str)> {
         let mut roles: Vec<(&str, &str)> = ["planner", "reflector", "agents"]
             .into_iter()
-            .map(|role| (role, self.config.role(role).unwrap_or(self.config.default_model())))
+            .map(|role| {
+                (
+                    role,
+                    self.config.role(role).unwrap_or(self.config.default_model()),
+                )
+            })
             .collect();
         for (name, model, _) in self.config.roles() {
             if !roles.iter().any(|(known, _)| *known == name) {
@@ -183,12 +192,25 @@ impl Found {
         let lines: Vec<(String, String)> = [(chosen, config.default_model_origin().to_string())]
             .into_iter()
             .chain(settings.iter().map(|setting| {
-                (format!("{} = {}", setting.key, setting.value), setting.origin.to_string())
+                (
+                    format!("{} = {}", setting.key, setting.value),
+                    setting.origin.to_string(),
+                )
             }))
             .collect();
-        let width = lines.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0).min(60);
+        let width = lines
+            .iter()
+            .map(|(what, _)| what.chars().count())
+            .max()
+            .unwrap_or(0)
+            .min(60);
         for (what, origin) in lines {
-            let _ = writeln!(text, "  {:<width$}  {}", inert(&what), style(inert(&origin)).dim());
+            let _ = writeln!(
+                text,
+                "  {:<width$}  {}",
+                inert(&what),
+                style(inert(&origin)).dim()
+            );
         }
     }
 
@@ -199,7 +221,11 @@ impl Found {
             .into_iter()
             .map(|setting| json!({"key": setting.key, "value": setting.value, "from": setting.origin.to_string()}))
             .collect();
-        let models: Vec<Value> = self.models()?.iter().map(|model| self.model_json(model)).collect();
+        let models: Vec<Value> = self
+            .models()?
+            .iter()
+            .map(|model| self.model_json(model))
+            .collect();
         let roles: serde_json::Map<String, Value> = self
             .roles()
             .into_iter()
@@ -262,12 +288,23 @@ fn facts(model: &ModelSettings) -> Vec<(&'static str, String)> {
     if model.provider == Provider::Offline {
         return Vec::new();
     }
-    let tokens = |count: Option<u64>| count.map_or_else(|| "not said".to_owned(), |count| format!("{count} tokens"));
+    let tokens =
+        |count: Option<u64>| count.map_or_else(|| "not said".to_owned(), |count| format!("{count} tokens"));
     let calls = serde_json::to_value(model.calls).unwrap_or_default();
     let mut asked: Vec<String> = Vec::new();
-    asked.push(format!("{} at once", model.concurrent.map_or_else(|| "8".to_owned(), |n| n.to_string())));
-    asked.extend(model.tokens_per_minute.map(|count| format!("{count} tokens a minute")));
-    asked.push(format!("{} attempts", model.attempts.map_or_else(|| "4".to_owned(), |n| n.to_string())));
+    asked.push(format!(
+        "{} at once",
+        model.concurrent.map_or_else(|| "8".to_owned(), |n| n.to_string())
+    ));
+    asked.extend(
+        model
+            .tokens_per_minute
+            .map(|count| format!("{count} tokens a minute")),
+    );
+    asked.push(format!(
+        "{} attempts",
+        model.attempts.map_or_else(|| "4".to_owned(), |n| n.to_string())
+    ));
     let mut facts = vec![
         ("key", key(&model.api_key)),
         ("calls", calls.as_str().unwrap_or_default().to_owned()),

@@ -83,10 +83,12 @@ impl Config {
         // It may go by another name there, as the latest version of a model does.
         match server.chat(a_word(&settings)).await {
             Ok(_) => Ok(Connection::Answered),
-            Err(failure) if is_about_us(failure.kind) && !models.is_empty() => Err(ConnectError::NoSuchModel {
-                name: settings.name,
-                models,
-            }),
+            Err(failure) if is_about_us(failure.kind) && !models.is_empty() => {
+                Err(ConnectError::NoSuchModel {
+                    name: settings.name,
+                    models,
+                })
+            }
             Err(failure) => Err(failure.into()),
         }
     }
@@ -105,7 +107,9 @@ fn server(settings: &ModelSettings) -> Result<Server, ConfigError> {
 fn is_about_us(kind: ModelFailureKind) -> bool {
     match kind {
         ModelFailureKind::Configuration | ModelFailureKind::Rejected => true,
-        ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong | ModelFailureKind::Panicked => false,
+        ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong | ModelFailureKind::Panicked => {
+            false
+        }
     }
 }
 

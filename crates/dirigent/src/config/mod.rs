@@ -91,7 +91,9 @@ impl Config {
             files.push(path);
         }
         let chosen = sources.named_model().unwrap_or_else(|| {
-            let origin = settings.get(&["model", "provider"]).map(|found| found.origin.clone());
+            let origin = settings
+                .get(&["model", "provider"])
+                .map(|found| found.origin.clone());
             ("default".to_owned(), origin.unwrap_or(Origin::BuiltIn))
         });
         let config = Config {
@@ -111,7 +113,8 @@ impl Config {
             let is_taken = ["default", "offline"].contains(&name);
             if is_taken || name.contains('/') {
                 let table = self.shared.settings.table(&["models", name]);
-                let problem = "stands for something else already, or has a slash in it: give the model another name";
+                let problem =
+                    "stands for something else already, or has a slash in it: give the model another name";
                 return Err(ConfigError::Value {
                     origin: table.place(),
                     key: format!("models.{name}"),
@@ -147,7 +150,10 @@ impl Config {
 
     /// Looks whether all names of `[roles]` are of agents that there are.
     pub(crate) fn check_roles<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
-        let known: Vec<&str> = ["planner", "reflector", "agents"].into_iter().chain(agents).collect();
+        let known: Vec<&str> = ["planner", "reflector", "agents"]
+            .into_iter()
+            .chain(agents)
+            .collect();
         match self.roles().find(|(name, _, _)| !known.contains(name)) {
             None => Ok(()),
             Some((name, _, origin)) => Err(ConfigError::UnknownKey {
@@ -198,7 +204,10 @@ impl Config {
 
     fn references(&self) -> Vec<(String, Origin)> {
         let mut references = vec![self.shared.chosen.clone()];
-        references.extend(self.roles().map(|(_, model, origin)| (model.to_owned(), origin.clone())));
+        references.extend(
+            self.roles()
+                .map(|(_, model, origin)| (model.to_owned(), origin.clone())),
+        );
         references
     }
 
@@ -318,7 +327,8 @@ impl Config {
     fn no_model_chosen(&self) -> Option<String> {
         let used = self.used();
         let is_offline = |reference: &String| {
-            self.model(reference).is_ok_and(|model| model.provider == Provider::Offline)
+            self.model(reference)
+                .is_ok_and(|model| model.provider == Provider::Offline)
         };
         if !used.iter().all(is_offline) {
             return None;
@@ -340,7 +350,11 @@ impl Config {
 
     /// Addresses in the environment that no model goes by.
     fn unused_addresses(&self) -> impl Iterator<Item = String> {
-        let models: Vec<ModelSettings> = self.used().iter().filter_map(|name| self.model(name).ok()).collect();
+        let models: Vec<ModelSettings> = self
+            .used()
+            .iter()
+            .filter_map(|name| self.model(name).ok())
+            .collect();
         [Provider::OpenAi, Provider::Anthropic].into_iter().filter_map(move |provider| {
             let variable = provider.address_variable()?;
             let address = value::address(&self.shared.sources.variable(variable)?).ok()?;

@@ -226,7 +226,9 @@ fn read(
             format!("is not set: say what {provider} calls the model; `dirigent models --model {provider}/any` lists what there is"),
         ));
     };
-    let foreign = ["extra", "delivery"].into_iter().find(|name| table.value(name).is_some());
+    let foreign = ["extra", "delivery"]
+        .into_iter()
+        .find(|name| table.value(name).is_some());
     if let (Provider::Anthropic | Provider::Gemini, Some(name)) = (provider, foreign) {
         return Err(table.wrong(name, "is for provider \"openai\" alone: leave it out"));
     }
@@ -297,7 +299,9 @@ fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<
 
 fn is_own_address(provider: Provider, base_url: &str) -> bool {
     let host = |url: &str| {
-        let rest = url.strip_prefix("https://").map(|rest| rest.split(['/', ':']).next());
+        let rest = url
+            .strip_prefix("https://")
+            .map(|rest| rest.split(['/', ':']).next());
         rest.flatten().unwrap_or_default().to_lowercase()
     };
     let (own, host) = (host(provider.address()), host(base_url));
@@ -321,7 +325,9 @@ fn api_key(
     };
     let not_set = |how: String| Ok(ApiKey::NotSet { how });
     match (table.value("api_key"), table.text("api_key_env")) {
-        (Some(_), Some(_)) => Err(table.wrong("api_key", "and `api_key_env` can't both be set: leave one out")),
+        (Some(_), Some(_)) => {
+            Err(table.wrong("api_key", "and `api_key_env` can't both be set: leave one out"))
+        }
         (Some(Value::Secret(key)), None) => Ok(ApiKey::Set {
             key: key.clone(),
             origin: table.origin("api_key").cloned().unwrap_or_else(|| table.place()),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::openai::{HttpClient, Timeouts};
 use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, Limited, ModelLimits, OfflineModel, Priced, RetryPolicy, Retrying,
+    Alternative, ChatModel, ChatRequest, Fallback, Limited, ModelLimits, OfflineModel, Priced, RetryPolicy,
+    Retrying,
 };
 use futures::future::BoxFuture;
 

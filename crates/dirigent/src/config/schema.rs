@@ -23,7 +23,10 @@ const SMALL: Kind = Kind::Count {
 
 /// The settings of a model.
 const MODEL: [(&str, Kind); 16] = [
-    ("provider", Kind::OneOf(&["offline", "openai", "anthropic", "gemini"])),
+    (
+        "provider",
+        Kind::OneOf(&["offline", "openai", "anthropic", "gemini"]),
+    ),
     ("name", Kind::Text),
     ("base_url", Kind::Address),
     ("api_key_env", Kind::Variable),

@@ -73,7 +73,14 @@ impl Settings {
         origin: impl Fn(usize) -> Origin,
     ) -> Result<Self, ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let line = |at: usize| 1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count();
+        let line = |at: usize| {
+            1 + text
+                .as_bytes()
+                .iter()
+                .take(at)
+                .filter(|byte| **byte == b'\n')
+                .count()
+        };
         let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
             origin: origin(line(error.span().map_or(0, |span| span.start))),
             // Not the whole message: it quotes the line, which may hold a key.

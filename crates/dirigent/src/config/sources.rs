@@ -80,7 +80,10 @@ impl Sources {
     /// The model that is asked for outside of files, with who asks for it.
     pub(super) fn named_model(&self) -> Option<(String, Origin)> {
         let said = |model: &String| (model.trim().to_owned(), Origin::Flag("--model"));
-        self.model.as_ref().map(said).or_else(|| self.set("DIRIGENT_MODEL"))
+        self.model
+            .as_ref()
+            .map(said)
+            .or_else(|| self.set("DIRIGENT_MODEL"))
     }
 
     /// A variable's value, trimmed; an empty one counts as not set.

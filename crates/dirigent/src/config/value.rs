@@ -119,10 +119,7 @@ fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => Err("is empty: leave it out, or write something".to_owned()),
         Some(text) => Ok(text.trim().to_owned()),
-        None => Err(format!(
-            "must be a text in quotes, but is {}",
-            is_a(value)
-        )),
+        None => Err(format!("must be a text in quotes, but is {}", is_a(value))),
     }
 }
 
@@ -149,9 +146,9 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     let wanted = "it must look like https://api.openai.com/v1 or http://127.0.0.1:8080/v1";
     match host {
         None => Err(format!("is not an address: {wanted}")),
-        Some(host) if host.contains('@') => {
-            Err("holds a user's name or a password: leave them out, and give the key as api_key_env".to_owned())
-        }
+        Some(host) if host.contains('@') => Err(
+            "holds a user's name or a password: leave them out, and give the key as api_key_env".to_owned(),
+        ),
         Some(host) if host.is_empty() || host.starts_with(':') => Err(format!("names no host: {wanted}")),
         Some(_) if text.chars().any(char::is_whitespace) => Err(format!("has a blank in it: {wanted}")),
         Some(_) => Ok(text.trim_end_matches('/').to_owned()),
@@ -176,7 +173,10 @@ fn whole(value: &DeValue<'_>) -> Option<i64> {
 
 fn count(value: &DeValue<'_>, most: u64) -> Result<u64, String> {
     if !value.is_integer() {
-        return Err(format!("must be a whole number without quotes, but is {}", is_a(value)));
+        return Err(format!(
+            "must be a whole number without quotes, but is {}",
+            is_a(value)
+        ));
     }
     match whole(value).and_then(|number| u64::try_from(number).ok()) {
         Some(number) if (1..=most).contains(&number) => Ok(number),
@@ -260,9 +260,7 @@ fn json_table(table: &DeTable<'_>) -> Result<Map<String, serde_json::Value>, Str
 fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     Ok(match value {
         DeValue::String(text) => text.to_string().into(),
-        DeValue::Integer(_) => whole(value)
-            .ok_or("has a number that is too large")?
-            .into(),
+        DeValue::Integer(_) => whole(value).ok_or("has a number that is too large")?.into(),
         DeValue::Float(number) => number
             .as_str()
             .parse()

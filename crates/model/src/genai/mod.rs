@@ -60,8 +60,8 @@ use secrecy::SecretString;
 
 use crate::openai::failure::Diagnosis;
 use crate::openai::options::shown;
-use crate::secrets::Secrets;
 use crate::openai::{HttpClient, OpenAiSetupError};
+use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest};
 use failure::Failures;
 pub use options::{HostedOptions, Provider};
