@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     /// The journal of runs [default: dirigent/journal.db in your data folder]
     #[arg(long, global = true, value_name = "FILE", env = "DIRIGENT_DB")]
     pub(crate) db: Option<PathBuf>,
+    /// A configuration laid over your own, dirigent/dirigent.toml in your configuration folder [env: DIRIGENT_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -33,6 +36,46 @@ pub(crate) enum Command {
     Runs(RunsCommand),
     /// Show a run: its summary, every step, its plan or its changes
     Show(ShowCommand),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// List the models that the configured servers offer
+    Models(ModelsCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show what is set and from where, and test whether the models that runs ask can be reached
+    Check(CheckCommand),
+}
+
+#[derive(Args)]
+pub(crate) struct CheckCommand {
+    #[command(flatten)]
+    pub(crate) model: ModelChoice,
+    /// Connect to nothing
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Print it all as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ModelsCommand {
+    #[command(flatten)]
+    pub(crate) model: ModelChoice,
+    /// Print one model a line, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which model is the default.
+#[derive(Args, Clone)]
+pub(crate) struct ModelChoice {
+    /// The model: offline, a name of [models.NAME], or provider/name, such as openai/gpt-4.1-mini [env: DIRIGENT_MODEL]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
 }
 
 const RUN_HELP: &str = "\
@@ -42,7 +85,8 @@ Examples:
   dirigent run \"run the tests\" --json
 
 Without a model of yours, the offline model answers: it renames symbols, finds usages, replaces text, runs checks, and counts
-and lists things, and says so when a goal is beyond it.
+and lists things, and says so when a goal is beyond it. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml, and
+look at what is set with `dirigent config check`.
 
 Ctrl-C cancels the run and waits until everything it started has ended; a second Ctrl-C kills. A run that was killed goes on
 with `dirigent resume`.";
@@ -72,6 +116,8 @@ pub(crate) struct RunCommand {
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
     #[command(flatten)]
+    pub(crate) model: ModelChoice,
+    #[command(flatten)]
     pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) watching: Watching,
@@ -79,12 +125,12 @@ pub(crate) struct RunCommand {
 
 #[derive(Args)]
 pub(crate) struct Limits {
-    /// Planning rounds before the run ends
-    #[arg(long, value_name = "N", default_value_t = RunLimits::default().max_iterations, value_parser = clap::value_parser!(u32).range(1..))]
-    max_iterations: u32,
-    /// Sub-tasks side by side
-    #[arg(long, value_name = "N", default_value_t = RunLimits::default().max_parallel, value_parser = clap::value_parser!(u32).range(1..))]
-    max_parallel: u32,
+    /// Planning rounds before the run ends [default: 15, or that of your configuration, as for all limits]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_iterations: Option<u32>,
+    /// Sub-tasks side by side [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_parallel: Option<u32>,
     /// How long the run may take, such as 90s, 10m or 2h [default: as long as it takes]
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
@@ -97,22 +143,23 @@ pub(crate) struct Limits {
     /// Model requests that the run may make [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_model_calls: Option<u32>,
-    /// Sub-agents that the run may start
-    #[arg(long, value_name = "N", default_value_t = RunLimits::default().max_agents, value_parser = clap::value_parser!(u32).range(1..))]
-    max_agents: u32,
+    /// Sub-agents that the run may start [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_agents: Option<u32>,
 }
 
 impl Limits {
-    pub(crate) fn meaning(&self) -> RunLimits {
+    /// What was said here, and else the configuration's.
+    pub(crate) fn over(&self, configured: RunLimits) -> RunLimits {
         RunLimits {
-            max_iterations: self.max_iterations,
-            max_parallel: self.max_parallel,
-            timeout: self.timeout.map(|span| span.0),
-            max_tokens: self.max_tokens,
-            max_cost: self.max_cost.map(|dollars| dollars.0),
-            max_model_calls: self.max_model_calls,
-            max_agents: self.max_agents,
-            ..RunLimits::default()
+            max_iterations: self.max_iterations.unwrap_or(configured.max_iterations),
+            max_parallel: self.max_parallel.unwrap_or(configured.max_parallel),
+            timeout: self.timeout.map(|span| span.0).or(configured.timeout),
+            max_tokens: self.max_tokens.or(configured.max_tokens),
+            max_cost: self.max_cost.map(|dollars| dollars.0).or(configured.max_cost),
+            max_model_calls: self.max_model_calls.or(configured.max_model_calls),
+            max_agents: self.max_agents.unwrap_or(configured.max_agents),
+            ..configured
         }
     }
 }
@@ -155,6 +202,9 @@ impl FromStr for Dollars {
 
 #[derive(Args)]
 pub(crate) struct DemoCommand {
+    /// The model to ask instead of the offline model: a name of [models.NAME], or provider/name
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) watching: Watching,
 }

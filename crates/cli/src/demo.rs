@@ -8,9 +8,10 @@ use rust_embed::RustEmbed;
 
 use crate::args::{DemoCommand, Watching};
 use crate::ask::Past;
+use crate::config;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::run::{open, presence, watch};
+use crate::run::{open, open_configured, presence, watch};
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
 
@@ -19,9 +20,17 @@ const GOAL: &str = "Find all usages of function parse_amount and rename it to pa
 #[exclude = "target/*"]
 struct Sample;
 
-pub(crate) async fn demo(db: Option<PathBuf>, command: DemoCommand, output: &Output) -> anyhow::Result<Exit> {
-    // A journal that cannot be used leaves no folder behind.
-    let dirigent = open(db).await?;
+pub(crate) async fn demo(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: DemoCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    // A journal that cannot be used leaves no folder behind. What is configured is asked only where that is said.
+    let dirigent = match command.model {
+        Some(model) => open_configured(db, &config::load(file, Some(model))?).await?,
+        None => open(db).await?,
+    };
     let folder = tempfile::Builder::new()
         .prefix("dirigent-demo-")
         .tempdir()

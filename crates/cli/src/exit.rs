@@ -14,6 +14,7 @@ Exit codes:
   3    a limit ended the run: iterations, time, tokens, money or model calls
   4    the run waits for your answer: dirigent resume RUN --answer \"…\"
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
+  7    the configuration is wrong, or a model can't be reached: dirigent config check
   130  cancelled (Ctrl-C)";
 
 /// How the command ended.
@@ -25,6 +26,7 @@ pub(crate) enum Exit {
     Limit,
     NeedsUser,
     Journal,
+    Configuration,
     Cancelled,
 }
 
@@ -46,6 +48,7 @@ impl Exit {
             Some(
                 DirigentError::EmptyGoal | DirigentError::Workspace { .. } | DirigentError::Agent { .. },
             ) => Exit::Usage,
+            Some(DirigentError::Config(_)) => Exit::Configuration,
             Some(DirigentError::NoDataFolder) => Exit::Journal,
             Some(DirigentError::Runtime(error)) => Exit::of_runtime_error(error),
             None => Exit::Failed,
@@ -80,6 +83,7 @@ impl From<Exit> for ExitCode {
             Exit::Limit => 3,
             Exit::NeedsUser => 4,
             Exit::Journal => 5,
+            Exit::Configuration => 7,
             Exit::Cancelled => 130,
         })
     }

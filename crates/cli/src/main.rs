@@ -4,9 +4,11 @@
 
 mod args;
 mod ask;
+mod config;
 mod demo;
 mod exit;
 mod live;
+mod models;
 mod output;
 mod plain;
 mod run;
@@ -15,7 +17,7 @@ mod tail;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command};
+use crate::args::{Arguments, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -35,14 +37,16 @@ fn main() -> std::process::ExitCode {
 
 fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let db = arguments.db;
+    let (db, file) = (arguments.db, arguments.config);
     let exit = runtime.block_on(async {
         match arguments.command {
-            Command::Run(command) => run::start(db, command, output).await,
-            Command::Demo(command) => demo::demo(db, command, output).await,
-            Command::Resume(command) => run::resume(db, command, output).await,
+            Command::Run(command) => run::start(db, file, command, output).await,
+            Command::Demo(command) => demo::demo(db, file, command, output).await,
+            Command::Resume(command) => run::resume(db, file, command, output).await,
             Command::Runs(command) => show::runs(db, &command, output).await,
             Command::Show(command) => show::show(db, &command, output).await,
+            Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
+            Command::Models(command) => models::list(file, command, output).await,
         }
     });
     // What is left are blocked threads of work that ignored its cancellation; child processes are killed as it is dropped.

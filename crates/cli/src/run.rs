@@ -1,33 +1,52 @@
 //! `run` and `resume`: a run in this process, watched to its end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dirigent::{Delta, Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence};
+use dirigent::{
+    Builder, Config, Delta, Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::args::{ResumeCommand, RunCommand, Watching};
 use crate::ask::{Asker, Past, Reply};
+use crate::config;
 use crate::exit::Exit;
 use crate::live::LiveTree;
 use crate::output::{Output, coloured_diff, inert};
 use crate::plain;
 use crate::show::{detail, summary};
 
+/// To read the journal alone, or to ask the offline model: no configuration is in the way.
 pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
-    let builder = Dirigent::builder();
+    build(Dirigent::builder(), db).await
+}
+
+/// To ask the configured models.
+pub(crate) async fn open_configured(db: Option<PathBuf>, config: &Config) -> Result<Dirigent, DirigentError> {
+    build(Dirigent::builder().config(config), db).await
+}
+
+async fn build(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     match db {
         Some(path) => builder.journal(path).build().await,
         None => builder.build().await,
     }
 }
 
-pub(crate) async fn start(db: Option<PathBuf>, command: RunCommand, output: &Output) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+pub(crate) async fn start(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: RunCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let config = config::load(file, command.model.model.clone())?;
+    config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
+    let dirigent = open_configured(db, &config).await?;
     let goal = Goal::new(command.goal)
         .workspace(command.workspace)
-        .limits(command.limits.meaning())
+        .limits(command.limits.over(config.limits()))
         .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
     watch(&run, Past::default(), &command.watching, output).await
@@ -35,10 +54,11 @@ pub(crate) async fn start(db: Option<PathBuf>, command: RunCommand, output: &Out
 
 pub(crate) async fn resume(
     db: Option<PathBuf>,
+    file: Option<PathBuf>,
     command: ResumeCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_configured(db, &config::load(file, None)?).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let past = Past {

@@ -48,7 +48,8 @@ impl AgentDefinition {
         self
     }
 
-    /// Which model it asks, if not the default.
+    /// Which model it asks, if not the default. With a configuration one that it has, by its name there, or `provider/name`; the
+    /// configuration's `[roles]` may say otherwise for an agent of this name.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
@@ -65,7 +66,23 @@ impl AgentDefinition {
         &self.name
     }
 
-    pub(crate) fn spec(&self, tools: &[ToolSpec]) -> Result<AgentSpec, DirigentError> {
+    /// Which model its author gave it.
+    pub(crate) fn own_model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// What it ends with.
+    pub(crate) fn answer(&self) -> AnswerForm {
+        self.answer
+    }
+
+    /// What a run has of it, asking that model, of which that is known.
+    pub(crate) fn spec(
+        &self,
+        tools: &[ToolSpec],
+        model: Option<String>,
+        profile: ModelProfile,
+    ) -> Result<AgentSpec, DirigentError> {
         let mut offered = Vec::new();
         for name in &self.tools {
             match tools.iter().find(|tool| tool.name == *name) {
@@ -91,8 +108,8 @@ impl AgentDefinition {
             ),
             tools: self.tools.clone(),
             access: self.access,
-            model: self.model.clone(),
-            profile: ModelProfile::default(),
+            model,
+            profile,
             limits: self.limits.clone(),
             answer: self.answer,
         })

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dirigent_core::id::RunId;
-use dirigent_core::spec::RunSpec;
+use dirigent_core::limits::RunLimits;
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
@@ -13,12 +14,15 @@ use dirigent_store::{Journal, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry};
 
 use crate::agents::{self, AgentDefinition};
+use crate::config::{Config, ConfiguredModels};
 use crate::{DirigentError, Goal, default_journal};
 
 /// Builds a [`Dirigent`].
 pub struct Builder {
     journal: Option<PathBuf>,
-    model: Arc<dyn ChatModel>,
+    config: Option<Config>,
+    model: Option<Arc<dyn ChatModel>>,
+    profile: ModelProfile,
     tools: ToolRegistry,
     agents: Vec<AgentDefinition>,
 }
@@ -30,9 +34,24 @@ impl Builder {
         self
     }
 
-    /// The model that every agent asks; [`OfflineModel`] if not said.
+    /// The models, who asks which, and what bounds runs whose goal doesn't say.
+    pub fn config(mut self, config: &Config) -> Self {
+        self.config = Some(config.clone());
+        self
+    }
+
+    /// The model that every agent asks; those of the configuration if not said, or else [`OfflineModel`]. With a configuration its
+    /// requests still bear the configuration's names, and agents are prompted as suits the models of these names: give one that
+    /// stands in for them, such as [`Config::models`] with something around it.
     pub fn model(mut self, model: impl ChatModel) -> Self {
-        self.model = Arc::new(model);
+        self.model = Some(Arc::new(model));
+        self
+    }
+
+    /// What is known of your own model: how it calls tools, how much it can read, what it costs. A configuration's models have
+    /// theirs.
+    pub fn profile(mut self, profile: ModelProfile) -> Self {
+        self.profile = profile;
         self
     }
 
@@ -49,47 +68,101 @@ impl Builder {
         self
     }
 
+    /// Looks whether the agents and the models of the configuration fit together. Opens and starts nothing.
+    ///
+    /// # Errors
+    /// A role of an agent that there is not, a model that is not configured. A key that is not set is found when building.
+    pub fn check(&self) -> Result<(), DirigentError> {
+        if let Some(config) = &self.config {
+            config.check_roles(self.agents.iter().map(AgentDefinition::name))?;
+        }
+        for agent in &self.agents {
+            let _ = self.model_of(agent)?;
+        }
+        Ok(())
+    }
+
     /// Opens the journal and starts the orchestrator in the present tokio runtime.
     ///
     /// # Errors
-    /// What is wrong with the journal or an agent's definition.
+    /// What is wrong with the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
-        let path = self.journal.map_or_else(default_journal, Ok)?;
+        self.check()?;
+        let configured = match (&self.config, &self.model) {
+            (Some(config), None) => Some(config.models()?),
+            (Some(_) | None, _) => None,
+        };
+        let path = self.journal.clone().map_or_else(default_journal, Ok)?;
         let journal = match tokio::task::spawn_blocking(move || Journal::open(&path)).await {
             Ok(journal) => journal?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
-        let services = Services::new(journal.clone(), self.model, self.tools);
-        let tools = services.tools().specs();
-        let crew = Crew::new(&self.agents, tools)?;
+        let model = match (&configured, &self.model) {
+            (_, Some(model)) => model.clone(),
+            (Some(configured), None) => Arc::new(configured.clone()),
+            (None, None) => Arc::new(OfflineModel),
+        };
+        let services = Services::new(journal.clone(), model, self.tools.clone());
+        let crew = self.crew(services.tools().specs())?;
+        for agent in crew.all() {
+            if let (Some(configured), Some(model)) = (&configured, &agent.model) {
+                configured.prepare(model)?;
+            }
+        }
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
             journal,
             crew: Arc::new(crew),
+            configured,
         })
+    }
+
+    /// All agents with their models, and the tools.
+    fn crew(&self, tools: Vec<ToolSpec>) -> Result<Crew, DirigentError> {
+        let spec = |agent: &AgentDefinition| {
+            let (model, profile) = self.model_of(agent)?;
+            agent.spec(&tools, model, profile)
+        };
+        Ok(Crew {
+            planner: spec(&agents::planner())?,
+            reflector: spec(&agents::reflector())?,
+            agents: self.agents.iter().map(spec).collect::<Result<_, _>>()?,
+            limits: self.config.as_ref().map(Config::limits).unwrap_or_default(),
+            tools,
+        })
+    }
+
+    /// The model that an agent asks, and what is known of it.
+    fn model_of(&self, agent: &AgentDefinition) -> Result<(Option<String>, ModelProfile), DirigentError> {
+        let Some(config) = &self.config else {
+            return Ok((agent.own_model().map(str::to_owned), self.profile));
+        };
+        let of_all = match agent.answer() {
+            AnswerForm::Text => config.role("agents"),
+            AnswerForm::Plan | AnswerForm::Reflection => None,
+        };
+        let model = config
+            .role(agent.name())
+            .or(agent.own_model())
+            .or(of_all)
+            .unwrap_or(config.default_model());
+        Ok((Some(model.to_owned()), config.profile(model)?))
     }
 }
 
 /// What every run is started with.
 struct Crew {
-    planner: dirigent_core::spec::AgentSpec,
-    reflector: dirigent_core::spec::AgentSpec,
-    agents: Vec<dirigent_core::spec::AgentSpec>,
+    planner: AgentSpec,
+    reflector: AgentSpec,
+    agents: Vec<AgentSpec>,
+    limits: RunLimits,
     tools: Vec<ToolSpec>,
 }
 
 impl Crew {
-    fn new(agents: &[AgentDefinition], tools: Vec<ToolSpec>) -> Result<Self, DirigentError> {
-        Ok(Crew {
-            planner: agents::planner().spec(&tools)?,
-            reflector: agents::reflector().spec(&tools)?,
-            agents: agents
-                .iter()
-                .map(|agent| agent.spec(&tools))
-                .collect::<Result<_, _>>()?,
-            tools,
-        })
+    fn all(&self) -> impl Iterator<Item = &AgentSpec> {
+        [&self.planner, &self.reflector].into_iter().chain(&self.agents)
     }
 }
 
@@ -100,6 +173,8 @@ pub struct Dirigent {
     orchestrator: Orchestrator,
     journal: Journal,
     crew: Arc<Crew>,
+    /// The models of the configuration, where they are what is asked.
+    configured: Option<ConfiguredModels>,
 }
 
 impl Dirigent {
@@ -107,7 +182,9 @@ impl Dirigent {
     pub fn builder() -> Builder {
         Builder {
             journal: None,
-            model: Arc::new(OfflineModel),
+            config: None,
+            model: None,
+            profile: ModelProfile::default(),
             tools: dirigent_tools::built_in(),
             agents: agents::built_in(),
         }
@@ -122,7 +199,7 @@ impl Dirigent {
         let spec = RunSpec {
             goal: goal.checked_text()?,
             workspace: goal.checked_workspace()?,
-            limits: goal.limits.clone(),
+            limits: goal.limits.clone().unwrap_or_else(|| self.crew.limits.clone()),
             planner: self.crew.planner.clone(),
             reflector: self.crew.reflector.clone(),
             agents: self.crew.agents.clone(),
@@ -131,17 +208,40 @@ impl Dirigent {
         Ok(self.orchestrator.start(spec, goal.user).await?)
     }
 
-    /// Goes on with a run where its journal ends (HOST-2), with the answer to its question if it stopped with one.
+    /// Goes on with a run where its journal ends (HOST-2), with the answer to its question if it stopped with one. Its agents ask the
+    /// models that it was started with, by their names in the configuration.
     ///
     /// # Errors
-    /// A run that is over, held by another process, or that asked nothing where there is an answer.
+    /// A run that is over, held by another process, or that asked nothing where there is an answer; a model of its that is no longer
+    /// configured. Nothing has happened then.
     pub async fn resume(
         &self,
         run: RunId,
         user: UserPresence,
         answer: Option<String>,
     ) -> Result<RunHandle, DirigentError> {
+        self.prepare_models_of(run).await?;
         Ok(self.orchestrator.resume(run, user, answer).await?)
+    }
+
+    /// Sets up the models that a run was started with. What else is wrong with it is told when it is resumed.
+    async fn prepare_models_of(&self, run: RunId) -> Result<(), DirigentError> {
+        let Some(configured) = self.configured.clone() else {
+            return Ok(());
+        };
+        let journal = self.journal.clone();
+        let read = tokio::task::spawn_blocking(move || read_run(&journal, run));
+        let Ok(Ok((view, _))) = read.await else {
+            return Ok(());
+        };
+        let Some(spec) = view.run().spec() else {
+            return Ok(());
+        };
+        let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
+        for model in agents.filter_map(|agent| agent.model.as_deref()) {
+            configured.prepare(model)?;
+        }
+        Ok(())
     }
 
     /// A run that is under way here.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use dirigent_runtime::RuntimeError;
 use dirigent_store::StoreError;
 
+use crate::config::ConfigError;
+
 /// Why Dirigent could not be built or a run not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum DirigentError {
@@ -30,6 +32,9 @@ pub enum DirigentError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The configuration, or a model that a run was started with and that is no longer in it.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The journal, or the actors.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

@@ -12,18 +12,19 @@ use crate::DirigentError;
 pub struct Goal {
     pub(crate) text: String,
     pub(crate) workspace: PathBuf,
-    pub(crate) limits: RunLimits,
+    /// `None` for those of the configuration.
+    pub(crate) limits: Option<RunLimits>,
     pub(crate) user: UserPresence,
 }
 
 impl Goal {
-    /// A goal in the user's words, pursued in the current folder, within the default limits, with nobody there to answer
-    /// questions.
+    /// A goal in the user's words, pursued in the current folder, within the limits of the configuration (or the default ones), with
+    /// nobody there to answer questions.
     pub fn new(text: impl Into<String>) -> Self {
         Goal {
             text: text.into(),
             workspace: PathBuf::from("."),
-            limits: RunLimits::default(),
+            limits: None,
             user: UserPresence::Absent,
         }
     }
@@ -36,7 +37,7 @@ impl Goal {
 
     /// What bounds the run.
     pub fn limits(mut self, limits: RunLimits) -> Self {
-        self.limits = limits;
+        self.limits = Some(limits);
         self
     }
 

@@ -21,20 +21,25 @@
 //! # }
 //! ```
 //!
-//! Without a model of your own it asks the [offline model](model::OfflineModel), which needs no key and no network.
+//! Without a model it asks the [offline model](model::OfflineModel), which needs no key and no network. Give it one of your own, or a
+//! [configuration](config).
 #![warn(missing_docs)]
 
 mod agents;
 mod builder;
+pub mod config;
 mod error;
 mod goal;
 mod place;
 
 pub use agents::AgentDefinition;
 pub use builder::{Builder, Dirigent};
+pub use config::{Config, ConfigError};
 pub use dirigent_core::id::RunId;
 pub use dirigent_core::limits::{AgentLimits, RunLimits};
+pub use dirigent_core::price::{Cost, Price};
 pub use dirigent_core::run::{Detail, EndReason, Phase, Report};
+pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
 pub use dirigent_runtime::{Delta, Events, RunHandle, RuntimeError, UserPresence};

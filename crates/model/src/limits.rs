@@ -58,13 +58,22 @@ pub struct Limited<M> {
     gates: Arc<Mutex<BTreeMap<Option<String>, Arc<Gate>>>>,
 }
 
-impl<M: ChatModel + Clone> Limited<M> {
+impl<M> Limited<M> {
     /// Keeps all who ask through this, and through its clones, to those limits.
     pub fn new(inner: M, limits: ModelLimits) -> Self {
         Limited {
             inner,
             limits,
             gates: Arc::default(),
+        }
+    }
+
+    /// The same limits around another way to ask the same provider: both draw on them together.
+    pub fn around<N>(&self, inner: N) -> Limited<N> {
+        Limited {
+            inner,
+            limits: self.limits,
+            gates: self.gates.clone(),
         }
     }
 

@@ -105,8 +105,8 @@ impl Shared {
     ) -> Result<ModelReply, ModelFailure> {
         let seen = tap.seen();
         let end = match stop {
-            Stop::Done(end) if seen.garbled => {
-                self.warn_of_cut("its events did not come as they should");
+            Stop::Done(end) if seen.mixed_up => {
+                self.warn_of_cut("parts of it came in each other");
                 Some(end)
             }
             Stop::Done(end) if end.captured_stop_reason.is_some() => Some(end),

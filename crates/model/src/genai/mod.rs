@@ -20,7 +20,7 @@
 //!
 //! - **Caching.** Anthropic is asked to cache what comes before three places: the end of the system prompt (or of the tools, where there
 //!   is none), of the last message but one, and of the last message. So a turn reads what the turn before it wrote, also where the
-//!   last message is another by then. Gemini caches by itself.
+//!   end of a conversation changes from turn to turn. Gemini caches by itself.
 //! - **Form.** A JSON Schema for the text ([`ReplyFormat`](crate::ReplyFormat)) is sent to Gemini where no tools are offered, as it
 //!   refuses both together; Anthropic is not told.
 //! - **Thinking.** A message has no place for the signed thinking that Anthropic wants back with a call's result, so with native calls
@@ -32,16 +32,14 @@
 //! # What is made of a reply
 //! Text that is thinking is no content. A reply counts as interrupted where the stream ends without its last event, the provider's
 //! filter stops it, the model refuses, or the provider gives a reason that isn't known: only what a model finished saying counts
-//! (CALL-7). Where the provider counted no tokens, they are estimated. Every event counts as a sign of life, Anthropic's pings among
-//! them: a model that writes a long call sends nothing else for a while.
+//! (CALL-7). Its tokens are then estimated.
 //!
 //! # What `genai` can't do
 //! - It holds an error's body, and an event until it is complete, whatever their size: `max_reply_bytes` bounds what is kept of a reply, and
 //!   only the time limits bound the rest.
 //! - It doesn't say what kind of page came with a success: a web page at a wrong `base_url` is a stream without a reply in it.
-//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. It passes over events
-//!   without a name, and makes such ones itself of lines that end in CR LF where the network parts the two. A reply counts as
-//!   interrupted where either happens.
+//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. A reply with blocks in each other is
+//!   interrupted.
 //! - What a server said in an error goes to `tracing`, with whatever it repeats of the request. It is kept from there.
 
 mod exchange;
@@ -63,6 +61,7 @@ use secrecy::SecretString;
 use crate::openai::failure::Diagnosis;
 use crate::openai::options::shown;
 use crate::openai::{HttpClient, OpenAiSetupError};
+use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest};
 use failure::Failures;
 pub use options::{HostedOptions, Provider};
@@ -103,8 +102,8 @@ impl HostedModel {
                 problem: error.to_string(),
             })?;
         let failures = Failures(Diagnosis {
-            place: format!("{} at {}", options.provider.name(), shown(&options.base_url)),
-            api_key: api_key.clone(),
+            place: format!("{} at {}", options.provider.name(), shown(base_url.as_str())),
+            secrets: Secrets::new(&api_key),
         });
         Ok(HostedModel {
             shared: Arc::new(Shared {

@@ -114,7 +114,7 @@ impl Collector {
             });
         malformed_calls.extend(stop.and_then(|stop| unread_call(stop, seen.finish_message)));
         let finish = match stop {
-            _ if seen.garbled => FinishReason::Interrupted,
+            _ if seen.mixed_up => FinishReason::Interrupted,
             stop => reason(stop, calls.is_empty() && malformed_calls.is_empty()),
         };
         ModelReply {
@@ -151,7 +151,7 @@ impl Pieces {
 }
 
 /// Where Gemini gives a call no id, `genai` makes one that another call may have too, and keeps it from Gemini when it comes back.
-/// It does the same with this one, whose number no other call of the conversation has, as each call adds a message, its result.
+/// It does the same with this one, whose number no other call of the conversation has: each call adds a message, its result.
 fn own_id(provider: Provider, id: String, number: usize) -> String {
     match provider {
         Provider::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),

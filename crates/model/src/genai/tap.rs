@@ -25,9 +25,8 @@ pub(super) struct Seen {
     pub(super) refused: Option<String>,
     /// What Gemini says of the end of its reply, such as the text of a call that can't be read.
     pub(super) finish_message: String,
-    /// Whether `genai` read less than came, or other than was meant: Anthropic's blocks came in each other, so that their pieces were
-    /// mixed up, or an event came without its name, and was passed over.
-    pub(super) garbled: bool,
+    /// Whether Anthropic's blocks came in each other, so that their pieces were mixed up.
+    pub(super) mixed_up: bool,
     /// Whether a block of Anthropic's is open.
     in_block: bool,
 }
@@ -94,27 +93,26 @@ impl ChatFrameSink for Tap {
         let mut seen = self.lock();
         seen.latest = Some(Instant::now());
         match self.provider {
-            Provider::Anthropic => seen.anthropic(frame.event, frame.data),
+            Provider::Anthropic => seen.anthropic(frame.event.unwrap_or_default(), frame.data),
             Provider::Gemini => seen.gemini(frame.data),
         }
     }
 }
 
 impl Seen {
-    fn anthropic(&mut self, event: Option<&str>, data: &str) {
+    fn anthropic(&mut self, event: &str, data: &str) {
         match event {
-            None => self.garbled = true,
-            Some("message_start") => {
+            "message_start" => {
                 if let Ok(start) = serde_json::from_str::<MessageStart>(data) {
                     self.model = Some(start.message.model);
                 }
             }
-            Some("content_block_start") => {
-                self.garbled |= self.in_block;
+            "content_block_start" => {
+                self.mixed_up |= self.in_block;
                 self.in_block = true;
             }
-            Some("content_block_stop") => self.in_block = false,
-            Some(_) => {}
+            "content_block_stop" => self.in_block = false,
+            _ => {}
         }
     }
 

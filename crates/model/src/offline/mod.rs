@@ -115,6 +115,7 @@ fn abilities() -> String {
      - replace a text: Replace \"old text\" with \"new text\" in docs/\n\
      - run a check: Run the tests; make sure that `cargo clippy` passes\n\
      - count or list: Count the lines in src; list the files ending in .rs\n\
-     For anything else give another chat model to the library's builder: `Dirigent::builder().model(…)`."
+     For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml, and \
+     look at it with `dirigent config check`; from Rust, `Dirigent::builder().config(…)` or `.model(…)`."
         .to_owned()
 }

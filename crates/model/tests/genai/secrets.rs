@@ -87,7 +87,7 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
             &[&format!("location: https://example.com/{KEY}")],
             "",
         ));
-        answers.push(Answer::events(provider, std::slice::from_ref(&said)));
+        answers.push(Answer::events(provider, &[said.clone()]));
         let fails = answers.len();
         answers.push(Answer::events(provider, &[begun, said.clone()]));
         let server = Server::start(answers).await;

@@ -22,7 +22,7 @@ fn host_4_a_goal_beyond_the_model_is_declined_with_what_it_can_do() {
     - replace a text: Replace "old text" with "new text" in docs/
     - run a check: Run the tests; make sure that `cargo clippy` passes
     - count or list: Count the lines in src; list the files ending in .rs
-    For anything else give another chat model to the library's builder: `Dirigent::builder().model(…)`.
+    For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml, and look at it with `dirigent config check`; from Rust, `Dirigent::builder().config(…)` or `.model(…)`.
     "#);
 }
 

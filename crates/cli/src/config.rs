@@ -1,0 +1,349 @@
+//! `config check`: what is set and from where, and whether it works. And how the other commands read the configuration.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use console::style;
+use dirigent::config::{ApiKey, Connection, ModelSettings, Provider, Sources};
+use dirigent::{Config, Dirigent, DirigentError, Price, RunLimits};
+use serde_json::{Value, json};
+
+use crate::args::CheckCommand;
+use crate::exit::Exit;
+use crate::output::{Output, inert};
+
+/// The user's configuration, with what this command was told.
+pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Config, DirigentError> {
+    let mut sources = Sources::of_process();
+    if let Some(file) = file {
+        sources = sources.file(file);
+    }
+    if let Some(model) = model {
+        sources = sources.model(model);
+    }
+    Ok(Config::load(&sources)?)
+}
+
+/// Tells of configurations in these folders, which are never read by themselves: they may be somebody else's.
+pub(crate) fn tell_unread(config: &Config, folders: &[&Path], output: &Output) {
+    for note in unread(config, folders) {
+        output.note(&inert(&format!("note: {note}")));
+    }
+}
+
+fn unread(config: &Config, folders: &[&Path]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let mut seen = Vec::new();
+    for path in folders.iter().filter_map(|folder| config.not_read(folder)) {
+        let real = path.canonicalize().ok();
+        if !seen.contains(&real) {
+            seen.push(real);
+            let path = path.display();
+            notes.push(format!(
+                "{path} is not read, as whoever wrote it could have your keys sent elsewhere. If you trust it: --config {path}"
+            ));
+        }
+    }
+    notes
+}
+
+pub(crate) async fn check(
+    file: Option<PathBuf>,
+    command: CheckCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let config = load(file, command.model.model.clone())?;
+    Dirigent::builder().config(&config).check()?;
+    let used = config.used();
+    let mut results = BTreeMap::new();
+    for reference in &used {
+        results.insert(reference.clone(), test(&config, reference, &command).await);
+    }
+    let found = Found {
+        notes: config
+            .notes()
+            .into_iter()
+            .chain(unread(&config, &[Path::new(".")]))
+            .collect(),
+        config,
+        used,
+        results,
+    };
+    let text = if command.json {
+        found.json()?.to_string()
+    } else {
+        found.text()?
+    };
+    output.say(&text);
+    Ok(if found.is_well() {
+        Exit::Success
+    } else {
+        Exit::Configuration
+    })
+}
+
+/// What came of testing a model: what is well, or what is wrong.
+async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Result<&'static str, String> {
+    if command.offline {
+        return match config.model(reference).map(|model| model.api_key) {
+            Ok(ApiKey::NotSet { how }) => Err(format!("it needs an API key: {how}")),
+            Ok(ApiKey::None | ApiKey::Set { .. }) => Ok("not tested"),
+            Err(error) => Err(error.to_string()),
+        };
+    }
+    match config.connect(reference).await {
+        Ok(Connection::BuiltIn) => Ok("built in"),
+        Ok(Connection::Offered) => Ok("the server offers it"),
+        Ok(Connection::Answered) => Ok("it answers"),
+        Err(error) => Err(inert(&error.to_string())),
+    }
+}
+
+/// All that is to be told.
+struct Found {
+    config: Config,
+    used: Vec<String>,
+    results: BTreeMap<String, Result<&'static str, String>>,
+    notes: Vec<String>,
+}
+
+impl Found {
+    fn is_well(&self) -> bool {
+        self.results.values().all(Result::is_ok)
+    }
+
+    /// The models that runs ask, then those that nobody asks.
+    fn models(&self) -> Result<Vec<ModelSettings>, DirigentError> {
+        let others = self.config.names();
+        let others = others
+            .into_iter()
+            .filter(|name| !self.used.iter().any(|used| used == name));
+        let all = self.used.iter().map(String::as_str).chain(others);
+        Ok(all
+            .map(|name| self.config.model(name))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Who asks which model.
+    fn roles(&self) -> Vec<(&str, &str)> {
+        let mut roles: Vec<(&str, &str)> = ["planner", "reflector", "agents"]
+            .into_iter()
+            .map(|role| {
+                (
+                    role,
+                    self.config.role(role).unwrap_or(self.config.default_model()),
+                )
+            })
+            .collect();
+        for (name, model, _) in self.config.roles() {
+            if !roles.iter().any(|(known, _)| *known == name) {
+                roles.push((name, model));
+            }
+        }
+        roles
+    }
+
+    fn text(&self) -> Result<String, DirigentError> {
+        let config = &self.config;
+        let mut text = String::new();
+        self.write_sources(&mut text);
+        let _ = writeln!(text, "\n{}", style("Models").bold());
+        for model in self.models()? {
+            let _ = writeln!(text, "  {}", title(&model));
+            for (what, said) in facts(&model) {
+                let _ = writeln!(text, "    {what:<11} {said}");
+            }
+            let _ = match self.results.get(&model.reference) {
+                Some(Ok(well)) => writeln!(text, "    {:<11} {}", "connection", style(well).green()),
+                Some(Err(problem)) => {
+                    writeln!(text, "    {:<11} {}", "connection", style(problem).red())
+                }
+                None => writeln!(text, "    {:<11} no agent", "asked by"),
+            };
+        }
+        let _ = writeln!(text, "\n{}", style("Who asks which").bold());
+        for (role, model) in self.roles() {
+            let _ = writeln!(text, "  {role:<11} {model}");
+        }
+        let _ = writeln!(text, "\n{}", style("Limits of a run").bold());
+        let _ = writeln!(text, "  {}", limits(&config.limits()));
+        for note in &self.notes {
+            let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), inert(note));
+        }
+        Ok(text)
+    }
+
+    fn write_sources(&self, text: &mut String) {
+        let config = &self.config;
+        let _ = writeln!(text, "{}", style("Files").bold());
+        for file in config.files() {
+            let _ = writeln!(text, "  {}", inert(&file.display().to_string()));
+        }
+        if config.files().is_empty() {
+            let yours = config
+                .users_file()
+                .map(|file| format!("; yours would be {}", inert(&file.display().to_string())));
+            let _ = writeln!(text, "  none{}", yours.unwrap_or_default());
+        }
+        let _ = writeln!(text, "\n{}", style("Set").bold());
+        let settings = config.settings();
+        let chosen = format!("default model = {}", config.default_model());
+        let lines: Vec<(String, String)> = [(chosen, config.default_model_origin().to_string())]
+            .into_iter()
+            .chain(settings.iter().map(|setting| {
+                (
+                    format!("{} = {}", setting.key, setting.value),
+                    setting.origin.to_string(),
+                )
+            }))
+            .collect();
+        let width = lines
+            .iter()
+            .map(|(what, _)| what.chars().count())
+            .max()
+            .unwrap_or(0)
+            .min(60);
+        for (what, origin) in lines {
+            let _ = writeln!(
+                text,
+                "  {:<width$}  {}",
+                inert(&what),
+                style(inert(&origin)).dim()
+            );
+        }
+    }
+
+    fn json(&self) -> Result<Value, DirigentError> {
+        let config = &self.config;
+        let settings: Vec<Value> = config
+            .settings()
+            .into_iter()
+            .map(|setting| json!({"key": setting.key, "value": setting.value, "from": setting.origin.to_string()}))
+            .collect();
+        let models: Vec<Value> = self
+            .models()?
+            .iter()
+            .map(|model| self.model_json(model))
+            .collect();
+        let roles: serde_json::Map<String, Value> = self
+            .roles()
+            .into_iter()
+            .map(|(role, model)| (role.to_owned(), model.into()))
+            .collect();
+        Ok(json!({
+            "ok": self.is_well(),
+            "files": config.files(),
+            "settings": settings,
+            "default_model": {"model": config.default_model(), "from": config.default_model_origin().to_string()},
+            "models": models,
+            "roles": roles,
+            "limits": config.limits(),
+            "notes": self.notes,
+        }))
+    }
+
+    fn model_json(&self, model: &ModelSettings) -> Value {
+        let result = self.results.get(&model.reference);
+        json!({
+            "model": model.reference,
+            "provider": model.provider.name(),
+            "name": model.name,
+            "base_url": model.shown_address(),
+            "api_key": key(&model.api_key),
+            "calls": model.calls,
+            "context_window": model.context_window,
+            "max_output_tokens": model.max_output_tokens,
+            "concurrent": model.concurrent,
+            "tokens_per_minute": model.tokens_per_minute,
+            "attempts": model.attempts,
+            "price": model.price.map(|price| json!({
+                "input": price.input.dollars(),
+                "cached_input": price.cached_input.dollars(),
+                "output": price.output.dollars(),
+            })),
+            "fallback": model.fallback,
+            "connection": result.and_then(|result| result.as_ref().ok()),
+            "problem": result.and_then(|result| result.as_ref().err()),
+        })
+    }
+}
+
+fn title(model: &ModelSettings) -> String {
+    let reference = style(inert(&model.reference)).bold();
+    match model.provider {
+        Provider::Offline if model.reference == "offline" => reference.to_string(),
+        Provider::Offline => format!("{reference}: the offline model"),
+        Provider::OpenAi | Provider::Anthropic | Provider::Gemini => format!(
+            "{reference}: {} {} at {}",
+            model.provider,
+            inert(&model.name),
+            inert(model.shown_address())
+        ),
+    }
+}
+
+/// What is to be known of a model that a server answers for.
+fn facts(model: &ModelSettings) -> Vec<(&'static str, String)> {
+    if model.provider == Provider::Offline {
+        return Vec::new();
+    }
+    let tokens =
+        |count: Option<u64>| count.map_or_else(|| "not said".to_owned(), |count| format!("{count} tokens"));
+    let calls = serde_json::to_value(model.calls).unwrap_or_default();
+    let mut asked: Vec<String> = Vec::new();
+    asked.push(format!(
+        "{} at once",
+        model.concurrent.map_or_else(|| "8".to_owned(), |n| n.to_string())
+    ));
+    asked.extend(
+        model
+            .tokens_per_minute
+            .map(|count| format!("{count} tokens a minute")),
+    );
+    asked.push(format!(
+        "{} attempts",
+        model.attempts.map_or_else(|| "4".to_owned(), |n| n.to_string())
+    ));
+    let mut facts = vec![
+        ("key", key(&model.api_key)),
+        ("calls", calls.as_str().unwrap_or_default().to_owned()),
+        ("context", tokens(model.context_window)),
+        ("replies", tokens(model.max_output_tokens)),
+        ("asked", asked.join(", ")),
+        ("price", model.price.map_or_else(|| "not known".to_owned(), price)),
+    ];
+    if !model.fallback.is_empty() {
+        facts.push(("fallback", inert(&model.fallback.join(", "))));
+    }
+    facts
+}
+
+fn price(price: Price) -> String {
+    format!(
+        "{} in, {} cached, {} out, per million tokens",
+        price.input, price.cached_input, price.output
+    )
+}
+
+/// Where a key comes from, and nothing of it.
+fn key(key: &ApiKey) -> String {
+    match key {
+        ApiKey::None => "none is sent".to_owned(),
+        ApiKey::NotSet { how } => format!("not set: {how}"),
+        ApiKey::Set { origin, .. } => format!("set, from {origin}"),
+    }
+}
+
+fn limits(limits: &RunLimits) -> String {
+    let mut said = vec![
+        format!("{} planning rounds", limits.max_iterations),
+        format!("{} sub-tasks side by side", limits.max_parallel),
+        format!("{} agents", limits.max_agents),
+    ];
+    said.extend(limits.timeout.map(|span| span.to_string()));
+    said.extend(limits.max_tokens.map(|count| format!("{count} tokens")));
+    said.extend(limits.max_cost.map(|cost| cost.to_string()));
+    said.extend(limits.max_model_calls.map(|count| format!("{count} model calls")));
+    said.join(", ")
+}

@@ -1,0 +1,87 @@
+//! `models`: what the configured servers offer.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use console::style;
+use dirigent::Config;
+use dirigent::config::{ModelSettings, Provider};
+use serde_json::json;
+
+use crate::args::ModelsCommand;
+use crate::config;
+use crate::exit::Exit;
+use crate::output::{Output, inert};
+
+pub(crate) async fn list(
+    file: Option<PathBuf>,
+    command: ModelsCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let config = config::load(file, command.model.model.clone())?;
+    let references = match &command.model.model {
+        Some(model) => vec![model.clone()],
+        None => config.used(),
+    };
+    let mut exit = Exit::Success;
+    let mut seen = BTreeSet::new();
+    for reference in &references {
+        let model = config.model(reference).map_err(dirigent::DirigentError::from)?;
+        if !seen.insert((model.provider, model.base_url.clone())) {
+            continue;
+        }
+        match config.offered(reference).await {
+            Ok(names) => tell(&config, &references, &model, &names, &command, output),
+            Err(error) => {
+                output.error(&inert(&format!("{reference}: {error}")));
+                exit = Exit::Configuration;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn tell(
+    config: &Config,
+    references: &[String],
+    model: &ModelSettings,
+    names: &[String],
+    command: &ModelsCommand,
+    output: &Output,
+) {
+    // The names that are configured for this server.
+    let configured: BTreeSet<String> = references
+        .iter()
+        .filter_map(|reference| config.model(reference).ok())
+        .filter(|other| other.provider == model.provider && other.base_url == model.base_url)
+        .map(|other| other.name)
+        .collect();
+    if command.json {
+        for name in names {
+            let line = json!({
+                "provider": model.provider.name(),
+                "base_url": model.shown_address(),
+                "model": name,
+                "configured": configured.contains(name),
+            });
+            output.say(&line.to_string());
+        }
+        return;
+    }
+    match model.provider {
+        Provider::Offline => output.say(
+            "offline: one model, built in; it needs no server. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml.",
+        ),
+        Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
+            let title = format!("{} at {}", model.provider, inert(model.shown_address()));
+            output.say(&style(title).bold().to_string());
+            for name in names {
+                let mark = if configured.contains(name) { "*" } else { " " };
+                output.say(&format!("{mark} {}", inert(name)));
+            }
+            for name in configured.iter().filter(|name| !names.contains(name)) {
+                output.note(&inert(&format!("`{name}` is configured, but not among them")));
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Whether a model answers, and what else its server offers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dirigent_core::message::{Message, ModelFailure, ModelFailureKind};
+use dirigent_model::openai::Timeouts;
+use dirigent_model::{ChatModel, ChatRequest};
+
+use super::model::{ModelSettings, Provider};
+use super::server::Server;
+use super::{Config, ConfigError};
+
+/// How long a server may take to say what it offers, or a word.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Tokens for a word. Some models think before they say it.
+const A_WORD: u64 = 16;
+
+/// What came of asking a model's server for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// There is nothing to connect to: the offline model.
+    BuiltIn,
+    /// The server offers it.
+    Offered,
+    /// The server does not name it, but it has answered.
+    Answered,
+}
+
+/// Why a model's server could not be asked, or what it said.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Something is missing before it can be asked.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It did not answer as it should; the message says what to do.
+    #[error(transparent)]
+    Model(#[from] ModelFailure),
+    /// It answers, but has no such model.
+    #[error("the server has no model `{name}`{}", suggestion(name, models))]
+    NoSuchModel {
+        /// The name that the configuration has.
+        name: String,
+        /// What it offers.
+        models: Vec<String>,
+    },
+}
+
+impl Config {
+    /// The names of the models that a model's server offers, in its order; none for the offline model.
+    ///
+    /// # Errors
+    /// As [`Config::model`], a key that is not set, or what the server said.
+    pub async fn offered(&self, reference: &str) -> Result<Vec<String>, ConnectError> {
+        let settings = self.model(reference)?;
+        match settings.provider {
+            Provider::Offline => Ok(Vec::new()),
+            Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
+                Ok(server(&settings)?.models().await?)
+            }
+        }
+    }
+
+    /// Tests whether a model can be asked: by its server's list of models, or where the list does not have it, by having it say a word.
+    ///
+    /// # Errors
+    /// As [`Config::offered`], or [`ConnectError::NoSuchModel`].
+    pub async fn connect(&self, reference: &str) -> Result<Connection, ConnectError> {
+        let settings = self.model(reference)?;
+        if settings.provider == Provider::Offline {
+            return Ok(Connection::BuiltIn);
+        }
+        let server = server(&settings)?;
+        let models = match server.models().await {
+            Ok(models) => models,
+            // A server may have no list.
+            Err(failure) if is_about_us(failure.kind) => Vec::new(),
+            Err(failure) => return Err(failure.into()),
+        };
+        if models.contains(&settings.name) {
+            return Ok(Connection::Offered);
+        }
+        // It may go by another name there, as the latest version of a model does.
+        match server.chat(a_word(&settings)).await {
+            Ok(_) => Ok(Connection::Answered),
+            Err(failure) if is_about_us(failure.kind) && !models.is_empty() => {
+                Err(ConnectError::NoSuchModel {
+                    name: settings.name,
+                    models,
+                })
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+}
+
+fn server(settings: &ModelSettings) -> Result<Server, ConfigError> {
+    let timeouts = Timeouts {
+        first: PATIENCE,
+        total: PATIENCE,
+        ..Timeouts::default()
+    };
+    Server::set_up(settings, timeouts, &mut None)
+}
+
+/// Whether the server answers, and finds fault with the request.
+fn is_about_us(kind: ModelFailureKind) -> bool {
+    match kind {
+        ModelFailureKind::Configuration | ModelFailureKind::Rejected => true,
+        ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong | ModelFailureKind::Panicked => {
+            false
+        }
+    }
+}
+
+fn a_word(settings: &ModelSettings) -> ChatRequest {
+    let message = Message::User {
+        content: "Say OK.".to_owned(),
+    };
+    ChatRequest::new(Arc::new(vec![message]))
+        .model(settings.name.clone())
+        .max_output_tokens(A_WORD)
+}
+
+fn suggestion(name: &str, models: &[String]) -> String {
+    let likeness = |model: &str| strsim::jaro_winkler(name, model);
+    let nearest = models
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|model| likeness(model) > 0.75);
+    match nearest {
+        Some(model) => format!("; did you mean `{model}`?"),
+        None => ": see what it has with `dirigent models`".to_owned(),
+    }
+}

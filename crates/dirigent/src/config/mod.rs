@@ -1,0 +1,420 @@
+//! Configuration: which models there are, who asks which, and what bounds runs; read in layers, each setting with where it
+//! comes from.
+//!
+//! ```
+//! use dirigent::config::{Config, Sources};
+//!
+//! let config = Config::load(&Sources::none().model("anthropic/claude-sonnet-4-5"))?;
+//! let model = config.model(config.default_model())?;
+//! assert_eq!(model.name, "claude-sonnet-4-5");
+//! # Ok::<(), dirigent::config::ConfigError>(())
+//! ```
+//!
+//! It never reads a file that the user has not put into the configuration folder or named, and never shows a key.
+
+mod connect;
+mod error;
+mod model;
+mod models;
+mod schema;
+mod server;
+mod settings;
+mod sources;
+mod value;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dirigent_core::limits::RunLimits;
+use dirigent_core::price::Price;
+use dirigent_core::spec::ModelProfile;
+
+pub use connect::{ConnectError, Connection};
+pub use error::{ConfigError, Origin};
+pub use model::{ApiKey, ModelSettings, Provider};
+pub use models::ConfiguredModels;
+use settings::{Settings, read_file};
+pub use sources::Sources;
+use value::Value;
+
+/// What ships: the defaults that users copy.
+const DEFAULTS: &str = include_str!("../../../../config/dirigent.toml");
+const PRICES: &str = include_str!("../../../../config/prices.toml");
+
+/// A configuration that has been read. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    sources: Sources,
+    /// The reference of the model that agents ask where nothing else is said, and who chose it.
+    chosen: (String, Origin),
+    files: Vec<PathBuf>,
+}
+
+/// A setting that somebody made, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its key: `model.name`.
+    pub key: String,
+    /// Its value; a key to a provider is not shown.
+    pub value: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Config {
+    /// Reads the sources, lays them over the built-in defaults, and checks that all that is named is there. Keys may be missing
+    /// until their model is asked. Reads the disk.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
+        let mut settings = built_in()?;
+        let mut files = Vec::new();
+        if let Some(folder) = &sources.folder {
+            for (name, under) in [("prices.toml", &["prices"][..]), ("dirigent.toml", &[])] {
+                let path = folder.join(name);
+                if path.is_file() {
+                    settings.lay(read_file(&path, under)?);
+                    files.push(path);
+                }
+            }
+        }
+        if let Some((path, _)) = sources.named_file() {
+            settings.lay(read_file(&path, &[])?);
+            files.push(path);
+        }
+        let chosen = sources.named_model().unwrap_or_else(|| {
+            let origin = settings
+                .get(&["model", "provider"])
+                .map(|found| found.origin.clone());
+            ("default".to_owned(), origin.unwrap_or(Origin::BuiltIn))
+        });
+        let config = Config {
+            shared: Arc::new(Shared {
+                settings,
+                sources: sources.clone(),
+                chosen,
+                files,
+            }),
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        for name in self.names() {
+            let is_taken = ["default", "offline"].contains(&name);
+            if is_taken || name.contains('/') {
+                let table = self.shared.settings.table(&["models", name]);
+                let problem =
+                    "stands for something else already, or has a slash in it: give the model another name";
+                return Err(ConfigError::Value {
+                    origin: table.place(),
+                    key: format!("models.{name}"),
+                    problem: problem.to_owned(),
+                });
+            }
+            let _ = self.find(name, &Origin::BuiltIn)?;
+        }
+        for (reference, origin) in self.references() {
+            let model = self.find(&reference, &origin)?;
+            let place = self.shared.settings.table(&["models", &reference]).place();
+            for next in &model.fallback {
+                let _ = self.find(next, &place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The model that agents ask where nothing else is said: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
+    pub fn default_model(&self) -> &str {
+        &self.shared.chosen.0
+    }
+
+    /// Who chose the default model.
+    pub fn default_model_origin(&self) -> &Origin {
+        &self.shared.chosen.1
+    }
+
+    /// The model that a planner, a reflector or an agent of that name asks, if the configuration says so for it alone.
+    pub fn role(&self, name: &str) -> Option<&str> {
+        self.shared.settings.table(&["roles"]).text(name)
+    }
+
+    /// Looks whether all names of `[roles]` are of agents that there are.
+    pub(crate) fn check_roles<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
+        let known: Vec<&str> = ["planner", "reflector", "agents"]
+            .into_iter()
+            .chain(agents)
+            .collect();
+        match self.roles().find(|(name, _, _)| !known.contains(name)) {
+            None => Ok(()),
+            Some((name, _, origin)) => Err(ConfigError::UnknownKey {
+                origin: origin.clone(),
+                key: format!("roles.{name}"),
+                hint: format!("there are {}", known.join(", ")),
+            }),
+        }
+    }
+
+    /// The names of `[roles]`, each with its model and where that was said.
+    pub fn roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
+        self.shared.settings.iter().filter_map(|(key, found)| {
+            let parts = key.parts();
+            match (&parts[..], &found.value) {
+                (&["roles", name], Value::Text(model)) => Some((name, model.as_str(), &found.origin)),
+                _ => None,
+            }
+        })
+    }
+
+    /// The names of `[models.NAME]`.
+    pub fn names(&self) -> BTreeSet<&str> {
+        self.shared
+            .settings
+            .iter()
+            .filter_map(|(key, _)| match key.parts()[..] {
+                ["models", name, _] => Some(name),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The models that runs may ask: the default and those of roles, each followed by those that stand in for it. Others are asked
+    /// only by name.
+    pub fn used(&self) -> Vec<String> {
+        let mut used: Vec<String> = Vec::new();
+        for (reference, _) in self.references() {
+            let fallback = self.model(&reference).map(|model| model.fallback);
+            for reference in [reference].into_iter().chain(fallback.unwrap_or_default()) {
+                if !used.contains(&reference) {
+                    used.push(reference);
+                }
+            }
+        }
+        used
+    }
+
+    fn references(&self) -> Vec<(String, Origin)> {
+        let mut references = vec![self.shared.chosen.clone()];
+        references.extend(
+            self.roles()
+                .map(|(_, model, origin)| (model.to_owned(), origin.clone())),
+        );
+        references
+    }
+
+    /// A model.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownModel`], or what is wrong with its settings. A key that is not set is no error here.
+    pub fn model(&self, reference: &str) -> Result<ModelSettings, ConfigError> {
+        self.find(reference, &self.shared.chosen.1)
+    }
+
+    fn find(&self, reference: &str, asked_by: &Origin) -> Result<ModelSettings, ConfigError> {
+        let found = model::find(reference, &self.shared.settings, &self.shared.sources)?;
+        found.ok_or_else(|| {
+            let known: Vec<&str> = ["default", "offline"].into_iter().chain(self.names()).collect();
+            ConfigError::UnknownModel {
+                origin: asked_by.clone(),
+                name: reference.to_owned(),
+                known: known.join(", "),
+            }
+        })
+    }
+
+    /// What a run knows of a model: of one with others that stand in for it, the least that replies may have, and the dearest price.
+    ///
+    /// # Errors
+    /// As [`Config::model`].
+    pub fn profile(&self, reference: &str) -> Result<ModelProfile, ConfigError> {
+        let model = self.model(reference)?;
+        let mut profile = ModelProfile {
+            calls: model.calls,
+            context_window: model.context_window,
+            max_output_tokens: model.max_output_tokens,
+            price: model.price,
+        };
+        for next in &model.fallback {
+            let next = self.model(next)?;
+            profile.max_output_tokens = least(profile.max_output_tokens, next.max_output_tokens);
+            profile.price = dearest(profile.price, next.price);
+        }
+        Ok(profile)
+    }
+
+    /// What bounds a run where nothing else is said.
+    pub fn limits(&self) -> RunLimits {
+        let table = self.shared.settings.table(&["limits"]);
+        let default = RunLimits::default();
+        RunLimits {
+            max_iterations: table.small("max_iterations").unwrap_or(default.max_iterations),
+            max_parallel: table.small("max_parallel").unwrap_or(default.max_parallel),
+            max_subtasks: table.small("max_subtasks").unwrap_or(default.max_subtasks),
+            max_agents: table.small("max_agents").unwrap_or(default.max_agents),
+            call_timeout: table.span("call_timeout").unwrap_or(default.call_timeout),
+            timeout: table.span("timeout"),
+            max_tokens: table.count("max_tokens"),
+            max_cost: match table.value("max_cost") {
+                Some(Value::Dollars(cost)) => Some(*cost),
+                Some(_) | None => None,
+            },
+            max_model_calls: table.small("max_model_calls"),
+        }
+    }
+
+    /// The models, ready to be asked by their references (HOST-7): those of roles and the default at once, others when they are
+    /// asked for.
+    ///
+    /// # Errors
+    /// A key that is not set, or another reason why one of them can't be set up.
+    pub fn models(&self) -> Result<ConfiguredModels, ConfigError> {
+        let models = ConfiguredModels::new(self.clone());
+        for (reference, _) in self.references() {
+            models.prepare(&reference)?;
+        }
+        Ok(models)
+    }
+
+    /// What somebody has set, in the order of keys.
+    pub fn settings(&self) -> Vec<Setting> {
+        let shared = &self.shared;
+        let set = shared.settings.iter().map(|(key, found)| Setting {
+            key: key.to_string(),
+            value: found.value.to_string(),
+            origin: found.origin.clone(),
+        });
+        set.filter(|setting| setting.origin != Origin::BuiltIn).collect()
+    }
+
+    /// The files that were read, each laid over those before.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.shared.files
+    }
+
+    /// Where the user's own file is or would be.
+    pub fn users_file(&self) -> Option<PathBuf> {
+        let folder = self.shared.sources.folder.as_ref()?;
+        Some(folder.join("dirigent.toml"))
+    }
+
+    /// A `dirigent.toml` in that folder, which was not read, as it may be somebody else's.
+    pub fn not_read(&self, folder: &Path) -> Option<PathBuf> {
+        let path = folder.join("dirigent.toml");
+        let found = path.canonicalize().ok()?;
+        let was_read = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file == found);
+        (!self.shared.files.iter().any(was_read)).then_some(path)
+    }
+
+    /// What may be a mistake though nothing is wrong with it, for people.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        notes.extend(self.no_model_chosen());
+        notes.extend(self.unused_addresses());
+        notes.extend(self.open_keys());
+        notes
+    }
+
+    /// Keys that are set while nobody has chosen a model: they alone never switch away from the offline model.
+    fn no_model_chosen(&self) -> Option<String> {
+        let used = self.used();
+        let is_offline = |reference: &String| {
+            self.model(reference)
+                .is_ok_and(|model| model.provider == Provider::Offline)
+        };
+        if !used.iter().all(is_offline) {
+            return None;
+        }
+        let providers = [
+            (Provider::OpenAi, "gpt-4.1-mini"),
+            (Provider::Anthropic, "claude-sonnet-4-5"),
+            (Provider::Gemini, "gemini-2.5-flash"),
+        ];
+        providers.into_iter().find_map(|(provider, name)| {
+            let variables = provider.key_variables().iter().copied().chain(provider.address_variable());
+            let set = variables.into_iter().find(|name| self.shared.sources.variable(name).is_some())?;
+            Some(format!(
+                "{set} is set, but no model is chosen, so the offline model is asked. Choose one: DIRIGENT_MODEL={provider}/{name}, \
+                 --model {provider}/{name}, or [model] in a file"
+            ))
+        })
+    }
+
+    /// Addresses in the environment that no model goes by.
+    fn unused_addresses(&self) -> impl Iterator<Item = String> {
+        let models: Vec<ModelSettings> = self
+            .used()
+            .iter()
+            .filter_map(|name| self.model(name).ok())
+            .collect();
+        [Provider::OpenAi, Provider::Anthropic].into_iter().filter_map(move |provider| {
+            let variable = provider.address_variable()?;
+            let address = value::address(&self.shared.sources.variable(variable)?).ok()?;
+            let mut of_provider = models.iter().filter(|model| model.provider == provider).peekable();
+            of_provider.peek()?;
+            of_provider.all(|model| model.base_url != address).then(|| {
+                format!("{variable} is not used: the models of provider `{provider}` have a base_url of their own")
+            })
+        })
+    }
+
+    /// Files that hold a key and that others than their owner can read.
+    fn open_keys(&self) -> Vec<String> {
+        let holders: BTreeSet<&Path> = self
+            .shared
+            .settings
+            .iter()
+            .filter_map(|(_, found)| match (&found.value, &found.origin) {
+                (Value::Secret(_), Origin::File { path, .. }) => Some(&**path),
+                _ => None,
+            })
+            .collect();
+        holders
+            .into_iter()
+            .filter(|path| is_open(path))
+            .map(|path| {
+                let path = path.display();
+                format!("{path} holds a key, and others on this computer can read it: chmod 600 {path}")
+            })
+            .collect()
+    }
+}
+
+fn built_in() -> Result<Settings, ConfigError> {
+    let mut settings = Settings::read(PRICES, &["prices"], |_| Origin::BuiltIn)?;
+    settings.lay(Settings::read(DEFAULTS, &[], |_| Origin::BuiltIn)?);
+    Ok(settings)
+}
+
+#[cfg(unix)]
+fn is_open(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open(_path: &Path) -> bool {
+    false
+}
+
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn dearest(one: Option<Price>, other: Option<Price>) -> Option<Price> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.dearer(other)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,114 @@
+//! Which settings there are. Whatever is not here is refused, with the nearest that is.
+
+use super::value::Kind;
+
+/// What a path of the files leads to.
+pub(super) enum Place {
+    /// More settings.
+    Table,
+    Setting(Kind),
+}
+
+/// Providers whose models can be named as `provider/name`.
+pub(super) const PROVIDERS: [&str; 3] = ["openai", "anthropic", "gemini"];
+
+const SECTIONS: [&str; 5] = ["model", "models", "roles", "limits", "prices"];
+
+const ANY: Kind = Kind::Count {
+    most: i64::MAX as u64,
+};
+const SMALL: Kind = Kind::Count {
+    most: u32::MAX as u64,
+};
+
+/// The settings of a model.
+const MODEL: [(&str, Kind); 16] = [
+    (
+        "provider",
+        Kind::OneOf(&["offline", "openai", "anthropic", "gemini"]),
+    ),
+    ("name", Kind::Text),
+    ("base_url", Kind::Address),
+    ("api_key_env", Kind::Variable),
+    ("api_key", Kind::Secret),
+    (
+        "calls",
+        Kind::OneOf(&["auto", "json", "json_schema", "native", "tool_call"]),
+    ),
+    ("context_window", ANY),
+    ("max_output_tokens", ANY),
+    ("delivery", Kind::OneOf(&["streamed", "whole"])),
+    ("timeout", Kind::Span),
+    ("concurrent", SMALL),
+    ("tokens_per_minute", ANY),
+    ("attempts", SMALL),
+    ("price", Kind::Price),
+    ("extra", Kind::Fields),
+    ("fallback", Kind::Texts),
+];
+
+const LIMITS: [(&str, Kind); 9] = [
+    ("max_iterations", SMALL),
+    ("max_parallel", SMALL),
+    ("max_subtasks", SMALL),
+    ("max_agents", SMALL),
+    ("call_timeout", Kind::Span),
+    ("timeout", Kind::Span),
+    ("max_tokens", ANY),
+    ("max_cost", Kind::Dollars),
+    ("max_model_calls", SMALL),
+];
+
+/// What is at that path; `None` where nothing can be.
+pub(super) fn place(path: &[&str]) -> Option<Place> {
+    let among = |settings: &[(&str, Kind)], key: &str| {
+        settings
+            .iter()
+            .find(|(name, _)| *name == key)
+            .map(|(_, kind)| Place::Setting(*kind))
+    };
+    match *path {
+        [section] => SECTIONS.contains(&section).then_some(Place::Table),
+        ["models", _] => Some(Place::Table),
+        ["model", key] | ["models", _, key] => among(&MODEL, key),
+        ["roles", _] => Some(Place::Setting(Kind::Text)),
+        ["limits", key] => among(&LIMITS, key),
+        ["prices", provider] => PROVIDERS.contains(&provider).then_some(Place::Table),
+        ["prices", _, _] => Some(Place::Setting(Kind::Price)),
+        _ => None,
+    }
+}
+
+/// What could stand instead of the last part of a path that leads nowhere: the nearest, or all there are.
+pub(super) fn hint(path: &[&str]) -> String {
+    let Some((wrong, above)) = path.split_last() else {
+        return String::new();
+    };
+    let names = |settings: &[(&'static str, Kind)]| settings.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = match *above {
+        [] => SECTIONS.to_vec(),
+        ["model"] | ["models", _] => names(&MODEL),
+        ["limits"] => names(&LIMITS),
+        ["prices"] => PROVIDERS.to_vec(),
+        _ => Vec::new(),
+    };
+    // A setting that stands in the wrong table is found again.
+    let elsewhere = [("model", &MODEL[..]), ("limits", &LIMITS[..])]
+        .into_iter()
+        .find(|(_, settings)| settings.iter().any(|(name, _)| name == wrong));
+    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
+    let nearest = known
+        .iter()
+        .copied()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|name| likeness(name) > 0.75);
+    match (nearest, elsewhere) {
+        (Some(name), _) => {
+            let above: String = above.iter().map(|part| format!("{part}.")).collect();
+            format!("did you mean `{above}{name}`?")
+        }
+        (None, Some((section, _))) => format!("did you mean `{wrong}` in [{section}]?"),
+        (None, None) if known.is_empty() => "leave it out".to_owned(),
+        (None, None) => format!("there are {}", known.join(", ")),
+    }
+}

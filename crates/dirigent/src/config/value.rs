@@ -1,0 +1,280 @@
+//! What a setting can be, and how it is read from TOML. Problems are told without the value where it may be a secret.
+
+use std::fmt;
+
+use dirigent_core::price::{Cost, Price};
+use dirigent_core::time::Millis;
+use secrecy::SecretString;
+use serde_json::{Map, Number};
+use toml::de::{DeTable, DeValue};
+
+/// What kind of value a setting has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    /// A text that nobody is shown.
+    Secret,
+    /// The name of an environment variable.
+    Variable,
+    /// Where an API begins.
+    Address,
+    /// Several texts.
+    Texts,
+    /// A whole number, from 1.
+    Count {
+        most: u64,
+    },
+    /// An amount of money.
+    Dollars,
+    /// A span of time, such as `90s`.
+    Span,
+    OneOf(&'static [&'static str]),
+    /// What a million tokens cost.
+    Price,
+    /// A table of whatever a provider takes.
+    Fields,
+}
+
+/// A setting's value.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    Secret(SecretString),
+    Texts(Vec<String>),
+    Count(u64),
+    Dollars(Cost),
+    Span(Millis),
+    Price(Price),
+    Fields(Map<String, serde_json::Value>),
+}
+
+impl Kind {
+    /// The value, or what is wrong with it and which it could be.
+    pub(super) fn read(self, value: &DeValue<'_>) -> Result<Value, String> {
+        match self {
+            Kind::Text => text(value).map(Value::Text),
+            Kind::Secret => text(value).map(|key| Value::Secret(key.into())),
+            Kind::Variable => variable(text(value)?).map(Value::Text),
+            Kind::Address => address(&text(value)?).map(Value::Text),
+            Kind::Texts => texts(value).map(Value::Texts),
+            Kind::Count { most } => count(value, most).map(Value::Count),
+            Kind::Dollars => dollars(value).map(Value::Dollars),
+            Kind::Span => span(&text(value)?).map(Value::Span),
+            Kind::OneOf(words) => one_of(text(value)?, words).map(Value::Text),
+            Kind::Price => price(value).map(Value::Price),
+            Kind::Fields => fields(value).map(Value::Fields),
+        }
+    }
+}
+
+/// For people. No secret, and nothing that may hold one.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => f.write_str(without_query(text)),
+            Value::Secret(_) => f.write_str("set (not shown)"),
+            Value::Texts(texts) => f.write_str(&texts.join(", ")),
+            Value::Count(count) => count.fmt(f),
+            Value::Dollars(cost) => cost.fmt(f),
+            Value::Span(span) => span.fmt(f),
+            Value::Price(price) => f.write_str(&shown_price(price)),
+            Value::Fields(fields) => {
+                let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+                f.write_str(&names.join(", "))
+            }
+        }
+    }
+}
+
+/// A price for people.
+pub(super) fn shown_price(price: &Price) -> String {
+    format!(
+        "{} in, {} cached, {} out per million tokens",
+        price.input, price.cached_input, price.output
+    )
+}
+
+/// An address without what may hold a key.
+pub(super) fn without_query(text: &str) -> &str {
+    if text.starts_with("http://") || text.starts_with("https://") {
+        text.split(['?', '#']).next().unwrap_or_default()
+    } else {
+        text
+    }
+}
+
+fn is_a(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn text(value: &DeValue<'_>) -> Result<String, String> {
+    match value.as_str() {
+        Some(text) if text.trim().is_empty() => Err("is empty: leave it out, or write something".to_owned()),
+        Some(text) => Ok(text.trim().to_owned()),
+        None => Err(format!("must be a text in quotes, but is {}", is_a(value))),
+    }
+}
+
+/// What is no name of a variable may be a key in the wrong place, so it is not shown.
+fn variable(name: String) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    if name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        Ok(name)
+    } else {
+        Err(
+            "must be the name of an environment variable, such as OPENAI_API_KEY, in capitals (a key itself goes into api_key)"
+                .to_owned(),
+        )
+    }
+}
+
+/// An address that a model may be at, as a setting or a variable has it.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    let wanted = "it must look like https://api.openai.com/v1 or http://127.0.0.1:8080/v1";
+    match host {
+        None => Err(format!("is not an address: {wanted}")),
+        Some(host) if host.contains('@') => Err(
+            "holds a user's name or a password: leave them out, and give the key as api_key_env".to_owned(),
+        ),
+        Some(host) if host.is_empty() || host.starts_with(':') => Err(format!("names no host: {wanted}")),
+        Some(_) if text.chars().any(char::is_whitespace) => Err(format!("has a blank in it: {wanted}")),
+        Some(_) => Ok(text.trim_end_matches('/').to_owned()),
+    }
+}
+
+fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wanted = "must be a list of texts, such as [\"local\"]";
+    let items = value
+        .as_array()
+        .ok_or_else(|| format!("{wanted}, but is {}", is_a(value)))?;
+    items
+        .iter()
+        .map(|item| text(item.get_ref()).map_err(|_| wanted.to_owned()))
+        .collect()
+}
+
+fn whole(value: &DeValue<'_>) -> Option<i64> {
+    let number = value.as_integer()?;
+    i64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn count(value: &DeValue<'_>, most: u64) -> Result<u64, String> {
+    if !value.is_integer() {
+        return Err(format!(
+            "must be a whole number without quotes, but is {}",
+            is_a(value)
+        ));
+    }
+    match whole(value).and_then(|number| u64::try_from(number).ok()) {
+        Some(number) if (1..=most).contains(&number) => Ok(number),
+        Some(_) | None => Err(format!("must be a whole number from 1 to {most}")),
+    }
+}
+
+fn dollars(value: &DeValue<'_>) -> Result<Cost, String> {
+    let wanted = "must be an amount of US dollars, such as 2.50";
+    let number = match (value.as_float(), whole(value)) {
+        (Some(float), _) => float.as_str().parse::<f64>().ok(),
+        // Beyond 2^53 dollars one more or less does not matter.
+        (None, Some(number)) => Some(number as f64),
+        (None, None) => return Err(format!("{wanted}, but is {}", is_a(value))),
+    };
+    number
+        .and_then(Cost::from_dollars)
+        .ok_or_else(|| wanted.to_owned())
+}
+
+fn span(text: &str) -> Result<Millis, String> {
+    let wanted = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wanted.to_owned())?;
+    match std::time::Duration::try_from(span) {
+        Ok(duration) if !duration.is_zero() => Ok(duration.into()),
+        Ok(_) | Err(_) => Err(format!("{wanted}, and more than nothing")),
+    }
+}
+
+fn one_of(text: String, words: &[&str]) -> Result<String, String> {
+    if words.contains(&text.as_str()) {
+        Ok(text)
+    } else {
+        Err(format!("must be one of {}", words.join(", ")))
+    }
+}
+
+fn price(value: &DeValue<'_>) -> Result<Price, String> {
+    let wanted = "must be a price, such as { input = 0.40, cached_input = 0.10, output = 1.60 }";
+    let table = value
+        .as_table()
+        .ok_or_else(|| format!("{wanted}, but is {}", is_a(value)))?;
+    let known = ["input", "cached_input", "output"];
+    if table.keys().any(|key| !known.contains(&key.get_ref().as_ref())) {
+        return Err(format!("{wanted}: it has no other field"));
+    }
+    let field = |name: &str| {
+        table
+            .get(name)
+            .map(|value| dollars(value.get_ref()))
+            .transpose()
+            .map_err(|problem| format!("{wanted}: `{name}` {problem}"))
+    };
+    match (field("input")?, field("cached_input")?, field("output")?) {
+        (Some(input), cached, Some(output)) => Ok(Price {
+            input,
+            cached_input: cached.unwrap_or(input),
+            output,
+        }),
+        _ => Err(format!("{wanted}: it lacks `input` or `output`")),
+    }
+}
+
+fn fields(value: &DeValue<'_>) -> Result<Map<String, serde_json::Value>, String> {
+    match value.as_table() {
+        Some(table) => json_table(table),
+        None => Err(format!(
+            "must be a table, such as {{ temperature = 0.2 }}, but is {}",
+            is_a(value)
+        )),
+    }
+}
+
+fn json_table(table: &DeTable<'_>) -> Result<Map<String, serde_json::Value>, String> {
+    table
+        .iter()
+        .map(|(key, value)| Ok((key.get_ref().to_string(), json(value.get_ref())?)))
+        .collect()
+}
+
+fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
+    Ok(match value {
+        DeValue::String(text) => text.to_string().into(),
+        DeValue::Integer(_) => whole(value).ok_or("has a number that is too large")?.into(),
+        DeValue::Float(number) => number
+            .as_str()
+            .parse()
+            .ok()
+            .and_then(Number::from_f64)
+            .ok_or("has a number that JSON can't hold")?
+            .into(),
+        DeValue::Boolean(truth) => (*truth).into(),
+        DeValue::Datetime(_) => return Err("has a date, which JSON can't hold: write a text".to_owned()),
+        DeValue::Array(items) => items
+            .iter()
+            .map(|item| json(item.get_ref()))
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
+        DeValue::Table(table) => json_table(table)?.into(),
+    })
+}

@@ -1,0 +1,526 @@
+//! HOST-3 and HOST-7: models by configuration, as the real command reads it: who wins, who is asked, what is told, and that no
+//! key is shown.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use dirigent_model_server::{Fault, Matcher, ModelServer, Rule, Script, Turn};
+use dirigent_tests::cli::{Ended, Place, ended};
+use serde_json::{Value, json};
+
+const GOAL: &str = "What do the notes say?";
+const CANARY: &str = "sk-canary-0123456789abcdef";
+
+fn call(tool: &str, parameters: Value) -> Turn {
+    Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
+}
+
+/// A planner that sends a scout, a scout that answers, a reflector that is content.
+fn script() -> Script {
+    let plan = json!({
+        "summary": "Look into the notes.",
+        "subtasks": [{"id": "look", "title": "Read the notes", "agent": "explore", "task": "Read notes.txt."}]
+    });
+    let judgement = json!({"verdict": "achieved", "summary": "The notes say milk."});
+    Script::rules([
+        Rule::always(Matcher::system("## submit_plan"), call("submit_plan", plan)),
+        Rule::always(
+            Matcher::system("You explore a workspace"),
+            Turn::text("remember the milk"),
+        ),
+        Rule::always(
+            Matcher::system("## submit_reflection"),
+            call("submit_reflection", judgement),
+        ),
+    ])
+}
+
+async fn serve(script: Script) -> ModelServer {
+    ModelServer::start(script.with_models(["small", "large"]))
+        .await
+        .unwrap()
+}
+
+/// A home with this as the user's own configuration.
+fn place(own: &str) -> Place {
+    let place = Place::new();
+    let file = own_file(&place);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, own).unwrap();
+    place.write("notes.txt", "remember the milk\n");
+    place
+}
+
+fn own_file(place: &Place) -> PathBuf {
+    place.folder().join("home/.config/dirigent/dirigent.toml")
+}
+
+/// A table of a model at that server.
+fn model(table: &str, server: &ModelServer, name: &str) -> String {
+    let url = server.url();
+    format!(
+        "[{table}]\nprovider = \"openai\"\nname = \"{name}\"\nbase_url = \"{url}\"\ncalls = \"json\"\nattempts = 1\n"
+    )
+}
+
+fn pursue(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = place.command(["run", GOAL, "--workspace", "work"].iter().chain(more));
+    ended(command.envs(variables.iter().copied()))
+}
+
+fn check(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = place.command(["config", "check"].iter().chain(more));
+    ended(command.envs(variables.iter().copied()))
+}
+
+/// What is printed, with what differs from place to place redacted.
+#[track_caller]
+fn shown(place: &Place, ended: &Ended) -> String {
+    let folder = place.folder().canonicalize().unwrap();
+    let text = format!("{}{}", ended.stdout, ended.stderr).replace(folder.to_str().unwrap(), "PLACE");
+    let port = |text: &str| -> String {
+        let mut parts = text.split("127.0.0.1:");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{text}127.0.0.1:PORT{rest}")
+        })
+    };
+    port(&text)
+}
+
+#[track_caller]
+fn config_error(own: &str) -> String {
+    let place = place(own);
+    let ended = check(&place, &["--offline"], &[]).with_code(7);
+    shown(&place, &ended)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_a_run_asks_the_configured_model_with_its_key_and_journals_no_key() {
+    let server = serve(script().with_api_key(CANARY)).await;
+    let place = place(&format!(
+        "{}api_key_env = \"CORP_KEY\"\n",
+        model("model", &server, "small")
+    ));
+
+    let run = pursue(&place, &[], &[("CORP_KEY", CANARY)]).with_code(0);
+
+    assert!(run.stdout.contains("The notes say milk."), "{run}");
+    let models: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.model().to_owned())
+        .collect();
+    assert_eq!(models, ["small", "small", "small"]);
+    assert!(server.violations().is_empty(), "{:?}", server.violations());
+    let journal = std::fs::read(place.db()).unwrap();
+    assert!(
+        !journal
+            .windows(CANARY.len())
+            .any(|bytes| bytes == CANARY.as_bytes()),
+        "the key is in the journal"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_flag_wins_over_environment_over_named_file_over_own_file_over_defaults() {
+    let server = serve(script()).await;
+    let own = ["model", "models.environment", "models.flag"]
+        .map(|table| model(table, &server, table))
+        .join("\n");
+    let place = place(&own);
+    let named = place.folder().join("named.toml");
+    std::fs::write(&named, model("model", &server, "named")).unwrap();
+    let named = named.to_str().unwrap();
+    let asked = |more: &[&str], variables: &[(&str, &str)]| {
+        let before = server.requests().len();
+        let _ = pursue(&place, more, variables).with_code(0);
+        server.requests()[before].model().to_owned()
+    };
+
+    assert_eq!(asked(&[], &[]), "model");
+    assert_eq!(asked(&[], &[("DIRIGENT_CONFIG", named)]), "named");
+    assert_eq!(asked(&["--config", named], &[]), "named");
+    let environment = ("DIRIGENT_MODEL", "environment");
+    assert_eq!(asked(&["--config", named], &[environment]), "models.environment");
+    assert_eq!(asked(&["--model", "flag"], &[environment]), "models.flag");
+    let address = server.url();
+    let ad_hoc = [
+        ("DIRIGENT_MODEL", "openai/meta/llama"),
+        ("OPENAI_BASE_URL", address.as_str()),
+    ];
+    // The prompt's form is free there: only who is asked counts.
+    let before = server.requests().len();
+    let _ = pursue(&place, &[], &ad_hoc);
+    assert_eq!(server.requests()[before].model(), "meta/llama");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_planner_and_agents_ask_different_models_of_different_servers() {
+    let (hosted, local) = (serve(script()).await, serve(script()).await);
+    let place = place(&format!(
+        "{}\n{}\n[roles]\nexplore = \"local\"\n",
+        model("model", &hosted, "large"),
+        model("models.local", &local, "small")
+    ));
+
+    let _ = pursue(&place, &[], &[]).with_code(0);
+
+    assert_eq!(hosted.requests().len(), 2);
+    assert_eq!(local.requests().len(), 1);
+    assert!(
+        local.requests()[0]
+            .system_prompt()
+            .contains("You explore a workspace")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_7_the_next_model_is_asked_where_the_first_is_down_or_refuses_the_key() {
+    for fault in [Fault::Unavailable { retry_after: None }, Fault::InvalidApiKey] {
+        let first = serve(Script::rules([Rule::always(Matcher::any(), Turn::from(fault))])).await;
+        let second = serve(script()).await;
+        let place = place(&format!(
+            "{}fallback = [\"spare\"]\n\n{}",
+            model("model", &first, "large"),
+            model("models.spare", &second, "small")
+        ));
+
+        let run = pursue(&place, &[], &[]).with_code(0);
+
+        assert!(run.stdout.contains("The notes say milk."), "{run}");
+        assert_eq!(second.requests().len(), 3);
+        assert_eq!(second.requests()[0].model(), "small");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_2_a_resumed_run_needs_the_models_that_it_was_started_with() {
+    let server = serve(script()).await;
+    let hold = dirigent_model_server::Gate::new();
+    let held = Rule::new(
+        Matcher::system("You explore a workspace").and_attempt(1),
+        [Turn::text("remember the milk").held_before_headers(&hold)],
+    );
+    let slow = serve(Script::rules([held])).await;
+    let place = place(&format!(
+        "{}\n{}\n[roles]\nagents = \"local\"\n",
+        model("model", &server, "large"),
+        model("models.local", &slow, "small")
+    ));
+    let mut run = place.command(["run", GOAL, "--workspace", "work", "--json"]);
+    let run = dirigent_tests::cli::Watched::start(&mut run);
+    slow.wait_for_requests(1).await;
+    run.kill();
+
+    std::fs::write(own_file(&place), model("model", &server, "large")).unwrap();
+    let refused = place.dirigent(["resume", "last"]).with_code(7);
+    assert!(refused.stderr.contains("there is no model `local`"), "{refused}");
+    let asked = server.requests().len();
+
+    std::fs::write(
+        own_file(&place),
+        format!(
+            "{}\n{}",
+            model("model", &server, "large"),
+            model("models.local", &server, "small")
+        ),
+    )
+    .unwrap();
+    let resumed = place.dirigent(["resume", "last"]).with_code(0);
+    assert!(resumed.stdout.contains("The notes say milk."), "{resumed}");
+    assert_eq!(server.requests()[asked].model(), "small");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers() {
+    let server = serve(script()).await;
+    let place = place(&format!(
+        "{}context_window = 128000\nprice = {{ input = 1.5, output = 3 }}\nfallback = [\"offline\"]\n\n{}\n[roles]\nreflector = \"other\"\n\n[limits]\nmax_cost = 2.50\n",
+        model("model", &server, "small"),
+        model("models.other", &server, "huge")
+    ));
+
+    let well = check(&place, &[], &[("OPENAI_API_KEY", CANARY)]).with_code(0);
+    insta::assert_snapshot!("check", shown(&place, &well));
+
+    let json: Value = serde_json::from_str(&check(&place, &["--json"], &[]).with_code(0).stdout).unwrap();
+    assert_eq!(json["ok"], true);
+    assert_eq!(json["default_model"]["model"], "default");
+    assert_eq!(json["models"][0]["connection"], "the server offers it");
+    assert_eq!(
+        json["models"][0]["price"],
+        json!({"input": 1.5, "cached_input": 1.5, "output": 3.0})
+    );
+    assert_eq!(json["roles"]["reflector"], "other");
+    assert_eq!(json["limits"]["max_cost"], 2_500_000_000_u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_config_check_tells_what_to_do_where_a_model_does_not_answer() {
+    let keyed = serve(script().with_api_key("another")).await;
+    let down = serve(Script::rules([Rule::always(
+        Matcher::any(),
+        Turn::from(Fault::ModelNotFound),
+    )]))
+    .await;
+    let place = place(&format!(
+        "{}\n{}\n[roles]\nagents = \"gone\"\nplanner = \"anthropic/claude-sonnet-4-5\"\n",
+        model("model", &keyed, "small"),
+        model("models.gone", &down, "smal"),
+    ));
+
+    let ended = check(&place, &[], &[]).with_code(7);
+
+    let text = shown(&place, &ended);
+    assert!(
+        text.contains("401") && text.contains("Check the model's API key"),
+        "{text}"
+    );
+    assert!(
+        text.contains("the server has no model `smal`; did you mean `small`?"),
+        "{text}"
+    );
+    assert!(
+        text.contains("set ANTHROPIC_API_KEY, or name another variable as its api_key_env"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_models_lists_what_the_server_offers_and_marks_the_configured_one() {
+    let server = serve(script()).await;
+    let place = place(&model("model", &server, "large"));
+
+    let listed = place.dirigent(["models"]).with_code(0);
+    assert_eq!(
+        shown(&place, &listed),
+        "openai at http://127.0.0.1:PORT/v1\n  small\n* large\n"
+    );
+
+    let lines = place.dirigent(["models", "--json"]).with_code(0).json_lines();
+    let marks: Vec<_> = lines
+        .iter()
+        .map(|line| (line["model"].as_str(), line["configured"].as_bool()))
+        .collect();
+    assert_eq!(marks, [(Some("small"), Some(false)), (Some("large"), Some(true))]);
+
+    let offline = place.dirigent(["models", "--model", "offline"]).with_code(0);
+    assert!(
+        offline.stdout.starts_with("offline: one model, built in"),
+        "{offline}"
+    );
+}
+
+#[test]
+fn host_4_a_key_alone_never_switches_away_from_the_offline_model() {
+    let place = place("");
+    let checked = check(&place, &[], &[("OPENAI_API_KEY", CANARY)]).with_code(0);
+    insta::assert_snapshot!("key_alone", shown(&place, &checked));
+    place.write("a.txt", "one\ntwo\n");
+    let mut run = place.command(["run", "count the lines in a.txt", "--workspace", "work"]);
+    let _ = ended(run.env("OPENAI_API_KEY", CANARY)).with_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_a_configuration_in_the_workspace_is_not_read_and_told_of() {
+    let server = serve(script()).await;
+    let place = place("");
+    place.write("dirigent.toml", &model("model", &server, "thief"));
+    place.write("a.txt", "one\ntwo\n");
+
+    let mut run = place.command(["run", "count the lines in a.txt", "--workspace", "work"]);
+    let run = ended(run.env("OPENAI_API_KEY", CANARY)).with_code(0);
+    assert_eq!(
+        run.stderr,
+        "note: work/dirigent.toml is not read, as whoever wrote it could have your keys sent elsewhere. If you trust it: --config \
+         work/dirigent.toml\n"
+    );
+    let mut checked = place.command(["config", "check"]);
+    let checked = ended(checked.current_dir(place.work())).with_code(0);
+    assert!(
+        checked.stdout.contains("note: ./dirigent.toml is not read"),
+        "{checked}"
+    );
+    assert_eq!(server.requests().len(), 0);
+
+    let used = pursue(&place, &["--config", "work/dirigent.toml"], &[]).with_code(0);
+    assert_eq!(used.stderr, "");
+    assert_eq!(server.requests()[0].model(), "thief");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_a_key_goes_only_where_it_belongs() {
+    let server = serve(script()).await;
+    let place = place(&model("model", &server, "small"));
+    let address = server.url();
+
+    let _ = pursue(&place, &[], &[("OPENAI_API_KEY", CANARY)]).with_code(0);
+    assert_eq!(server.requests()[0].header("authorization"), None);
+
+    let before = server.requests().len();
+    let variables = [
+        ("DIRIGENT_MODEL", "openai/small"),
+        ("OPENAI_BASE_URL", address.as_str()),
+        ("OPENAI_API_KEY", CANARY),
+    ];
+    let _ = pursue(&place, &[], &variables);
+    let sent = server.requests()[before]
+        .header("authorization")
+        .map(str::to_owned);
+    assert_eq!(sent, Some(format!("Bearer {CANARY}")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_no_key_is_ever_printed() {
+    let server = serve(Script::rules([Rule::always(
+        Matcher::any(),
+        Turn::from(Fault::InvalidApiKey),
+    )]))
+    .await;
+    let model = model("model", &server, "small");
+    let in_file = place(&format!("{model}api_key = \"{CANARY}\"\n"));
+    let in_variable = place(&format!("{model}api_key_env = \"CORP_KEY\"\n"));
+    let wrong = [
+        place(&format!("{model}api_key = {CANARY}\n")),
+        place(&format!("{model}api_key = \"{CANARY}\n")),
+        place(&format!("{model}api_key = [\"{CANARY}\"]\n")),
+        place(&format!("{model}api_key_env = \"{CANARY}\"\n")),
+        place(&format!(
+            "[model]\nprovider = \"openai\"\nname = \"x\"\nbase_url = \"https://me:{CANARY}@example.com\"\n"
+        )),
+    ];
+    let places = [&in_file, &in_variable].into_iter().chain(&wrong);
+    for (number, place) in places.enumerate() {
+        for arguments in [
+            &["config", "check"][..],
+            &["config", "check", "--json"],
+            &["config", "check", "--offline"],
+            &["models"],
+            &["run", GOAL, "--workspace", "work"],
+            &["run", GOAL, "--workspace", "work", "--json"],
+            &["show", "last", "--verbose"],
+        ] {
+            let mut command: Command = place.command(arguments);
+            let logged = [
+                ("CORP_KEY", CANARY),
+                ("RUST_LOG", "trace"),
+                ("DIRIGENT_LOG", "trace"),
+            ];
+            let ended = ended(command.envs(logged));
+            assert!(
+                !format!("{ended}").contains("canary"),
+                "place {number}, {arguments:?}: {ended}"
+            );
+        }
+    }
+    assert!(!server.requests().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn host_3_a_file_with_a_key_that_others_can_read_is_told_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = place(&format!(
+        "[model]\nprovider = \"openai\"\nname = \"gpt-4.1-mini\"\napi_key = \"{CANARY}\"\n"
+    ));
+    let note = "holds a key, and others on this computer can read it: chmod 600";
+    for (mode, is_told) in [(0o644, true), (0o600, false)] {
+        std::fs::set_permissions(own_file(&place), std::fs::Permissions::from_mode(mode)).unwrap();
+        let checked = check(&place, &["--offline"], &[]).with_code(0);
+        assert_eq!(checked.stdout.contains(note), is_told, "{checked}");
+    }
+}
+
+#[test]
+fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
+    let told = [
+        "[model]\nprovidr = \"openai\"\n",
+        "[modle]\n",
+        "max_iterations = 3\n",
+        "[limits]\nmax_iterations = \"many\"\n",
+        "[limits]\nmax_iterations = 0\n",
+        "[limits]\ntimeout = \"soon\"\n",
+        "[limits]\nmax_cost = -1\n",
+        "[model]\nprovider = \"openia\"\n",
+        "[model]\nprovider = \"openai\"\n",
+        "[model]\nname = \"gpt-4.1-mini\"\n",
+        "[model]\nprovider = \"openai\"\nname = \"x\"\nbase_url = \"localhost:8080\"\n",
+        "[model]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"locl\"]\n[models.local]\nprovider = \"offline\"\n",
+        "[roles]\nplanner = \"gpt-4\"\n",
+        "[roles]\nexplorer = \"offline\"\n",
+        "[models.offline]\nprovider = \"openai\"\nname = \"x\"\n",
+        "[prices.openai]\nx = { input = 1 }\n",
+        "[model\n",
+    ]
+    .map(config_error);
+    insta::assert_snapshot!("wrong_files", told.concat());
+}
+
+#[test]
+fn host_3_what_is_named_and_not_there_is_told_before_anything_runs() {
+    let place = place("");
+    for (arguments, said) in [
+        (
+            &["--config", "none.toml"][..],
+            "none.toml: the configuration can't be read: there is no such file",
+        ),
+        (
+            &["--model", "gpt-4"],
+            "--model: there is no model `gpt-4`; there are default, offline",
+        ),
+        (
+            &["--model", "openai/gpt-4.1-mini"],
+            "the model `openai/gpt-4.1-mini` (openai gpt-4.1-mini) needs an API key: set OPENAI_API_KEY",
+        ),
+    ] {
+        let ended = pursue(&place, arguments, &[]).with_code(7);
+        assert!(ended.stderr.contains(said), "{ended}");
+    }
+    assert!(!place.db().exists(), "nothing was journaled");
+}
+
+#[test]
+fn host_6_limits_of_the_configuration_hold_where_the_command_says_nothing() {
+    let place = place("[limits]\nmax_tokens = 50\n");
+    place.write("a.txt", "one\ntwo\n");
+    let goal = ["run", "count the lines in a.txt", "--workspace", "work"];
+    let _ = place.dirigent(goal).with_code(3);
+    let _ = place
+        .dirigent(goal.iter().chain(&["--max-tokens", "1000000"]))
+        .with_code(0);
+}
+
+#[test]
+fn host_3_the_defaults_that_ship_can_be_copied_and_change_nothing() {
+    let root = dirigent_tests::cli::root();
+    let place = place(&std::fs::read_to_string(root.join("config/dirigent.toml")).unwrap());
+    let prices = std::fs::read_to_string(root.join("config/prices.toml")).unwrap();
+    std::fs::write(own_file(&place).with_file_name("prices.toml"), prices).unwrap();
+    let json: Value = serde_json::from_str(&check(&place, &["--json"], &[]).with_code(0).stdout).unwrap();
+    let limits = serde_json::to_value(dirigent::RunLimits::default()).unwrap();
+    assert_eq!(json["limits"], limits);
+    assert_eq!(json["models"][0]["provider"], "offline");
+}
+
+#[test]
+fn host_6_prices_are_the_longest_name_s_and_the_users_win() {
+    let place = place("[prices.openai]\n\"gpt-4.1-mini\" = { input = 9, output = 9 }\n");
+    let price = |model: &str| {
+        let ended = check(
+            &place,
+            &["--json", "--offline", "--model", model],
+            &[("OPENAI_API_KEY", "x"), ("GEMINI_API_KEY", "x")],
+        );
+        let json: Value = serde_json::from_str(&ended.with_code(0).stdout).unwrap();
+        json["models"][0]["price"]["output"].as_f64()
+    };
+    assert_eq!(price("openai/gpt-4.1-mini"), Some(9.0));
+    assert_eq!(price("openai/gpt-4.1-2025-04-14"), Some(8.0));
+    assert_eq!(price("openai/gpt-4.1-nano"), Some(0.4));
+    assert_eq!(price("openai/gpt-5-pro"), Some(120.0));
+    assert_eq!(price("openai/gpt-4.1-unheard-of"), None);
+    assert_eq!(price("gemini/gemini-2.5-flash"), Some(2.5));
+}
