@@ -14,7 +14,12 @@ Exit codes:
   3    a limit ended the run: iterations, time or tokens
   4    the run waits for your answer: dirigent resume RUN --answer \"…\"
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
+  6    a replay differs from its recording
   130  cancelled (Ctrl-C)";
+
+/// What to do about a replay that differs.
+pub(crate) const DIFFERENT: &str = "\
+Nothing was journaled. Undo what changed, or, if the change is meant, record the run anew: dirigent run GOAL --record FILE";
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +30,7 @@ pub(crate) enum Exit {
     Limit,
     NeedsUser,
     Journal,
+    Different,
     Cancelled,
 }
 
@@ -44,7 +50,10 @@ impl Exit {
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<DirigentError>() {
             Some(
-                DirigentError::EmptyGoal | DirigentError::Workspace { .. } | DirigentError::Agent { .. },
+                DirigentError::EmptyGoal
+                | DirigentError::Workspace { .. }
+                | DirigentError::Agent { .. }
+                | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::NoDataFolder) => Exit::Journal,
             Some(DirigentError::Runtime(error)) => Exit::of_runtime_error(error),
@@ -61,6 +70,7 @@ impl Exit {
                 | StoreError::Held { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
+            RuntimeError::Different(_) => Exit::Different,
             RuntimeError::Ended { .. }
             | RuntimeError::NeverBegan { .. }
             | RuntimeError::NoQuestion { .. } => Exit::Usage,
@@ -80,6 +90,7 @@ impl From<Exit> for ExitCode {
             Exit::Limit => 3,
             Exit::NeedsUser => 4,
             Exit::Journal => 5,
+            Exit::Different => 6,
             Exit::Cancelled => 130,
         })
     }

@@ -9,6 +9,7 @@ mod exit;
 mod live;
 mod output;
 mod plain;
+mod replay;
 mod run;
 mod show;
 
@@ -25,7 +26,10 @@ fn main() -> std::process::ExitCode {
     let exit = match dispatch(arguments, &output) {
         Ok(exit) => exit,
         Err(error) => {
-            output.error(&format!("{error:#}"));
+            output.error(&output::inert(&format!("{error:#}")));
+            if Exit::of_error(&error) == Exit::Different {
+                output.note(exit::DIFFERENT);
+            }
             Exit::of_error(&error)
         }
     };

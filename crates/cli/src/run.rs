@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::live::LiveTree;
 use crate::output::{Output, coloured_diff, inert};
 use crate::plain;
+use crate::replay::{self, Record};
 use crate::show::{detail, summary};
 
 pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
@@ -23,13 +24,19 @@ pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError>
 }
 
 pub(crate) async fn start(db: Option<PathBuf>, command: RunCommand, output: &Output) -> anyhow::Result<Exit> {
+    if let Some(file) = &command.replay {
+        return replay::replay(db, file, &command, output).await;
+    }
+    let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open(db).await?;
-    let goal = Goal::new(command.goal)
+    let goal = Goal::new(command.goal.unwrap_or_default())
         .workspace(command.workspace)
         .limits(command.limits.meaning())
         .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
-    watch(&run, Past::default(), &command.watching, output).await
+    let exit = watch(&run, Past::default(), &command.watching, output).await?;
+    record.write(&dirigent, run.id(), output)?;
+    Ok(exit)
 }
 
 pub(crate) async fn resume(
@@ -37,6 +44,7 @@ pub(crate) async fn resume(
     command: ResumeCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open(db).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
@@ -51,7 +59,9 @@ pub(crate) async fn resume(
     let run = dirigent
         .resume(run, presence(&command.watching, output), command.answer)
         .await?;
-    watch(&run, past, &command.watching, output).await
+    let exit = watch(&run, past, &command.watching, output).await?;
+    record.write(&dirigent, run.id(), output)?;
+    Ok(exit)
 }
 
 /// Somebody is there to answer if all ends of the conversation are a terminal, and it may be used.

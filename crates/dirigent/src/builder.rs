@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dirigent_core::id::RunId;
+use dirigent_core::limits::RunLimits;
+use dirigent_core::recording::Recording;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
-use dirigent_runtime::{Events, Orchestrator, RunHandle, Services, UserPresence, read_run};
+use dirigent_runtime::{Events, Orchestrator, RunHandle, Services, UserPresence, read_run, record_run};
 use dirigent_store::{Journal, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry};
 
@@ -91,6 +93,18 @@ impl Crew {
             tools,
         })
     }
+
+    fn spec(&self, goal: String, workspace: String, limits: RunLimits) -> RunSpec {
+        RunSpec {
+            goal,
+            workspace,
+            limits,
+            planner: self.planner.clone(),
+            reflector: self.reflector.clone(),
+            agents: self.agents.clone(),
+            tools: self.tools.clone(),
+        }
+    }
 }
 
 /// An orchestrator. Clones are the same one; when the last is dropped, its runs stop where they are, to be resumed
@@ -119,16 +133,52 @@ impl Dirigent {
     /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], or what is wrong with the journal. Nothing has happened
     /// then.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
-        let spec = RunSpec {
-            goal: goal.checked_text()?,
-            workspace: goal.checked_workspace()?,
-            limits: goal.limits.clone(),
-            planner: self.crew.planner.clone(),
-            reflector: self.crew.reflector.clone(),
-            agents: self.crew.agents.clone(),
-            tools: self.crew.tools.clone(),
-        };
+        let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
+        let spec = self.crew.spec(text, workspace, goal.limits);
         Ok(self.orchestrator.start(spec, goal.user).await?)
+    }
+
+    /// A recording of any run of the journal, as far as it has got (HOST-9); [`crate::write_recording`] keeps it in a file.
+    /// Reads the disk.
+    ///
+    /// # Errors
+    /// No such run, or one that never began.
+    pub fn recording(&self, run: RunId) -> Result<Recording, DirigentError> {
+        Ok(record_run(&self.journal, run)?)
+    }
+
+    /// Replays a recording with the agents, prompts and tools of this orchestrator, and journals it as a new run, which has ended
+    /// when this returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run is a
+    /// test:
+    ///
+    /// ```
+    /// use dirigent::{Dirigent, Goal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dirigent::DirigentError> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (journal, file) = (folder.path().join("journal.db"), folder.path().join("count.jsonl"));
+    /// # std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n").unwrap();
+    /// # let recorded = Dirigent::builder().journal(&journal).build().await?;
+    /// # let run = recorded.start(Goal::new("Count the lines in notes.txt").workspace(folder.path())).await?;
+    /// # run.outcome().await?;
+    /// # dirigent::write_recording(&file, &recorded.recording(run.id())?)?;
+    /// let recording = dirigent::read_recording(&file)?;
+    /// let dirigent = Dirigent::builder().journal(&journal).build().await?;
+    /// let run = dirigent.replay(&recording, Goal::of(&recording)).await?;
+    /// assert!(run.outcome().await?.is_achieved());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`dirigent_runtime::RuntimeError::Different`] with the first difference; nothing is journaled then. What is wrong with
+    /// the journal.
+    pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
+        // It is compared, not opened.
+        let workspace = goal.workspace.to_string_lossy().into_owned();
+        let present = self.crew.spec(goal.checked_text()?, workspace, goal.limits);
+        Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
     /// Goes on with a run where its journal ends (HOST-2), with the answer to its question if it stopped with one.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use dirigent_runtime::RuntimeError;
 use dirigent_store::StoreError;
 
+use crate::RecordingError;
+
 /// Why Dirigent could not be built or a run not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum DirigentError {
@@ -30,6 +32,9 @@ pub enum DirigentError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A recording cannot be read or written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// The journal, or the actors.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

@@ -20,6 +20,7 @@ mod error;
 mod handle;
 mod orchestrator;
 mod read_output;
+mod replaying;
 #[cfg(test)]
 mod supervision_tests;
 mod supervisor;
@@ -27,3 +28,4 @@ mod supervisor;
 pub use error::RuntimeError;
 pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};
+pub use replaying::record_run;
