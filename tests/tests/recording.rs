@@ -10,13 +10,13 @@ use dirigent::model::openai::CallForm;
 use dirigent::model::{OpenAiModel, OpenAiOptions, RetryPolicy, Retrying};
 use dirigent::store::Journal;
 use dirigent::{
-    AgentDefinition, Builder, Difference, Dirigent, DirigentError, EndReason, EventKind, Goal, Recording,
-    RunHandle, RunId, RunLimits, RuntimeError, UserPresence, read_recording, write_recording,
+    AgentDefinition, Builder, Difference, DirigentError, EndReason, EventKind, Goal, Recording, RunHandle,
+    RunId, RunLimits, RuntimeError, UserPresence, read_recording, write_recording,
 };
 use dirigent_model_server::{Matcher, ModelServer, Rule, Script, Turn};
 use dirigent_tests::cli::{self, Place};
 use dirigent_tests::probes::{Notes, note};
-use dirigent_tests::scripted::{Scripted, achieved, ask_user, call, delegate, plan, says};
+use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, agent, until};
 use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
     let again = dirigent.replay(&recording, Goal::of(&recording)).await.unwrap();
 
-    assert_eq!(*again.outcome().await.unwrap(), *report);
+    assert_eq!(json!(*again.outcome().await.unwrap()), json!(*report));
     let (first, second) = (
         journaled(&stage.journal(), run.id()),
         journaled(&stage.journal(), again.id()),
@@ -228,6 +228,25 @@ async fn host_9_a_run_that_waits_for_its_user_replays_to_its_question() {
     let again = replay_with_defaults(&recording).await.unwrap();
 
     assert_eq!(again.outcome().await.unwrap().end, Some(EndReason::UserRequired));
+}
+
+#[tokio::test]
+async fn host_9_a_cancelled_run_replays_to_its_cancellation() {
+    let stage = Stage::new();
+    let model = Scripted::new().planner([Reply::Never]);
+    let dirigent = stage.builder(model).build().await.unwrap();
+    let run = dirigent.start(stage.goal("Rename it")).await.unwrap();
+    until(&mut run.events(), |kind| {
+        matches!(kind, EventKind::AgentStarted { .. })
+    })
+    .await;
+    run.cancel().unwrap();
+    assert_eq!(run.outcome().await.unwrap().end, Some(EndReason::Cancelled));
+    let recording = dirigent.recording(run.id()).unwrap();
+
+    let again = replay_with_defaults(&recording).await.unwrap();
+
+    assert_eq!(again.outcome().await.unwrap().end, Some(EndReason::Cancelled));
 }
 
 async fn replay_with_defaults(recording: &Recording) -> Result<RunHandle, DirigentError> {
@@ -371,7 +390,10 @@ async fn a_file_that_is_no_recording_is_refused_with_the_line() {
         lines.fold(String::new(), |text, line| text + line + "\n")
     };
     let third = text.lines().nth(2).unwrap();
-    let nested = "[".repeat(100_000);
+    let nested = format!(
+        r#"{{"seq":2,"at":1,"scope":"a1","input":{{"agent":{{"tool_finished":{{"effect":"a1.1","result":{{"output":{}"#,
+        "[".repeat(100_000)
+    );
     let long = format!(
         r#"{{"seq":2,"at":1,"scope":"a1","input":{{"agent":{{"guided":{{"guidance":"{}"}}}}}},"x":1}}"#,
         "x".repeat(10_000_000)
@@ -487,7 +509,7 @@ fn host_9_the_demos_goal_recorded_by_the_command_replays_anywhere() {
     );
 
     // The run can be recorded afterwards as well, and what it prints is what it printed.
-    place
+    let _ = place
         .dirigent(["show", "last", "--record", "again.jsonl"])
         .with_code(0);
     assert_eq!(
@@ -503,7 +525,7 @@ fn host_9_the_demos_goal_recorded_by_the_command_replays_anywhere() {
 #[test]
 fn host_9_a_difference_has_its_own_exit_code_and_says_what_to_do() {
     let place = Place::with_sample();
-    place
+    let _ = place
         .dirigent([
             "run",
             "count the usages of parse_amount",

@@ -10,7 +10,7 @@ Exit codes:
   0    the goal was achieved (or what was asked for was shown)
   1    the run failed: the goal cannot be reached, or something broke
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
-       a run that is over or that another process carries out
+       a run that is over or that another process carries out, a recording that cannot be used
   3    a limit ended the run: iterations, time or tokens
   4    the run waits for your answer: dirigent resume RUN --answer \"…\"
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full

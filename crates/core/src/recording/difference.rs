@@ -42,7 +42,7 @@ pub struct Place {
     pub turn: u32,
 }
 
-/// For people: `entry 14, agent a3 (explore), turn 2`.
+/// For people: ``entry 14, agent a3 `explore`, turn 2``.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "entry {}, ", self.seq)?;
@@ -51,7 +51,7 @@ impl fmt::Display for Place {
             Scope::Agent(agent) => write!(f, "agent {agent}")?,
         }
         if let Some(name) = &self.agent {
-            write!(f, " ({name})")?;
+            write!(f, " `{name}`")?;
         }
         match self.turn {
             0 => Ok(()),
@@ -109,7 +109,7 @@ pub enum Part {
     End,
 }
 
-/// For people: `the system prompt of the planner`.
+/// For people: ``the system prompt of `planner` ``.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

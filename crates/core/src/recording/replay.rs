@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::difference::{asked, diff, json};
 use super::machines::Machines;
 use super::{Asked, Difference, Part, Place, RecordedEntry, Recording};
-use crate::agent::{AgentFailure, AgentInput, AgentReport};
+use crate::agent::{AgentBrief, AgentFailure, AgentInput, AgentReport};
 use crate::id::{AgentId, EffectId, RunId, Scope};
 use crate::journal::{Entry, Input};
 use crate::run::RunInput;
@@ -66,57 +66,70 @@ impl Replay {
         Ok(entry)
     }
 
-    /// The input as the present run has it: derived where it can be, and as it was recorded where it came from outside.
+    /// The input as the present run has it: derived where it can be, and as it was recorded where it came from outside. One
+    /// that stands in another machine's scope is left for the machines to refuse.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
-        Ok(match (line.scope, &line.input) {
-            (Scope::Run, Input::Run(RunInput::Started { spec })) => {
+        match (&line.input, line.scope) {
+            (Input::Run(RunInput::Started { spec }), _) => {
                 self.compare_specs(line, spec)?;
-                Input::Run(RunInput::Started {
+                Ok(Input::Run(RunInput::Started {
                     spec: self.present.clone(),
-                })
+                }))
             }
-            (Scope::Run, Input::Run(RunInput::AgentFinished { effect, report })) => {
-                self.present_report(line, *effect, report)?
+            (Input::Run(RunInput::AgentFinished { effect, report }), _) => {
+                self.present_report(line, *effect, report)
             }
-            (Scope::Agent(agent), Input::Agent(AgentInput::Started { .. })) => {
-                self.present_start(line, agent)?
+            (Input::Agent(AgentInput::Started { brief }), Scope::Agent(agent)) => {
+                self.present_start(line, agent, brief)
             }
-            // Whatever came from outside; what stands in the wrong scope is refused.
-            (Scope::Run | Scope::Agent(_), Input::Run(_) | Input::Agent(_)) => line.input.clone(),
-        })
+            (
+                Input::Run(
+                    RunInput::ToolStarted { .. }
+                    | RunInput::ToolFinished { .. }
+                    | RunInput::Guided { .. }
+                    | RunInput::UserAnswered { .. }
+                    | RunInput::UserAbsent { .. }
+                    | RunInput::TimerFired { .. }
+                    | RunInput::Resumed { .. }
+                    | RunInput::Cancelled,
+                )
+                | Input::Agent(
+                    AgentInput::Started { .. }
+                    | AgentInput::ModelReplied { .. }
+                    | AgentInput::ModelFailed { .. }
+                    | AgentInput::OverBudget { .. }
+                    | AgentInput::ToolStarted { .. }
+                    | AgentInput::ToolFinished { .. }
+                    | AgentInput::Guided { .. }
+                    | AgentInput::TimerFired { .. }
+                    | AgentInput::Resumed { .. }
+                    | AgentInput::Cancelled,
+                ),
+                _,
+            ) => Ok(line.input.clone()),
+        }
     }
 
-    fn present_start(&self, line: &RecordedEntry, agent: AgentId) -> Result<Input, Box<Difference>> {
-        let Input::Agent(AgentInput::Started { brief: recorded }) = &line.input else {
-            return Ok(line.input.clone());
-        };
+    fn present_start(
+        &self,
+        line: &RecordedEntry,
+        agent: AgentId,
+        recorded: &AgentBrief,
+    ) -> Result<Input, Box<Difference>> {
+        let different =
+            |recorded: &str, present: &str| Err(different(self.place(line), Part::Brief, recorded, present));
         match self.machines.brief(agent) {
             Some(present) if present == recorded => Ok(Input::Agent(AgentInput::Started {
                 brief: present.clone(),
             })),
-            Some(present) if present.task != recorded.task => Err(different(
-                self.place(line),
-                Part::Brief,
-                &recorded.task,
-                &present.task,
-            )),
-            Some(present) => Err(different(
-                self.place(line),
-                Part::Brief,
-                &json(recorded),
-                &json(present),
-            )),
+            Some(present) if present.task != recorded.task => different(&recorded.task, &present.task),
+            Some(present) => different(&json(recorded), &json(present)),
             None => {
-                let present = format!(
-                    "no agent {agent} is started\n{}",
-                    self.machines.waiting(Scope::Run)
-                );
-                Err(different(
-                    self.place(line),
-                    Part::Brief,
+                let waiting = self.machines.waiting(Scope::Run);
+                different(
                     &json(recorded),
-                    &present,
-                ))
+                    &format!("no agent {agent} is started\n{waiting}"),
+                )
             }
         }
     }
