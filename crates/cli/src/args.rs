@@ -83,6 +83,8 @@ Examples:
   dirigent run \"Find all usages of function parse_amount and rename it to parse_money\"
   dirigent run \"replace 'colour' with 'color' in docs/\" --workspace ~/site --diff
   dirigent run \"run the tests\" --json
+  dirigent run \"run the tests\" --record tests.jsonl
+  dirigent run --replay tests.jsonl
 
 Without a model of yours, the offline model answers: it renames symbols, finds usages, replaces text, runs checks, and counts
 and lists things, and says so when a goal is beyond it. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml, and
@@ -110,8 +112,9 @@ pub(crate) struct Watching {
 
 #[derive(Args)]
 pub(crate) struct RunCommand {
-    /// What is to be reached, in your words
-    pub(crate) goal: String,
+    /// What is to be reached, in your words; with --replay, that of the recording
+    #[arg(required_unless_present = "replay")]
+    pub(crate) goal: Option<String>,
     /// The folder to work in; file tools stay beneath it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
@@ -121,6 +124,19 @@ pub(crate) struct RunCommand {
     pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) watching: Watching,
+    #[command(flatten)]
+    pub(crate) record: RecordTo,
+    /// Replay a recording, with no model and no tools, and say where it differs from what would happen now
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "Limits"])]
+    pub(crate) replay: Option<PathBuf>,
+}
+
+/// Where a run is recorded.
+#[derive(Args)]
+pub(crate) struct RecordTo {
+    /// Record the run in a file, for --replay; an earlier recording there is replaced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -218,6 +234,8 @@ pub(crate) struct ResumeCommand {
     pub(crate) answer: Option<String>,
     #[command(flatten)]
     pub(crate) watching: Watching,
+    #[command(flatten)]
+    pub(crate) record: RecordTo,
 }
 
 #[derive(Args)]
@@ -246,6 +264,9 @@ pub(crate) struct ShowCommand {
     /// Print the whole report as one JSON object
     #[arg(long, conflicts_with_all = ["verbose"])]
     pub(crate) json: bool,
+    /// Record the run in a file, for `run --replay`, instead of showing it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "diff", "json"])]
+    pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,12 +10,17 @@ Exit codes:
   0    the goal was achieved (or what was asked for was shown)
   1    the run failed: the goal cannot be reached, or something broke
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
-       a run that is over or that another process carries out
+       a run that is over or that another process carries out, a recording that cannot be used
   3    a limit ended the run: iterations, time, tokens, money or model calls
   4    the run waits for your answer: dirigent resume RUN --answer \"…\"
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
+  6    a replay differs from its recording
   7    the configuration is wrong, or a model can't be reached: dirigent config check
   130  cancelled (Ctrl-C)";
+
+/// What to do about a replay that differs.
+pub(crate) const DIFFERENT: &str = "\
+Nothing was journaled. Undo what changed, or, if the change is meant, record the run anew: dirigent run GOAL --record FILE";
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,7 @@ pub(crate) enum Exit {
     NeedsUser,
     Journal,
     Configuration,
+    Different,
     Cancelled,
 }
 
@@ -46,7 +52,10 @@ impl Exit {
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<DirigentError>() {
             Some(
-                DirigentError::EmptyGoal | DirigentError::Workspace { .. } | DirigentError::Agent { .. },
+                DirigentError::EmptyGoal
+                | DirigentError::Workspace { .. }
+                | DirigentError::Agent { .. }
+                | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::Config(_)) => Exit::Configuration,
             Some(DirigentError::NoDataFolder) => Exit::Journal,
@@ -64,6 +73,7 @@ impl Exit {
                 | StoreError::Held { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
+            RuntimeError::Different(_) => Exit::Different,
             RuntimeError::Ended { .. }
             | RuntimeError::NeverBegan { .. }
             | RuntimeError::NoQuestion { .. } => Exit::Usage,
@@ -83,6 +93,7 @@ impl From<Exit> for ExitCode {
             Exit::Limit => 3,
             Exit::NeedsUser => 4,
             Exit::Journal => 5,
+            Exit::Different => 6,
             Exit::Configuration => 7,
             Exit::Cancelled => 130,
         })

@@ -11,6 +11,7 @@ mod live;
 mod models;
 mod output;
 mod plain;
+mod replay;
 mod run;
 mod show;
 mod tail;
@@ -28,7 +29,10 @@ fn main() -> std::process::ExitCode {
     let exit = match dispatch(arguments, &output) {
         Ok(exit) => exit,
         Err(error) => {
-            output.error(&format!("{error:#}"));
+            output.error(&output::inert(&format!("{error:#}")));
+            if Exit::of_error(&error) == Exit::Different {
+                output.note(exit::DIFFERENT);
+            }
             Exit::of_error(&error)
         }
     };

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::live::LiveTree;
 use crate::output::{Output, coloured_diff, inert};
 use crate::plain;
+use crate::replay::{self, Record};
 use crate::show::{detail, summary};
 
 /// To read the journal alone, or to ask the offline model: no configuration is in the way.
@@ -41,15 +42,21 @@ pub(crate) async fn start(
     command: RunCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    if let Some(recording) = &command.replay {
+        return replay::replay(db, recording, &command, output).await;
+    }
     let config = config::load(file, command.model.model.clone())?;
     config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
+    let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
-    let goal = Goal::new(command.goal)
+    let goal = Goal::new(command.goal.unwrap_or_default())
         .workspace(command.workspace)
         .limits(command.limits.over(config.limits()))
         .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
-    watch(&run, Past::default(), &command.watching, output).await
+    let exit = watch(&run, Past::default(), &command.watching, output).await?;
+    record.write(&dirigent, run.id(), output)?;
+    Ok(exit)
 }
 
 pub(crate) async fn resume(
@@ -58,6 +65,7 @@ pub(crate) async fn resume(
     command: ResumeCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config::load(file, None)?).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
@@ -72,7 +80,9 @@ pub(crate) async fn resume(
     let run = dirigent
         .resume(run, presence(&command.watching, output), command.answer)
         .await?;
-    watch(&run, past, &command.watching, output).await
+    let exit = watch(&run, past, &command.watching, output).await?;
+    record.write(&dirigent, run.id(), output)?;
+    Ok(exit)
 }
 
 /// Somebody is there to answer if all ends of the conversation are a terminal, and it may be used.

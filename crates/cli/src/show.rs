@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
 use crate::output::{Output, coloured_diff, inert};
+use crate::replay::Record;
 use crate::run::open;
 
 pub(crate) async fn runs(
@@ -101,7 +102,13 @@ pub(crate) async fn show(
     command: &ShowCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    let file = Record::to(command.record.as_ref())?;
     let dirigent = open(db).await?;
+    if command.record.is_some() {
+        let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+        file.write(&dirigent, run, output)?;
+        return Ok(Exit::Success);
+    }
     let (record, (view, _)) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
         Ok::<_, DirigentError>((dirigent.record(run)?, dirigent.read(run)?))

@@ -21,6 +21,7 @@ pub mod observation;
 pub mod plan;
 pub mod price;
 pub mod prompt;
+pub mod recording;
 pub mod reflection;
 pub mod run;
 pub mod spec;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use dirigent_core::id::RunId;
 use dirigent_core::limits::RunLimits;
+use dirigent_core::recording::Recording;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
-use dirigent_runtime::{Events, Orchestrator, RunHandle, Services, UserPresence, read_run};
+use dirigent_runtime::{Events, Orchestrator, RunHandle, Services, UserPresence, read_run, record_run};
 use dirigent_store::{Journal, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry};
 
@@ -120,17 +121,8 @@ impl Builder {
 
     /// All agents with their models, and the tools.
     fn crew(&self, tools: Vec<ToolSpec>) -> Result<Crew, DirigentError> {
-        let spec = |agent: &AgentDefinition| {
-            let (model, profile) = self.model_of(agent)?;
-            agent.spec(&tools, model, profile)
-        };
-        Ok(Crew {
-            planner: spec(&agents::planner())?,
-            reflector: spec(&agents::reflector())?,
-            agents: self.agents.iter().map(spec).collect::<Result<_, _>>()?,
-            limits: self.config.as_ref().map(Config::limits).unwrap_or_default(),
-            tools,
-        })
+        let limits = self.config.as_ref().map(Config::limits).unwrap_or_default();
+        Crew::new(&self.agents, tools, limits, |agent| self.model_of(agent))
     }
 
     /// The model that an agent asks, and what is known of it.
@@ -153,6 +145,7 @@ impl Builder {
 
 /// What every run is started with.
 struct Crew {
+    definitions: Vec<AgentDefinition>,
     planner: AgentSpec,
     reflector: AgentSpec,
     agents: Vec<AgentSpec>,
@@ -161,8 +154,61 @@ struct Crew {
 }
 
 impl Crew {
+    /// Those sub-agents, the planner and the reflector, each prompted as suits its model.
+    fn new(
+        definitions: &[AgentDefinition],
+        tools: Vec<ToolSpec>,
+        limits: RunLimits,
+        model_of: impl Fn(&AgentDefinition) -> Result<(Option<String>, ModelProfile), DirigentError>,
+    ) -> Result<Self, DirigentError> {
+        let spec = |agent: &AgentDefinition| {
+            let (model, profile) = model_of(agent)?;
+            agent.spec(&tools, model, profile)
+        };
+        Ok(Crew {
+            planner: spec(&agents::planner())?,
+            reflector: spec(&agents::reflector())?,
+            agents: definitions.iter().map(spec).collect::<Result<_, _>>()?,
+            definitions: definitions.to_vec(),
+            limits,
+            tools,
+        })
+    }
+
+    /// The same with the models of a recorded run: what they were is part of the recording, as is how they were prompted to call tools.
+    fn with_models_of(&self, recorded: &RunSpec) -> Result<Self, DirigentError> {
+        let recorded: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
+            .into_iter()
+            .chain(&recorded.agents)
+            .collect();
+        let model_of = |agent: &AgentDefinition| {
+            let of_that_name = recorded.iter().find(|other| other.name == agent.name());
+            Ok(of_that_name.map_or((None, ModelProfile::default()), |other| {
+                (other.model.clone(), other.profile)
+            }))
+        };
+        Crew::new(
+            &self.definitions,
+            self.tools.clone(),
+            self.limits.clone(),
+            model_of,
+        )
+    }
+
     fn all(&self) -> impl Iterator<Item = &AgentSpec> {
         [&self.planner, &self.reflector].into_iter().chain(&self.agents)
+    }
+
+    fn spec(&self, goal: String, workspace: String, limits: Option<RunLimits>) -> RunSpec {
+        RunSpec {
+            goal,
+            workspace,
+            limits: limits.unwrap_or_else(|| self.limits.clone()),
+            planner: self.planner.clone(),
+            reflector: self.reflector.clone(),
+            agents: self.agents.clone(),
+            tools: self.tools.clone(),
+        }
     }
 }
 
@@ -196,16 +242,53 @@ impl Dirigent {
     /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], or what is wrong with the journal. Nothing has happened
     /// then.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
-        let spec = RunSpec {
-            goal: goal.checked_text()?,
-            workspace: goal.checked_workspace()?,
-            limits: goal.limits.clone().unwrap_or_else(|| self.crew.limits.clone()),
-            planner: self.crew.planner.clone(),
-            reflector: self.crew.reflector.clone(),
-            agents: self.crew.agents.clone(),
-            tools: self.crew.tools.clone(),
-        };
+        let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
+        let spec = self.crew.spec(text, workspace, goal.limits);
         Ok(self.orchestrator.start(spec, goal.user).await?)
+    }
+
+    /// A recording of any run of the journal, as far as it has got (HOST-9); [`crate::write_recording`] keeps it in a file.
+    /// Reads the disk.
+    ///
+    /// # Errors
+    /// No such run, or one that never began.
+    pub fn recording(&self, run: RunId) -> Result<Recording, DirigentError> {
+        Ok(record_run(&self.journal, run)?)
+    }
+
+    /// Replays a recording with the agents, prompts and tools of this orchestrator, and journals it as a new run, which has ended
+    /// when this returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run is a
+    /// test:
+    ///
+    /// ```
+    /// use dirigent::{Dirigent, Goal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dirigent::DirigentError> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (journal, file) = (folder.path().join("journal.db"), folder.path().join("count.jsonl"));
+    /// # std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n").unwrap();
+    /// # let recorded = Dirigent::builder().journal(&journal).build().await?;
+    /// # let run = recorded.start(Goal::new("Count the lines in notes.txt").workspace(folder.path())).await?;
+    /// # run.outcome().await?;
+    /// # dirigent::write_recording(&file, &recorded.recording(run.id())?)?;
+    /// let recording = dirigent::read_recording(&file)?;
+    /// let dirigent = Dirigent::builder().journal(&journal).build().await?;
+    /// let run = dirigent.replay(&recording, Goal::of(&recording)).await?;
+    /// assert!(run.outcome().await?.is_achieved());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`dirigent_runtime::RuntimeError::Different`] with the first difference; nothing is journaled then. What is wrong with
+    /// the journal.
+    pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
+        // It is compared, not opened.
+        let workspace = goal.workspace.to_string_lossy().into_owned();
+        let crew = self.crew.with_models_of(recording.spec())?;
+        let present = crew.spec(goal.checked_text()?, workspace, goal.limits);
+        Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
     /// Goes on with a run where its journal ends (HOST-2), with the answer to its question if it stopped with one. Its agents ask the

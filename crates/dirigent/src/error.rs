@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use dirigent_runtime::RuntimeError;
 use dirigent_store::StoreError;
 
+use crate::RecordingError;
 use crate::config::ConfigError;
 
 /// Why Dirigent could not be built or a run not be started.
@@ -35,6 +36,9 @@ pub enum DirigentError {
     /// The configuration, or a model that a run was started with and that is no longer in it.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A recording cannot be read or written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// The journal, or the actors.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

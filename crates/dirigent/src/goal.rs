@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use dirigent_core::limits::RunLimits;
+use dirigent_core::recording::Recording;
 use dirigent_runtime::UserPresence;
 
 use crate::DirigentError;
@@ -27,6 +28,20 @@ impl Goal {
             limits: None,
             user: UserPresence::Absent,
         }
+    }
+
+    /// The goal that a recorded run pursued, with its workspace and its limits: what [`crate::Dirigent::replay`] takes.
+    pub fn of(recording: &Recording) -> Self {
+        let spec = recording.spec();
+        Goal::new(spec.goal.clone())
+            .workspace(spec.workspace.clone())
+            .limits(spec.limits.clone())
+    }
+
+    /// The same in other words.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
     }
 
     /// The folder that agents and tools work in. File tools stay beneath it; commands start in it.

@@ -31,6 +31,7 @@ pub mod config;
 mod error;
 mod goal;
 mod place;
+mod recording;
 
 pub use agents::AgentDefinition;
 pub use builder::{Builder, Dirigent};
@@ -38,6 +39,7 @@ pub use config::{Config, ConfigError};
 pub use dirigent_core::id::RunId;
 pub use dirigent_core::limits::{AgentLimits, RunLimits};
 pub use dirigent_core::price::{Cost, Price};
+pub use dirigent_core::recording::{Difference, Recording};
 pub use dirigent_core::run::{Detail, EndReason, Phase, Report};
 pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::time::Millis;
@@ -47,6 +49,7 @@ pub use dirigent_store::{RunRecord, StoreError};
 pub use error::DirigentError;
 pub use goal::Goal;
 pub use place::default_journal;
+pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 
 /// The vocabulary and the machines, for those who read journals or drive the machines themselves.
 pub use dirigent_core as core;

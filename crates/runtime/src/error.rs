@@ -2,6 +2,7 @@
 
 use dirigent_core::id::RunId;
 use dirigent_core::machine::Refusal;
+use dirigent_core::recording::Difference;
 use dirigent_store::StoreError;
 
 /// Why a run could not be started, watched or carried on.
@@ -44,6 +45,9 @@ pub enum RuntimeError {
         /// What the machine said.
         refusal: Refusal,
     },
+    /// The present run is not the recorded one (HOST-9).
+    #[error(transparent)]
+    Different(#[from] Box<Difference>),
     /// The run's supervisor broke down again and again.
     #[error(
         "run {} broke down {times} times and was given up: {message}; its journal is kept, so `dirigent resume {}` can go on",

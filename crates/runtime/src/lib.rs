@@ -22,6 +22,7 @@ mod handle;
 mod orchestrator;
 mod purse;
 mod read_output;
+mod replaying;
 #[cfg(test)]
 mod supervision_tests;
 mod supervisor;
@@ -30,3 +31,4 @@ pub use deltas::Delta;
 pub use error::RuntimeError;
 pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};
+pub use replaying::record_run;

@@ -10,6 +10,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, ModelReply};
 use dirigent_core::plan::Plan;
+use dirigent_core::recording::{Recorder, Recording, replay};
 use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
@@ -314,13 +315,29 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
     let resumed = |entry: &Entry| matches!(entry.input, Input::Run(RunInput::Resumed { .. }));
     assert_account(&view, driver.journal.iter().any(resumed));
     assert_events(&events);
+    assert_replays(&driver.journal);
+}
+
+/// Recording and replaying, the text between them included, is the identity.
+fn assert_replays(journal: &[Entry]) {
+    let mut recorder = Recorder::new();
+    for entry in journal {
+        recorder.add(entry.clone()).unwrap();
+    }
+    let recording = recorder.finish().unwrap();
+    let read = Recording::parse(recording.to_string()).unwrap();
+    assert_eq!(read, recording);
+    let spec = RunSpec::clone(read.spec());
+    let replayed = replay(&read, spec, RUN).unwrap_or_else(|difference| panic!("{difference}"));
+    assert_eq!(replayed, journal);
+    assert_eq!(json!(replayed).to_string(), json!(journal).to_string());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn host_2_a_whole_run_ends_and_its_journal_tells_it_all(
+    fn host_2_host_9_a_whole_run_ends_and_its_journal_tells_it_all_and_replays(
         parallel in 1..4_u32,
         iterations in 1..5_u32,
         choices in choices(),

@@ -1,0 +1,67 @@
+//! `--record` and `--replay`: runs in files (HOST-9).
+
+use std::path::{Path, PathBuf};
+
+use dirigent::{Dirigent, DirigentError, Goal, RunId};
+
+use crate::args::{RunCommand, Watching};
+use crate::ask::Past;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::run::{open, watch};
+
+/// Where a run is recorded, if it is. Made before the run starts, so that a file that cannot be written is known by then.
+pub(crate) struct Record<'a>(Option<&'a Path>);
+
+impl<'a> Record<'a> {
+    pub(crate) fn to(file: Option<&'a PathBuf>) -> Result<Self, DirigentError> {
+        let file = file.map(PathBuf::as_path);
+        if let Some(file) = file {
+            tokio::task::block_in_place(|| dirigent::check_recording_file(file))?;
+        }
+        Ok(Record(file))
+    }
+
+    /// Writes what the journal has of the run.
+    pub(crate) fn write(self, dirigent: &Dirigent, run: RunId, output: &Output) -> anyhow::Result<()> {
+        let Some(file) = self.0 else { return Ok(()) };
+        let written = tokio::task::block_in_place(|| {
+            dirigent::write_recording(file, &dirigent.recording(run)?)?;
+            Ok::<(), DirigentError>(())
+        });
+        written.map_err(|error| {
+            let again = format!("write it with `dirigent show {} --record FILE`", run.short());
+            anyhow::Error::from(error).context(format!(
+                "the run is in the journal, but its recording is not written; {again}"
+            ))
+        })?;
+        output.note(&format!(
+            "Recorded in {file}; replay it with `dirigent run --replay {file}`.",
+            file = file.display()
+        ));
+        Ok(())
+    }
+}
+
+/// `run --replay`: the recorded run once more, with no model and no tools.
+pub(crate) async fn replay(
+    db: Option<PathBuf>,
+    file: &Path,
+    command: &RunCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let recording =
+        tokio::task::block_in_place(|| dirigent::read_recording(file)).map_err(DirigentError::from)?;
+    let goal = match &command.goal {
+        Some(text) => Goal::of(&recording).text(text),
+        None => Goal::of(&recording),
+    };
+    let dirigent = open(db).await?;
+    let run = dirigent.replay(&recording, goal).await?;
+    // Its questions were answered when it was recorded.
+    let watching = Watching {
+        non_interactive: true,
+        ..command.watching.clone()
+    };
+    watch(&run, Past::default(), &watching, output).await
+}

@@ -1,0 +1,230 @@
+//! Where a replay first differs from its recording, and how, for people.
+
+use std::fmt;
+
+use similar::TextDiff;
+
+use super::{Asked, Request};
+use crate::call::CallForm;
+use crate::id::Scope;
+use crate::message::Message;
+
+/// Lines around a change.
+const CONTEXT: usize = 3;
+/// Lines from the first different one on that are compared on either side.
+const COMPARED: usize = 400;
+/// Characters from which on a line is folded.
+const LONG_LINE: usize = 200;
+
+/// The first thing in which a replay differs from its recording.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the replay differs from the recording in {part} ({place})\n{diff}")]
+pub struct Difference {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub part: Part,
+    /// A unified diff of the recorded against the present; long lines are folded, and what comes long after the first
+    /// change is left out.
+    pub diff: String,
+}
+
+/// Where in a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the recorded entry, from 1; its line is the next one, as the file has a line before it.
+    pub seq: u64,
+    /// The run or one of its agents.
+    pub scope: Scope,
+    /// The agent's name, where it has started.
+    pub agent: Option<String>,
+    /// The number of the agent's last model request, from 1; 0 for the run and before the first.
+    pub turn: u32,
+}
+
+/// For people: ``entry 14, agent a3 `explore`, turn 2``.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {}, ", self.seq)?;
+        match self.scope {
+            Scope::Run => f.write_str("the run")?,
+            Scope::Agent(agent) => write!(f, "agent {agent}")?,
+        }
+        if let Some(name) = &self.agent {
+            write!(f, " `{name}`")?;
+        }
+        match self.turn {
+            0 => Ok(()),
+            turn => write!(f, ", turn {turn}"),
+        }
+    }
+}
+
+/// What can differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The goal.
+    Goal,
+    /// The folder that tools would work in.
+    Workspace,
+    /// The run's limits.
+    Limits,
+    /// The tools that there are.
+    Tools,
+    /// What is known of a tool: its description, its parameters.
+    Tool {
+        /// Its name.
+        name: String,
+    },
+    /// The agents that there are.
+    Agents,
+    /// The tools that an agent may call.
+    AgentTools {
+        /// Its name.
+        agent: String,
+    },
+    /// An agent's system prompt.
+    SystemPrompt {
+        /// Its name.
+        agent: String,
+    },
+    /// Another thing that an agent is defined by, such as its limits.
+    AgentDefinition {
+        /// Its name.
+        agent: String,
+    },
+    /// What an agent is started with.
+    Brief,
+    /// What the model is asked.
+    Request,
+    /// A tool call.
+    Call,
+    /// The question to the user.
+    Question,
+    /// What an agent ended with.
+    Report,
+    /// What came in does not answer anything that was asked.
+    Input,
+    /// How the run ended.
+    End,
+}
+
+/// For people: ``the system prompt of `planner` ``.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Goal => f.write_str("the goal"),
+            Part::Workspace => f.write_str("the workspace"),
+            Part::Limits => f.write_str("the limits of the run"),
+            Part::Tools => f.write_str("the tools that there are"),
+            Part::Tool { name } => write!(f, "the tool `{name}`"),
+            Part::Agents => f.write_str("the agents that there are"),
+            Part::AgentTools { agent } => write!(f, "the tools of `{agent}`"),
+            Part::SystemPrompt { agent } => write!(f, "the system prompt of `{agent}`"),
+            Part::AgentDefinition { agent } => write!(f, "the definition of `{agent}`"),
+            Part::Brief => f.write_str("the task of an agent"),
+            Part::Request => f.write_str("the request to the model"),
+            Part::Call => f.write_str("the tool call"),
+            Part::Question => f.write_str("the question to the user"),
+            Part::Report => f.write_str("what an agent ended with"),
+            Part::Input => f.write_str("what is under way"),
+            Part::End => f.write_str("the end of the run"),
+        }
+    }
+}
+
+/// What was asked, as text to compare.
+pub(super) fn asked(asked: Option<&Asked>) -> String {
+    match asked {
+        None => "nothing was asked".to_owned(),
+        Some(Asked::Request(asked)) => request(asked),
+        Some(Asked::Call(call)) => json(call),
+        Some(Asked::Question(question)) => json(question),
+    }
+}
+
+fn request(request: &Request) -> String {
+    let calls = match request.calls {
+        CallForm::Json => "json",
+        CallForm::JsonSchema => "json_schema",
+        CallForm::Native => "native",
+        CallForm::ToolCall => "tool_call",
+        CallForm::Auto => "auto",
+    };
+    let mut text = format!(
+        "model: {}\ncalls: {calls}\ntools: {}\n",
+        request.model.as_deref().unwrap_or("the default"),
+        request.tools.join(", ")
+    );
+    if request.kept > 0 {
+        text.push_str(&format!("[{} messages of the request before]\n", request.kept));
+    }
+    for message in &request.messages {
+        let (who, calls) = match message {
+            Message::System { .. } => ("system".to_owned(), None),
+            Message::User { .. } => ("user".to_owned(), None),
+            Message::Assistant { calls, .. } => {
+                ("model".to_owned(), (!calls.is_empty()).then(|| json(calls)))
+            }
+            Message::Tool { name, call_id, .. } => (format!("result of {name}, {call_id}"), None),
+        };
+        text.push_str(&format!("[{who}]\n{}\n", message.content()));
+        if let Some(calls) = calls {
+            text.push_str(&format!("understood as {calls}\n"));
+        }
+    }
+    text
+}
+
+/// Any plain value as text to compare.
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// A unified diff, in time and size bounded whatever the texts are.
+pub(super) fn diff(recorded: &str, present: &str) -> String {
+    let (recorded, present) = (folded(recorded), folded(present));
+    let same = recorded.iter().zip(&present).take_while(|(a, b)| a == b).count();
+    let compared = |lines: Vec<String>| {
+        let left_out = lines.len().saturating_sub(same + COMPARED);
+        let mut text: String = lines
+            .into_iter()
+            .take(same + COMPARED)
+            .map(|line| line + "\n")
+            .collect();
+        if left_out > 0 {
+            text.push_str(&format!("… {left_out} more lines\n"));
+        }
+        text
+    };
+    let (recorded, present) = (compared(recorded), compared(present));
+    TextDiff::from_lines(recorded.as_str(), present.as_str())
+        .unified_diff()
+        .context_radius(CONTEXT)
+        .header("recorded", "present")
+        .to_string()
+}
+
+/// The text's lines. Long ones, such as results in JSON, are folded where the text in them has its own line breaks and
+/// elements, so that a change in one shows as a change of few lines.
+fn folded(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.len() <= LONG_LINE {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let mut part = String::new();
+        for (index, character) in line.char_indices() {
+            part.push(character);
+            let rest = &line[index + character.len_utf8()..];
+            let breaks =
+                part.ends_with("\\n") || part.ends_with(',') && rest.starts_with(['"', '{', '[', ' ']);
+            if breaks && part.len() >= LONG_LINE / 8 || part.len() >= 2 * LONG_LINE {
+                lines.push(std::mem::take(&mut part));
+            }
+        }
+        lines.push(part);
+    }
+    lines
+}

@@ -1,0 +1,182 @@
+//! A run's machines as recording and replay drive them, with what they ask for. The one place that says what a request to a
+//! model consists of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Asked, Request};
+use crate::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentReport};
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId, Scope};
+use crate::journal::{Entry, Input};
+use crate::machine::Refusal;
+use crate::message::Message;
+use crate::run::{Run, RunCommand, RunInput};
+use crate::view::RunView;
+
+#[derive(Default)]
+pub(super) struct Machines {
+    view: RunView,
+    /// What each agent was to be started with; a run that ended since no longer says so.
+    briefs: BTreeMap<AgentId, Arc<AgentBrief>>,
+    /// The messages of each agent's last request.
+    requests: BTreeMap<AgentId, Vec<Message>>,
+}
+
+impl Machines {
+    pub(super) fn run(&self) -> &Run {
+        self.view.run()
+    }
+
+    pub(super) fn agent(&self, agent: AgentId) -> Option<&Agent> {
+        self.view.agent(agent)
+    }
+
+    pub(super) fn brief(&self, agent: AgentId) -> Option<&AgentBrief> {
+        self.briefs.get(&agent).map(Arc::as_ref)
+    }
+
+    /// How the agent that the run waits for under that id has ended, if it has.
+    pub(super) fn report(&self, effect: EffectId) -> Option<&AgentReport> {
+        self.agent(self.run().agent_of(effect)?)?.report()
+    }
+
+    /// What the input answers. To be asked once for each input, before it is applied.
+    pub(super) fn asked(&mut self, scope: Scope, input: &Input) -> Option<Asked> {
+        match (scope, input) {
+            (Scope::Run, Input::Run(input)) => self.asked_by_run(input),
+            (Scope::Agent(agent), Input::Agent(input)) => self.asked_by_agent(agent, input),
+            (Scope::Run, Input::Agent(_)) | (Scope::Agent(_), Input::Run(_)) => None,
+        }
+    }
+
+    pub(super) fn apply(&mut self, entry: Entry) -> Result<(), Refusal> {
+        let scope = entry.scope;
+        self.view.apply(entry)?;
+        if scope == Scope::Run {
+            let commands = self.view.run().outstanding().into_iter();
+            self.briefs.extend(commands.filter_map(|command| match command {
+                RunCommand::StartAgent { brief, .. } => Some((brief.agent, brief)),
+                RunCommand::Announce { .. }
+                | RunCommand::RunTool { .. }
+                | RunCommand::StopTool { .. }
+                | RunCommand::AskUser { .. }
+                | RunCommand::SetTimer { .. }
+                | RunCommand::Finish { .. } => None,
+            }));
+        }
+        Ok(())
+    }
+
+    /// What that machine waits for, a line each.
+    pub(super) fn waiting(&self, scope: Scope) -> String {
+        let lines: Vec<String> = match scope {
+            Scope::Run => self.run().outstanding().iter().filter_map(of_run).collect(),
+            Scope::Agent(agent) => self.agent(agent).map_or_else(Vec::new, |agent| {
+                agent.outstanding().iter().filter_map(of_agent).collect()
+            }),
+        };
+        if lines.is_empty() {
+            "waiting for nothing".to_owned()
+        } else {
+            lines.join("\n")
+        }
+    }
+
+    fn asked_by_run(&self, input: &RunInput) -> Option<Asked> {
+        match input {
+            RunInput::ToolStarted { effect } => self.run().running_call(*effect).cloned().map(Asked::Call),
+            RunInput::UserAnswered { effect, .. } | RunInput::UserAbsent { effect } => {
+                let (asked, question) = self.run().question()?;
+                (asked == *effect).then(|| Asked::Question(question.clone()))
+            }
+            RunInput::Started { .. }
+            | RunInput::AgentFinished { .. }
+            | RunInput::ToolFinished { .. }
+            | RunInput::Guided { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Resumed { .. }
+            | RunInput::Cancelled => None,
+        }
+    }
+
+    fn asked_by_agent(&mut self, id: AgentId, input: &AgentInput) -> Option<Asked> {
+        match input {
+            AgentInput::ModelReplied { effect, .. }
+            | AgentInput::ModelFailed { effect, .. }
+            | AgentInput::OverBudget { effect, .. } => self.request(id, *effect).map(Asked::Request),
+            AgentInput::ToolStarted { effect } => {
+                let call = self.agent(id)?.running_call(*effect)?;
+                Some(Asked::Call(ToolCall::clone(call)))
+            }
+            AgentInput::Started { .. }
+            | AgentInput::ToolFinished { .. }
+            | AgentInput::Guided { .. }
+            | AgentInput::TimerFired { .. }
+            | AgentInput::Resumed { .. }
+            | AgentInput::Cancelled => None,
+        }
+    }
+
+    fn request(&mut self, id: AgentId, effect: EffectId) -> Option<Request> {
+        let agent = self.view.agent(id)?;
+        if !agent.outstanding().contains(&AgentCommand::AskModel { effect }) {
+            return None;
+        }
+        let spec = agent.spec()?;
+        let messages = agent.request();
+        let earlier = self.requests.entry(id).or_default();
+        let kept = earlier
+            .iter()
+            .zip(messages.iter())
+            .take_while(|(a, b)| a == b)
+            .count();
+        let new = messages[kept..].to_vec();
+        earlier.truncate(kept);
+        earlier.extend_from_slice(&new);
+        Some(Request {
+            model: spec.model.clone(),
+            calls: spec.profile.calls,
+            tools: agent
+                .context()
+                .offered(&spec.name)
+                .iter()
+                .map(|tool| tool.name.clone())
+                .collect(),
+            kept,
+            messages: new,
+        })
+    }
+}
+
+fn of_run(command: &RunCommand) -> Option<String> {
+    match command {
+        RunCommand::StartAgent { effect, brief } => {
+            Some(format!("waiting for agent {} ({effect})", brief.agent))
+        }
+        RunCommand::RunTool { effect, call, .. } => {
+            Some(format!("waiting for the call {effect}: {}", of_call(call)))
+        }
+        RunCommand::AskUser { effect, .. } => Some(format!("waiting for an answer to the question {effect}")),
+        RunCommand::Finish { reason } => Some(format!("ended: {reason}")),
+        RunCommand::Announce { .. } | RunCommand::StopTool { .. } | RunCommand::SetTimer { .. } => None,
+    }
+}
+
+fn of_agent(command: &AgentCommand) -> Option<String> {
+    match command {
+        AgentCommand::AskModel { effect } => Some(format!("waiting for the model ({effect})")),
+        AgentCommand::RunTool { effect, call } => {
+            Some(format!("waiting for the call {effect}: {}", of_call(call)))
+        }
+        AgentCommand::Finish { report } => Some(match &report.result {
+            Ok(_) => "ended with an answer".to_owned(),
+            Err(failure) => format!("ended: {failure}"),
+        }),
+        AgentCommand::SetTimer { .. } => None,
+    }
+}
+
+fn of_call(call: &ToolCall) -> String {
+    format!("{} {}", call.tool, call.parameters)
+}

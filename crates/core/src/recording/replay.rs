@@ -1,0 +1,308 @@
+//! Replaying: the present machines, given what came from outside when the run was recorded.
+
+use std::sync::Arc;
+
+use super::difference::{asked, diff, json};
+use super::machines::Machines;
+use super::{Asked, Difference, Part, Place, RecordedEntry, Recording};
+use crate::agent::{AgentBrief, AgentFailure, AgentInput, AgentReport};
+use crate::id::{AgentId, EffectId, RunId, Scope};
+use crate::journal::{Entry, Input};
+use crate::run::RunInput;
+use crate::spec::{AgentSpec, RunSpec};
+
+/// Replays a recording as a run of that id that is started with `present`, and returns its journal. From the recording
+/// comes only what came from outside: what models and tools returned, what the user said, timers, restarts and a breakdown of
+/// an agent, each at its recorded time. Everything else is derived and compared: what agents are started with, what models
+/// are asked, which tools are called, what is asked of the user, what agents report and how the run ends. So the journal is
+/// that of the recorded run, or there is a first difference.
+///
+/// The names and profiles of models are taken from the recording, agent by agent, as none is asked here.
+///
+/// # Errors
+/// The first [`Difference`].
+pub fn replay(recording: &Recording, present: RunSpec, run: RunId) -> Result<Vec<Entry>, Box<Difference>> {
+    let present = with_models_of(present, &recording.spec);
+    let mut replay = Replay {
+        machines: Machines::default(),
+        present: Arc::new(present),
+        run,
+    };
+    let entries = recording
+        .lines
+        .iter()
+        .map(|line| replay.step(line))
+        .collect::<Result<Vec<_>, _>>()?;
+    replay.compare_ends(recording)?;
+    Ok(entries)
+}
+
+struct Replay {
+    machines: Machines,
+    present: Arc<RunSpec>,
+    run: RunId,
+}
+
+impl Replay {
+    fn step(&mut self, line: &RecordedEntry) -> Result<Entry, Box<Difference>> {
+        let input = self.present_input(line)?;
+        let asked = self.machines.asked(line.scope, &input);
+        let entry = Entry {
+            run: self.run,
+            seq: line.seq,
+            at: line.at,
+            scope: line.scope,
+            input,
+        };
+        // As it is before the input comes in.
+        let place = self.place(line);
+        if let Err(refusal) = self.machines.apply(entry.clone()) {
+            let recorded = format!("{}\n{}", json(&line.input), self::asked(line.asked.as_ref()));
+            // Refused inputs change nothing.
+            let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
+            return Err(different(place, Part::Input, &recorded, &present));
+        }
+        compare_asked(place, line.asked.as_ref(), asked.as_ref())?;
+        Ok(entry)
+    }
+
+    /// The input as the present run has it: derived where it can be, and as it was recorded where it came from outside. One
+    /// that stands in another machine's scope is left for the machines to refuse.
+    fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
+        match (&line.input, line.scope) {
+            (Input::Run(RunInput::Started { spec }), _) => {
+                self.compare_specs(line, spec)?;
+                Ok(Input::Run(RunInput::Started {
+                    spec: self.present.clone(),
+                }))
+            }
+            (Input::Run(RunInput::AgentFinished { effect, report }), _) => {
+                self.present_report(line, *effect, report)
+            }
+            (Input::Agent(AgentInput::Started { brief }), Scope::Agent(agent)) => {
+                self.present_start(line, agent, brief)
+            }
+            (
+                Input::Run(
+                    RunInput::ToolStarted { .. }
+                    | RunInput::ToolFinished { .. }
+                    | RunInput::Guided { .. }
+                    | RunInput::UserAnswered { .. }
+                    | RunInput::UserAbsent { .. }
+                    | RunInput::TimerFired { .. }
+                    | RunInput::Resumed { .. }
+                    | RunInput::Cancelled,
+                )
+                | Input::Agent(
+                    AgentInput::Started { .. }
+                    | AgentInput::ModelReplied { .. }
+                    | AgentInput::ModelFailed { .. }
+                    | AgentInput::OverBudget { .. }
+                    | AgentInput::ToolStarted { .. }
+                    | AgentInput::ToolFinished { .. }
+                    | AgentInput::Guided { .. }
+                    | AgentInput::TimerFired { .. }
+                    | AgentInput::Resumed { .. }
+                    | AgentInput::Cancelled,
+                ),
+                _,
+            ) => Ok(line.input.clone()),
+        }
+    }
+
+    fn present_start(
+        &self,
+        line: &RecordedEntry,
+        agent: AgentId,
+        recorded: &AgentBrief,
+    ) -> Result<Input, Box<Difference>> {
+        let different =
+            |recorded: &str, present: &str| Err(different(self.place(line), Part::Brief, recorded, present));
+        match self.machines.brief(agent) {
+            Some(present) if present == recorded => Ok(Input::Agent(AgentInput::Started {
+                brief: present.clone(),
+            })),
+            Some(present) if present.task != recorded.task => different(&recorded.task, &present.task),
+            Some(present) => different(&json(recorded), &json(present)),
+            None => {
+                let waiting = self.machines.waiting(Scope::Run);
+                different(
+                    &json(recorded),
+                    &format!("no agent {agent} is started\n{waiting}"),
+                )
+            }
+        }
+    }
+
+    fn present_report(
+        &self,
+        line: &RecordedEntry,
+        effect: EffectId,
+        recorded: &AgentReport,
+    ) -> Result<Input, Box<Difference>> {
+        let Some(agent) = self.machines.run().agent_of(effect) else {
+            return Ok(line.input.clone());
+        };
+        // No machine says of itself that it broke down.
+        if let Err(AgentFailure::Panicked { .. }) = recorded.result {
+            return Ok(line.input.clone());
+        }
+        match self.machines.report(effect) {
+            Some(present) if present == recorded => Ok(Input::Run(RunInput::AgentFinished {
+                effect,
+                report: present.clone(),
+            })),
+            Some(present) => Err(different(
+                self.place(line),
+                Part::Report,
+                &json(recorded),
+                &json(present),
+            )),
+            None => {
+                let present = self.machines.waiting(Scope::Agent(agent));
+                Err(different(
+                    self.place(line),
+                    Part::Report,
+                    &json(recorded),
+                    &present,
+                ))
+            }
+        }
+    }
+
+    /// What was changed comes before what only shows the change: tools stand in the prompts of those who may call them.
+    fn compare_specs(&self, line: &RecordedEntry, recorded: &RunSpec) -> Result<(), Box<Difference>> {
+        let (place, present) = (|| self.place(line), &*self.present);
+        compare_text(place, Part::Goal, &recorded.goal, &present.goal)?;
+        compare_text(place, Part::Workspace, &recorded.workspace, &present.workspace)?;
+        compare(place, Part::Limits, &recorded.limits, &present.limits)?;
+        let names = |spec: &RunSpec| {
+            spec.tools
+                .iter()
+                .map(|tool| tool.name.clone())
+                .collect::<Vec<_>>()
+        };
+        compare_text(
+            place,
+            Part::Tools,
+            &names(recorded).join("\n"),
+            &names(present).join("\n"),
+        )?;
+        for (recorded, present) in recorded.tools.iter().zip(&present.tools) {
+            let name = recorded.name.clone();
+            compare(place, Part::Tool { name }, recorded, present)?;
+        }
+        let names = |spec: &RunSpec| agents(spec).map(|agent| agent.name.clone()).collect::<Vec<_>>();
+        compare_text(
+            place,
+            Part::Agents,
+            &names(recorded).join("\n"),
+            &names(present).join("\n"),
+        )?;
+        for (recorded, present) in agents(recorded).zip(agents(present)) {
+            let agent = recorded.name.clone();
+            let part = Part::AgentTools { agent: agent.clone() };
+            compare_text(place, part, &recorded.tools.join("\n"), &present.tools.join("\n"))?;
+            let part = Part::SystemPrompt { agent: agent.clone() };
+            compare_text(place, part, &recorded.system_prompt, &present.system_prompt)?;
+            compare(place, Part::AgentDefinition { agent }, recorded, present)?;
+        }
+        Ok(())
+    }
+
+    fn compare_ends(&self, recording: &Recording) -> Result<(), Box<Difference>> {
+        let Some(last) = recording.lines.last() else {
+            return Ok(());
+        };
+        let (recorded, present) = (recording.end(), self.machines.run().end());
+        if recorded == present {
+            return Ok(());
+        }
+        let recorded = recorded.map_or_else(|| "no end".to_owned(), json);
+        let present = present.map_or_else(|| format!("no end\n{}", self.machines.waiting(Scope::Run)), json);
+        Err(different(self.place(last), Part::End, &recorded, &present))
+    }
+
+    fn place(&self, line: &RecordedEntry) -> Place {
+        let agent = match line.scope {
+            Scope::Run => None,
+            Scope::Agent(agent) => self.machines.agent(agent),
+        };
+        Place {
+            seq: line.seq,
+            scope: line.scope,
+            agent: agent.and_then(|agent| agent.spec()).map(|spec| spec.name.clone()),
+            turn: agent.map_or(0, |agent| agent.turns()),
+        }
+    }
+}
+
+fn compare_asked(
+    place: Place,
+    recorded: Option<&Asked>,
+    present: Option<&Asked>,
+) -> Result<(), Box<Difference>> {
+    if recorded == present {
+        return Ok(());
+    }
+    let part = match present.or(recorded) {
+        Some(Asked::Request(_)) => Part::Request,
+        Some(Asked::Call(_)) => Part::Call,
+        Some(Asked::Question(_)) => Part::Question,
+        None => Part::Input,
+    };
+    Err(different(place, part, &asked(recorded), &asked(present)))
+}
+
+fn compare<T: PartialEq + serde::Serialize>(
+    place: impl Fn() -> Place,
+    part: Part,
+    recorded: &T,
+    present: &T,
+) -> Result<(), Box<Difference>> {
+    if recorded == present {
+        Ok(())
+    } else {
+        Err(different(place(), part, &json(recorded), &json(present)))
+    }
+}
+
+fn compare_text(
+    place: impl Fn() -> Place,
+    part: Part,
+    recorded: &str,
+    present: &str,
+) -> Result<(), Box<Difference>> {
+    if recorded == present {
+        Ok(())
+    } else {
+        Err(different(place(), part, recorded, present))
+    }
+}
+
+fn different(place: Place, part: Part, recorded: &str, present: &str) -> Box<Difference> {
+    Box::new(Difference {
+        place,
+        part,
+        diff: diff(recorded, present),
+    })
+}
+
+fn agents(spec: &RunSpec) -> impl Iterator<Item = &AgentSpec> {
+    [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents)
+}
+
+fn with_models_of(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
+    let adopt = |present: &mut AgentSpec, recorded: &AgentSpec| {
+        present.model.clone_from(&recorded.model);
+        present.profile = recorded.profile;
+    };
+    adopt(&mut present.planner, &recorded.planner);
+    adopt(&mut present.reflector, &recorded.reflector);
+    for agent in &mut present.agents {
+        if let Some(recorded) = recorded.agent(&agent.name) {
+            adopt(agent, recorded);
+        }
+    }
+    present
+}
