@@ -14,28 +14,28 @@ const BEGINNING: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// It cannot be read.
-    #[error("the recording {} cannot be read: {source}", path.display())]
+    #[error("the recording {} cannot be read: {error}", path.display())]
     Read {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// It is no recording, or one that is damaged or of another version.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {fault}", path.display())]
     Format {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it.
-        source: FormatError,
+        fault: FormatError,
     },
     /// It cannot be written.
-    #[error("the recording {} cannot be written: {source}", path.display())]
+    #[error("the recording {} cannot be written: {error}", path.display())]
     Write {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// There is something else that would be lost.
     #[error("{} is there already and is no recording: name another file, or remove it", path.display())]
@@ -51,9 +51,9 @@ pub enum RecordingError {
 /// [`RecordingError::Read`], [`RecordingError::Format`].
 pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingError> {
     let path = path.as_ref();
-    let failed = |source| RecordingError::Read {
+    let failed = |error| RecordingError::Read {
         path: path.to_owned(),
-        source,
+        error,
     };
     // Nothing that has no end, or that waits for somebody.
     if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -63,9 +63,9 @@ pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingErro
         )));
     }
     let text = fs::read(path).map_err(failed)?;
-    Recording::parse(text).map_err(|source| RecordingError::Format {
+    Recording::parse(text).map_err(|fault| RecordingError::Format {
         path: path.to_owned(),
-        source,
+        fault,
     })
 }
 
@@ -78,9 +78,9 @@ pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<
     let mut target = Target::new(path.as_ref())?;
     let written = write!(target.file, "{recording}").and_then(|()| target.file.as_file().sync_all());
     let kept = written.and_then(|()| target.file.persist(&target.path).map_err(|error| error.error));
-    kept.map(drop).map_err(|source| RecordingError::Write {
+    kept.map(drop).map_err(|error| RecordingError::Write {
         path: path.as_ref().to_owned(),
-        source,
+        error,
     })
 }
 
@@ -100,9 +100,9 @@ struct Target {
 
 impl Target {
     fn new(path: &Path) -> Result<Self, RecordingError> {
-        let failed = |source| RecordingError::Write {
+        let failed = |error| RecordingError::Write {
             path: path.to_owned(),
-            source,
+            error,
         };
         // What a link leads to is replaced, not the link.
         let target = match path.canonicalize() {
