@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use dirigent_core::call::{Malformed, parse};
+use dirigent_core::call::{CallForm, Malformed, parse};
 use dirigent_core::message::{FinishReason, Usage};
 use dirigent_model::openai::Delivery;
 use dirigent_model::{ChatModel, Deltas};
@@ -121,7 +121,8 @@ async fn call_2_arguments_that_are_no_json_reach_the_agent_as_a_malformed_call()
         assert_eq!(reply.calls.len(), 1);
         assert_eq!(reply.malformed_calls[0].name, "look");
         assert_eq!(reply.malformed_calls[0].arguments, r#"{"path": x}"#);
-        assert!(matches!(parse(&reply), Err(Malformed::UnreadableCalls { .. })));
+        let said = parse(&reply, CallForm::Native);
+        assert!(matches!(said, Err(Malformed::UnreadableCalls { .. })));
     }
 }
 
