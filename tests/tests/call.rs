@@ -3,10 +3,17 @@
 
 use std::sync::Arc;
 
-use dirigent::Report;
-use dirigent::core::message::FinishReason;
+use dirigent::core::agent::{Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentRole};
+use dirigent::core::call::{CallForm, ToolCall};
+use dirigent::core::id::AgentId;
+use dirigent::core::machine::Machine;
+use dirigent::core::message::{FinishReason, Message, ModelReply};
+use dirigent::core::spec::{RunContext, RunSpec};
+use dirigent::core::time::Timestamp;
+use dirigent::core::tool::ToolResult;
+use dirigent::{Report, RunLimits};
 use dirigent_tests::probes::{Notes, fail, note};
-use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, delegate, last_call, plan, says};
+use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, delegate, last_call, native, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
 use serde_json::json;
 
@@ -109,6 +116,199 @@ async fn call_1_all_three_fields_are_required_and_type_checked() {
         let told = scouted.asked[1].last();
         assert!(told.contains(problem), "{reply} gets: {told}");
         assert_eq!(scouted.notes.len(), 0, "{reply} ran");
+    }
+}
+
+#[tokio::test]
+async fn call_2_native_calls_run_in_order_and_the_text_beside_them_calls_nothing() {
+    let (one, two) = (json!({"text": "one"}), json!({"text": "two"}));
+
+    let scouted = scouted([native([("note", two), ("note", one)]), says("Done.")]).await;
+
+    assert_eq!(scouted.notes, ["two", "one"]);
+    assert_eq!(
+        scouted.asked[1].roles(),
+        ["system", "user", "assistant", "tool", "tool"]
+    );
+    assert_eq!(scouted.findings(), "Done.");
+}
+
+/// A scout with the tool `note` whose model calls tools in that form, asked for the first time.
+fn scout(form: CallForm) -> Agent {
+    let agent = |name: &str| {
+        json!({
+            "name": name, "description": "Looks.", "system_prompt": "You look.", "tools": ["note"], "profile": {"calls": form}
+        })
+    };
+    let note = json!({
+        "name": "note",
+        "description": "Notes.",
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "repeat": "safe"
+    });
+    let spec = json!({
+        "goal": "Do it", "workspace": "w", "limits": RunLimits::default(),
+        "planner": agent("planner"), "reflector": agent("reflector"), "agents": [agent("scout")], "tools": [note]
+    });
+    let spec: RunSpec = serde_json::from_value(spec).unwrap();
+    let mut scout = Agent::new(AgentId(7), Arc::new(RunContext::new(Arc::new(spec))));
+    let brief = AgentBrief {
+        agent: AgentId(7),
+        role: AgentRole::Sub("scout".to_owned()),
+        task: "Do it.".to_owned(),
+        agents_left: None,
+    };
+    let commands = scout.handle(Timestamp(0), AgentInput::Started { brief });
+    commands.unwrap();
+    scout
+}
+
+/// Gives the scout its model's reply; what it does then.
+fn hears(scout: &mut Agent, reply: ModelReply) -> Vec<AgentCommand> {
+    let asked = scout.outstanding().into_iter().find_map(|command| {
+        if let AgentCommand::AskModel { effect } = command {
+            Some(effect)
+        } else {
+            None
+        }
+    });
+    let effect = asked.unwrap();
+    let input = AgentInput::ModelReplied { effect, reply };
+    scout.handle(Timestamp(1), input).unwrap()
+}
+
+/// The call that it makes then; none where it makes none.
+fn runs(scout: &mut Agent, reply: ModelReply) -> Option<ToolCall> {
+    hears(scout, reply).into_iter().find_map(|command| {
+        if let AgentCommand::RunTool { call, .. } = command {
+            Some(call)
+        } else {
+            None
+        }
+    })
+}
+
+/// What it answers then.
+fn answers(form: CallForm, reply: &str) -> Option<AgentAnswer> {
+    let mut scout = scout(form);
+    hears(&mut scout, ModelReply::text(reply));
+    scout.report().map(|report| report.result.clone().unwrap())
+}
+
+#[test]
+fn call_2_in_the_native_form_a_call_in_the_text_is_the_answer() {
+    let answer = AgentAnswer::Text(NOTE.to_owned());
+    assert_eq!(answers(CallForm::Native, NOTE), Some(answer));
+}
+
+const NOTE_AS_TOOL_CALL: &str = r#"{"tool_call": {"name": "note", "arguments": {"text": "one"}}}"#;
+
+#[test]
+fn call_3_a_call_by_the_field_tool_call_runs_and_its_result_goes_back_as_the_tools() {
+    let mut scout = scout(CallForm::ToolCall);
+
+    let call = runs(&mut scout, ModelReply::text(NOTE_AS_TOOL_CALL)).unwrap();
+
+    assert_eq!((call.tool.as_str(), call.terminate), ("note", false));
+    assert_eq!(call.parameters, json!({"text": "one"}));
+    let effect = "a7.2".parse().unwrap();
+    let result = ToolResult::success(json!("noted one"));
+    scout
+        .handle(Timestamp(2), AgentInput::ToolFinished { effect, result })
+        .unwrap();
+    assert_eq!(
+        scout.conversation().last(),
+        Some(&Message::Tool {
+            call_id: call.id,
+            name: "note".to_owned(),
+            content: r#"{"success":true,"output":"noted one"}"#.to_owned(),
+        })
+    );
+}
+
+#[test]
+fn call_3_a_call_in_the_json_form_is_text_where_the_field_is_agreed_on() {
+    let answer = AgentAnswer::Text(NOTE.to_owned());
+    assert_eq!(answers(CallForm::ToolCall, NOTE), Some(answer));
+}
+
+#[test]
+fn call_4_all_forms_become_one_inner_call_chosen_per_model_or_recognised() {
+    let text = |content: &str| ModelReply::text(content);
+    let delivered = ModelReply {
+        calls: vec![ToolCall {
+            id: String::new(),
+            tool: "note".to_owned(),
+            parameters: json!({"text": "one"}),
+            terminate: false,
+        }],
+        ..text("")
+    };
+    let by_name = r#"<tool_call>{"name": "note", "arguments": {"text": "one"}}</tool_call>"#;
+    let expected = ToolCall {
+        id: "call-1-1".to_owned(),
+        ..delivered.calls[0].clone()
+    };
+    for (form, reply) in [
+        (CallForm::Json, text(NOTE)),
+        (CallForm::JsonSchema, text(NOTE)),
+        (CallForm::Native, delivered.clone()),
+        (CallForm::ToolCall, text(NOTE_AS_TOOL_CALL)),
+        (CallForm::Auto, text(NOTE)),
+        (CallForm::Auto, delivered),
+        (CallForm::Auto, text(NOTE_AS_TOOL_CALL)),
+        (CallForm::Auto, text(by_name)),
+    ] {
+        let content = reply.content.clone();
+        let call = runs(&mut scout(form), reply);
+        assert_eq!(call, Some(expected.clone()), "{content} in {form:?}");
+    }
+}
+
+#[test]
+fn call_4_where_a_server_holds_the_model_to_a_schema_its_answer_is_unwrapped() {
+    let answer = AgentAnswer::Text("It is done.".to_owned());
+    assert_eq!(
+        answers(CallForm::JsonSchema, r#"{"answer": "It is done."}"#),
+        Some(answer)
+    );
+}
+
+#[test]
+fn call_5_where_the_form_is_recognised_different_calls_are_an_error_that_goes_back() {
+    let mut scout = scout(CallForm::Auto);
+    let other = r#"{"name": "note", "arguments": {"text": "two"}}"#;
+
+    let call = runs(
+        &mut scout,
+        ModelReply::text(format!("{NOTE}\n```json\n{other}\n```")),
+    );
+
+    assert_eq!(call, None);
+    let told = scout.conversation().last().unwrap().content();
+    assert!(
+        told.contains("2 different tool calls (of `note` and `note`)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn call_7_in_every_form_a_reply_that_was_cut_short_is_not_acted_on() {
+    for (form, content) in [
+        (CallForm::Json, NOTE),
+        (CallForm::JsonSchema, r#"{"answer": "It is done."}"#),
+        (CallForm::Native, "It is done."),
+        (CallForm::ToolCall, NOTE_AS_TOOL_CALL),
+        (CallForm::Auto, NOTE_AS_TOOL_CALL),
+    ] {
+        let mut scout = scout(form);
+        let cut = ModelReply {
+            finish: FinishReason::Length,
+            ..ModelReply::text(content)
+        };
+        assert_eq!(runs(&mut scout, cut), None, "{form:?}");
+        assert_eq!(scout.report(), None, "{form:?}");
+        assert_eq!(scout.turns(), 2, "{form:?}");
     }
 }
 
