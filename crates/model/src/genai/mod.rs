@@ -5,7 +5,8 @@
 //! no tools for Cohere, and has no limit to what it reads. What speaks Anthropic's or Gemini's API at another address is asked with a
 //! [`HostedModel`] by that `base_url`.
 //!
-//! No environment variable is read: the key comes in with the options, goes into one header, and is in no error and no log.
+//! No environment variable is read: the key comes in with the options, goes into one header, and is taken out of all that
+//! a server sends back, so that it is in no error, no log and no reply.
 //!
 //! # What goes over the wire
 //! Roles alternate: messages of one side in a row become one. How the conversation looks depends on how calls are made
@@ -17,6 +18,9 @@
 //! | user | text of the user's | text of the user's |
 //! | assistant | text, then its calls with their ids | its text as it was said |
 //! | a call's result | the user's, as a result with the call's id | the user's: `Result of NAME:`, then the result's JSON |
+//!
+//! Names of tools that are not 1 to 64 letters, digits, `_` and `-` are others on the wire, as with
+//! [`OpenAiModel`](crate::OpenAiModel), and so are those by which `genai` would mean a tool of the provider's own.
 //!
 //! - **Caching.** Anthropic is asked to cache what comes before three places: the end of the system prompt (or of the tools, where there
 //!   is none), of the last message but one, and of the last message. So a turn reads what the turn before it wrote, also where the
@@ -61,8 +65,9 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::openai::failure::Diagnosis;
-use crate::openai::options::shown;
+use crate::openai::options::{parse_base_url, secrets_in, shown};
 use crate::openai::{HttpClient, OpenAiSetupError};
+use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest};
 use failure::Failures;
 pub use options::{HostedOptions, Provider};
@@ -104,7 +109,11 @@ impl HostedModel {
             })?;
         let failures = Failures(Diagnosis {
             place: format!("{} at {}", options.provider.name(), shown(&options.base_url)),
-            api_key: api_key.clone(),
+            secrets: Secrets::new(
+                secrets_in(&parse_base_url(&options.base_url)?)
+                    .iter()
+                    .chain(&api_key),
+            ),
         });
         Ok(HostedModel {
             shared: Arc::new(Shared {
