@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dirigent_core::message::{ModelFailure, ModelReply};
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::time::Millis;
 use futures::{Stream, StreamExt};
 use genai::chat::{ChatStream, ChatStreamEvent, StreamEnd};
@@ -21,6 +21,7 @@ use super::reply::Collector;
 use super::tap::Tap;
 use super::{Shared, wire};
 use crate::ChatRequest;
+use crate::openai::names::Renamed;
 use crate::request::after;
 
 /// Why no more of a stream is read.
@@ -39,6 +40,10 @@ impl Shared {
     /// Sends a request and reads its reply.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let provider = self.options.provider;
+        let renamed = Renamed::among(&request.tools).map_err(|(one, other)| {
+            let message = format!("the tools `{one}` and `{other}` would have one name: rename one of them");
+            self.failures.0.failure(ModelFailureKind::Rejected, &message)
+        })?;
         let tap = Arc::new(Tap::new(provider));
         let model = request.model.as_deref().unwrap_or(&self.options.model);
         let chat = wire::chat_request(provider, request);
@@ -50,9 +55,12 @@ impl Shared {
         let stream = stream
             .await
             .map_err(|error| self.failures.of(error, &tap.seen()))?;
-        let mut reply = Collector::new(provider);
+        let mut reply = Collector::new(provider, &self.failures.0.secrets);
         let stop = self.read(Quiet(stream.stream), &tap, &mut reply, request).await;
-        self.end(stop, reply, &tap, request)
+        reply.end_text(request.deltas.as_ref());
+        let mut reply = self.end(stop, reply, &tap, request)?;
+        renamed.restore(&mut reply);
+        Ok(reply)
     }
 
     /// Where a request goes. With a target that is complete, `genai` looks for no key itself.
@@ -105,8 +113,8 @@ impl Shared {
     ) -> Result<ModelReply, ModelFailure> {
         let seen = tap.seen();
         let end = match stop {
-            Stop::Done(end) if seen.mixed_up => {
-                self.warn_of_cut("parts of it came in each other");
+            Stop::Done(end) if seen.garbled => {
+                self.warn_of_cut("its events did not come as they should");
                 Some(end)
             }
             Stop::Done(end) if end.captured_stop_reason.is_some() => Some(end),

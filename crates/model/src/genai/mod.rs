@@ -5,7 +5,8 @@
 //! no tools for Cohere, and has no limit to what it reads. What speaks Anthropic's or Gemini's API at another address is asked with a
 //! [`HostedModel`] by that `base_url`.
 //!
-//! No environment variable is read: the key comes in with the options, goes into one header, and is in no error and no log.
+//! No environment variable is read: the key comes in with the options, goes into one header, and is taken out of all that
+//! a server sends back, so that it is in no error, no log and no reply.
 //!
 //! # What goes over the wire
 //! Roles alternate: messages of one side in a row become one. How the conversation looks depends on how calls are made
@@ -18,9 +19,12 @@
 //! | assistant | text, then its calls with their ids | its text as it was said |
 //! | a call's result | the user's, as a result with the call's id | the user's: `Result of NAME:`, then the result's JSON |
 //!
+//! Names of tools that are not 1 to 64 letters, digits, `_` and `-` are others on the wire, as with
+//! [`OpenAiModel`](crate::OpenAiModel), and so are those by which `genai` would mean a tool of the provider's own.
+//!
 //! - **Caching.** Anthropic is asked to cache what comes before three places: the end of the system prompt (or of the tools, where there
 //!   is none), of the last message but one, and of the last message. So a turn reads what the turn before it wrote, also where the
-//!   end of a conversation changes from turn to turn. Gemini caches by itself.
+//!   last message is another by then. Gemini caches by itself.
 //! - **Form.** A JSON Schema for the text ([`ReplyFormat`](crate::ReplyFormat)) is sent to Gemini where no tools are offered, as it
 //!   refuses both together; Anthropic is not told.
 //! - **Thinking.** A message has no place for the signed thinking that Anthropic wants back with a call's result, so with native calls
@@ -32,14 +36,16 @@
 //! # What is made of a reply
 //! Text that is thinking is no content. A reply counts as interrupted where the stream ends without its last event, the provider's
 //! filter stops it, the model refuses, or the provider gives a reason that isn't known: only what a model finished saying counts
-//! (CALL-7). Its tokens are then estimated.
+//! (CALL-7). Where the provider counted no tokens, they are estimated. Every event counts as a sign of life, Anthropic's pings among
+//! them: a model that writes a long call sends nothing else for a while.
 //!
 //! # What `genai` can't do
 //! - It holds an error's body, and an event until it is complete, whatever their size: `max_reply_bytes` bounds what is kept of a reply, and
 //!   only the time limits bound the rest.
 //! - It doesn't say what kind of page came with a success: a web page at a wrong `base_url` is a stream without a reply in it.
-//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. A reply with blocks in each other is
-//!   interrupted.
+//! - It reads the blocks of Anthropic's reply one after another, as they are promised to come. It passes over events
+//!   without a name, and makes such ones itself of lines that end in CR LF where the network parts the two. A reply counts as
+//!   interrupted where either happens.
 //! - What a server said in an error goes to `tracing`, with whatever it repeats of the request. It is kept from there.
 
 mod exchange;
@@ -59,7 +65,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::openai::failure::Diagnosis;
-use crate::openai::options::shown;
+use crate::openai::options::{parse_base_url, secrets_in, shown};
 use crate::openai::{HttpClient, OpenAiSetupError};
 use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest};
@@ -102,8 +108,12 @@ impl HostedModel {
                 problem: error.to_string(),
             })?;
         let failures = Failures(Diagnosis {
-            place: format!("{} at {}", options.provider.name(), shown(base_url.as_str())),
-            secrets: Secrets::new(&api_key),
+            place: format!("{} at {}", options.provider.name(), shown(&options.base_url)),
+            secrets: Secrets::new(
+                secrets_in(&parse_base_url(&options.base_url)?)
+                    .iter()
+                    .chain(&api_key),
+            ),
         });
         Ok(HostedModel {
             shared: Arc::new(Shared {

@@ -9,10 +9,13 @@ use super::Provider;
 use super::tap::Seen;
 use super::wire::own_name;
 use crate::request::{Deltas, estimated_tokens, usage};
+use crate::secrets::{Cleaner, Secrets};
 
 /// A reply that is under way.
 pub(super) struct Collector {
     provider: Provider,
+    secrets: Secrets,
+    cleaner: Cleaner,
     content: String,
     calls: Vec<Pieces>,
 }
@@ -26,20 +29,33 @@ struct Pieces {
 }
 
 impl Collector {
-    pub(super) fn new(provider: Provider) -> Self {
+    pub(super) fn new(provider: Provider, secrets: &Secrets) -> Self {
         Collector {
             provider,
+            secrets: secrets.clone(),
+            cleaner: Cleaner::new(secrets),
             content: String::new(),
             calls: Vec::new(),
         }
     }
 
-    /// Takes a piece of the text, which is told.
+    /// Takes a piece of the text; what of it is certain to hold no secret is told.
     pub(super) fn add_text(&mut self, text: &str, deltas: Option<&Deltas>) {
+        let clean = self.cleaner.push(text);
+        self.say(&clean, deltas);
+    }
+
+    /// No more of the text comes.
+    pub(super) fn end_text(&mut self, deltas: Option<&Deltas>) {
+        let clean = self.cleaner.end();
+        self.say(&clean, deltas);
+    }
+
+    fn say(&mut self, clean: &str, deltas: Option<&Deltas>) {
         if let Some(deltas) = deltas {
-            deltas.tell(text);
+            deltas.tell(clean);
         }
-        self.content.push_str(text);
+        self.content.push_str(clean);
     }
 
     /// Takes a call, or what there is of it now. Gemini's come whole; of Anthropic's, the text of the arguments comes each time
@@ -77,7 +93,7 @@ impl Collector {
             .calls
             .iter()
             .map(|call| call.id.len() + call.name.len() + call.arguments.len());
-        self.content.len() + calls.sum::<usize>()
+        self.content.len() + self.cleaner.held() + calls.sum::<usize>()
     }
 
     /// The reply to a conversation of so many messages; `end` is none where it was cut. `asked` estimates the tokens of the request,
@@ -99,12 +115,12 @@ impl Collector {
             let said = self.content.chars().count() + called.sum::<usize>();
             usage(asked(), estimated_tokens(said))
         });
-        let provider = self.provider;
+        let (provider, secrets) = (self.provider, self.secrets);
         let (calls, mut malformed_calls) = self
             .calls
             .into_iter()
             .zip(messages..)
-            .map(|(call, number)| call.read(provider, number))
+            .map(|(call, number)| call.clean(&secrets).read(provider, number))
             .fold((Vec::new(), Vec::new()), |(mut calls, mut malformed), read| {
                 match read {
                     Ok(call) => calls.push(call),
@@ -112,9 +128,9 @@ impl Collector {
                 }
                 (calls, malformed)
             });
-        malformed_calls.extend(stop.and_then(|stop| unread_call(stop, seen.finish_message)));
+        malformed_calls.extend(stop.and_then(|stop| unread_call(stop, secrets.clean(&seen.finish_message))));
         let finish = match stop {
-            _ if seen.mixed_up => FinishReason::Interrupted,
+            _ if seen.garbled => FinishReason::Interrupted,
             stop => reason(stop, calls.is_empty() && malformed_calls.is_empty()),
         };
         ModelReply {
@@ -123,12 +139,20 @@ impl Collector {
             malformed_calls,
             finish,
             usage,
-            model: seen.model,
+            model: seen.model.map(|model| secrets.clean(&model)),
         }
     }
 }
 
 impl Pieces {
+    fn clean(self, secrets: &Secrets) -> Self {
+        Pieces {
+            id: secrets.clean(&self.id),
+            name: secrets.clean(&self.name),
+            arguments: secrets.clean(&self.arguments),
+        }
+    }
+
     fn read(self, provider: Provider, number: usize) -> Result<ToolCall, MalformedCall> {
         let parameters = match read_arguments(&self.arguments) {
             _ if self.name.is_empty() => Err("it names no tool".to_owned()),
@@ -151,7 +175,7 @@ impl Pieces {
 }
 
 /// Where Gemini gives a call no id, `genai` makes one that another call may have too, and keeps it from Gemini when it comes back.
-/// It does the same with this one, whose number no other call of the conversation has: each call adds a message, its result.
+/// It does the same with this one, whose number no other call of the conversation has, as each call adds a message, its result.
 fn own_id(provider: Provider, id: String, number: usize) -> String {
     match provider {
         Provider::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),

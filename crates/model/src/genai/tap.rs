@@ -25,8 +25,9 @@ pub(super) struct Seen {
     pub(super) refused: Option<String>,
     /// What Gemini says of the end of its reply, such as the text of a call that can't be read.
     pub(super) finish_message: String,
-    /// Whether Anthropic's blocks came in each other, so that their pieces were mixed up.
-    pub(super) mixed_up: bool,
+    /// Whether `genai` read less than came, or other than was meant: Anthropic's blocks came in each other, so that their pieces were
+    /// mixed up, or an event came without its name, and was passed over.
+    pub(super) garbled: bool,
     /// Whether a block of Anthropic's is open.
     in_block: bool,
 }
@@ -93,26 +94,27 @@ impl ChatFrameSink for Tap {
         let mut seen = self.lock();
         seen.latest = Some(Instant::now());
         match self.provider {
-            Provider::Anthropic => seen.anthropic(frame.event.unwrap_or_default(), frame.data),
+            Provider::Anthropic => seen.anthropic(frame.event, frame.data),
             Provider::Gemini => seen.gemini(frame.data),
         }
     }
 }
 
 impl Seen {
-    fn anthropic(&mut self, event: &str, data: &str) {
+    fn anthropic(&mut self, event: Option<&str>, data: &str) {
         match event {
-            "message_start" => {
+            None => self.garbled = true,
+            Some("message_start") => {
                 if let Ok(start) = serde_json::from_str::<MessageStart>(data) {
                     self.model = Some(start.message.model);
                 }
             }
-            "content_block_start" => {
-                self.mixed_up |= self.in_block;
+            Some("content_block_start") => {
+                self.garbled |= self.in_block;
                 self.in_block = true;
             }
-            "content_block_stop" => self.in_block = false,
-            _ => {}
+            Some("content_block_stop") => self.in_block = false,
+            Some(_) => {}
         }
     }
 

@@ -14,6 +14,7 @@ use genai::chat::{
 use super::tap::Tap;
 use super::{HostedOptions, Provider};
 use crate::ReplyFormat;
+use crate::openai::names::on_the_wire;
 
 /// What a message says that says nothing, as Anthropic refuses an empty one.
 const SAID_NOTHING: &str = "(no text)";
@@ -209,7 +210,7 @@ fn is_taken(provider: Provider, name: &str) -> bool {
 fn sent_name(provider: Provider, name: &str) -> String {
     match is_taken(provider, name) {
         true => format!("_{name}"),
-        false => name.to_owned(),
+        false => on_the_wire(name).into_owned(),
     }
 }
 

@@ -252,6 +252,51 @@ async fn call_7_blocks_in_each_other_are_interrupted() {
 }
 
 #[tokio::test]
+async fn call_7_an_event_that_is_not_read_interrupts_the_reply() {
+    let [delta, done] = end("end_turn");
+    let event = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
+    let nameless = format!("data: {}\n\n", text(0, "not "));
+    let stream: String = [
+        event(&start()),
+        event(&text_block(0)),
+        event(&text(0, "Do ")),
+        nameless,
+        event(&text(0, "go on.")),
+        event(&stop(0)),
+        event(&delta),
+        event(&done),
+    ]
+    .concat();
+    let reply = ask(Provider::Anthropic, Answer::stream(stream)).await.unwrap();
+    assert_eq!(reply.finish, FinishReason::Interrupted);
+}
+
+#[tokio::test]
+async fn however_a_stream_is_cut_the_reply_is_the_same() {
+    let [delta, done] = end("tool_use");
+    let events = [
+        start(),
+        ping(),
+        text_block(0),
+        text(0, "Größe: 5 € 🦀"),
+        stop(0),
+        call_block(1, "toolu_1", "look"),
+        arguments(1, "{\"path\":"),
+        arguments(1, " \"ä\"}"),
+        stop(1),
+        delta,
+        done,
+    ];
+    for size in 1..40 {
+        let answer = Answer::anthropic(&events).in_chunks(size);
+        let reply = ask(Provider::Anthropic, answer).await.unwrap();
+        assert_eq!(reply.content, "Größe: 5 € 🦀");
+        assert_eq!(calls(&reply), [r#"look {"path":"ä"}"#]);
+        assert_eq!(reply.finish, FinishReason::ToolCalls);
+    }
+}
+
+#[tokio::test]
 async fn a_stream_without_a_reply_is_a_failure() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let limited = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down"}});

@@ -141,7 +141,7 @@ async fn what_to_do_is_said() {
     let place = server.base_url.clone();
     assert_eq!(
         failure.message,
-        format!("Anthropic at {place}/: it answered 401: invalid x-api-key. Check the model's API key")
+        format!("Anthropic at {place}: it answered 401: invalid x-api-key. Check the model's API key")
     );
     let bad_key = json!([{"reason": "API_KEY_INVALID"}]);
     let body = gemini(400, "INVALID_ARGUMENT", "API key not valid.", bad_key);

@@ -50,6 +50,19 @@ async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
 }
 
 #[tokio::test]
+async fn however_a_stream_is_cut_the_reply_is_the_same() {
+    let call = said(json!([{"functionCall": {"name": "look", "args": {"path": "ä"}}}]));
+    for size in 1..40 {
+        let events = [text("Größe: "), text("5 € 🦀"), call.clone(), end("STOP")];
+        let answer = Answer::gemini(&events).in_chunks(size);
+        let reply = ask(Provider::Gemini, answer).await.unwrap();
+        assert_eq!(reply.content, "Größe: 5 € 🦀");
+        assert_eq!(calls(&reply), [r#"look {"path":"ä"}"#]);
+        assert_eq!(reply.finish, FinishReason::ToolCalls);
+    }
+}
+
+#[tokio::test]
 async fn a_complete_reply_does_not_wait_for_the_connection_to_close() {
     let answer = Answer::gemini(&[text("Hello"), end("STOP")]).then(Then::Hang);
     assert_eq!(

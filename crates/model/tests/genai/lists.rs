@@ -22,14 +22,14 @@ async fn the_models_for_conversations_are_listed() {
             Provider::Anthropic,
             anthropic,
             "GET /v1/models?limit=1000 HTTP/1.1\r\n",
-            "x-api-key: the-key\r\n",
+            "x-api-key: the-secret-key\r\n",
             ["claude-b", "claude-a"],
         ),
         (
             Provider::Gemini,
             gemini,
             "GET /v1/models?pageSize=1000 HTTP/1.1\r\n",
-            "x-goog-api-key: the-key\r\n",
+            "x-goog-api-key: the-secret-key\r\n",
             ["gemini-a", "gemini-b"],
         ),
     ] {
@@ -38,7 +38,7 @@ async fn the_models_for_conversations_are_listed() {
         let head = server.got().remove(0).head;
         assert!(head.starts_with(line), "{head}");
         assert!(head.contains(key), "{head}");
-        assert_eq!(head.matches("the-key").count(), 1, "{head}");
+        assert_eq!(head.matches("the-secret-key").count(), 1, "{head}");
     }
 }
 
@@ -46,12 +46,15 @@ async fn the_models_for_conversations_are_listed() {
 async fn a_list_that_cant_be_had_says_why() {
     for (answer, kind, said) in [
         (
-            Answer::json("401 Unauthorized", r#"{"error": {"message": "bad key the-key"}}"#),
+            Answer::json(
+                "401 Unauthorized",
+                r#"{"error": {"message": "bad key the-secret-key"}}"#,
+            ),
             ModelFailureKind::Configuration,
             "it answered 401: bad key [secret]. Check the model's API key",
         ),
         (
-            Answer::new("200 OK", &[], "<html>the-key</html>"),
+            Answer::new("200 OK", &[], "<html>the-secret-key</html>"),
             ModelFailureKind::Configuration,
             "its list of models can't be read: <html>[secret]</html>. Check base_url",
         ),

@@ -104,7 +104,7 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
         anthropic.head
     );
     assert!(
-        anthropic.head.contains("x-api-key: the-key\r\n"),
+        anthropic.head.contains("x-api-key: the-secret-key\r\n"),
         "{}",
         anthropic.head
     );
@@ -117,14 +117,14 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
     let line = "POST /v1/models/test-model:streamGenerateContent?alt=sse HTTP/1.1\r\n";
     assert!(gemini.head.starts_with(line), "{}", gemini.head);
     assert!(
-        gemini.head.contains("x-goog-api-key: the-key\r\n"),
+        gemini.head.contains("x-goog-api-key: the-secret-key\r\n"),
         "{}",
         gemini.head
     );
     for got in [anthropic, gemini] {
         assert!(got.head.contains("user-agent: dirigent/"), "{}", got.head);
-        assert_eq!(got.head.matches("the-key").count(), 1, "{}", got.head);
-        assert!(!String::from_utf8_lossy(&got.body).contains("the-key"));
+        assert_eq!(got.head.matches("the-secret-key").count(), 1, "{}", got.head);
+        assert!(!String::from_utf8_lossy(&got.body).contains("the-secret-key"));
     }
 }
 
@@ -321,11 +321,12 @@ async fn models_that_think_unasked_do_not_where_their_thinking_would_have_to_be_
 
 #[tokio::test]
 async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
-    for (provider, name) in [
-        (Provider::Anthropic, "web_search"),
-        (Provider::Gemini, "googleSearch"),
+    for (provider, name, hidden) in [
+        (Provider::Anthropic, "web_search", "_web_search"),
+        (Provider::Gemini, "googleSearch", "_googleSearch"),
+        (Provider::Anthropic, "files.read", "files_read_feef3122"),
+        (Provider::Gemini, "files.read", "files_read_feef3122"),
     ] {
-        let hidden = format!("_{name}");
         let answer = match provider {
             Provider::Anthropic => Answer::anthropic(&[
                 json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": hidden}}),

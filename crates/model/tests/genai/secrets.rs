@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use dirigent_model::ChatModel;
 use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
+use dirigent_model::{ChatModel, Deltas};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -87,7 +87,7 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
             &[&format!("location: https://example.com/{KEY}")],
             "",
         ));
-        answers.push(Answer::events(provider, &[said.clone()]));
+        answers.push(Answer::events(provider, std::slice::from_ref(&said)));
         let fails = answers.len();
         answers.push(Answer::events(provider, &[begun, said.clone()]));
         let server = Server::start(answers).await;
@@ -104,6 +104,24 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
     let log = log.0.lock().unwrap();
     assert!(log.contains("a model's reply broke off"), "{log}");
     check(&log);
+}
+
+#[tokio::test]
+async fn a_reply_that_says_the_key_holds_none() {
+    let (half, rest) = KEY.split_at(9);
+    let text = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}}]});
+    let call = json!({"candidates": [
+        {"content": {"parts": [{"functionCall": {"name": "files_read_feef3122", "args": {"path": KEY}}}]}, "finishReason": "STOP"},
+    ]});
+    let server = Server::start([Answer::gemini(&[text("It is "), text(half), text(rest), call])]).await;
+    let model = HostedModel::new(server.options(Provider::Gemini).api_key(KEY)).unwrap();
+    let told = Arc::<Mutex<String>>::default();
+    let telling = told.clone();
+    let deltas = Deltas::new(move |text| telling.lock().unwrap().push_str(text));
+    let reply = model.chat(request().deltas(deltas)).await.unwrap();
+    assert_eq!(reply.content, "It is [secret]");
+    assert_eq!(*told.lock().unwrap(), "It is [secret]");
+    assert_eq!(reply.calls[0].parameters, json!({"path": "[secret]"}));
 }
 
 #[test]

@@ -74,6 +74,27 @@ impl Answer {
         }
     }
 
+    /// The same body in HTTP chunks of that many bytes.
+    pub fn in_chunks(mut self, size: usize) -> Self {
+        let head = b"transfer-encoding: chunked\r\n\r\n";
+        let end = self
+            .bytes
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap();
+        let body = self.bytes.split_off(end + 4);
+        self.bytes.truncate(end + 2);
+        self.bytes.extend_from_slice(head);
+        for chunk in body.chunks(size) {
+            self.bytes
+                .extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+            self.bytes.extend_from_slice(chunk);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        self.bytes.extend_from_slice(b"0\r\n\r\n");
+        self
+    }
+
     pub fn then(mut self, then: Then) -> Self {
         self.then = then;
         self
@@ -123,7 +144,7 @@ impl Server {
     pub fn options(&self, provider: Provider) -> HostedOptions {
         HostedOptions::new(provider, "test-model")
             .base_url(&self.base_url)
-            .api_key("the-key")
+            .api_key("the-secret-key")
     }
 
     pub fn model(&self, provider: Provider) -> HostedModel {
