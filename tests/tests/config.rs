@@ -33,6 +33,7 @@ fn script() -> Script {
             Matcher::system("## submit_reflection"),
             call("submit_reflection", judgement),
         ),
+        Rule::always(Matcher::user("Say OK."), Turn::text("OK")),
     ])
 }
 
@@ -40,6 +41,11 @@ async fn serve(script: Script) -> ModelServer {
     ModelServer::start(script.with_models(["small", "large"]))
         .await
         .unwrap()
+}
+
+/// A server that has a model of any name.
+async fn serve_any(script: Script) -> ModelServer {
+    ModelServer::start(script).await.unwrap()
 }
 
 /// A home with this as the user's own configuration.
@@ -126,7 +132,7 @@ async fn host_3_a_run_asks_the_configured_model_with_its_key_and_journals_no_key
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_3_flag_wins_over_environment_over_named_file_over_own_file_over_defaults() {
-    let server = serve(script()).await;
+    let server = serve_any(script()).await;
     let own = ["model", "models.environment", "models.flag"]
         .map(|table| model(table, &server, table))
         .join("\n");
@@ -240,7 +246,7 @@ async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers
     let place = place(&format!(
         "{}context_window = 128000\nprice = {{ input = 1.5, output = 3 }}\nfallback = [\"offline\"]\n\n{}\n[roles]\nreflector = \"other\"\n\n[limits]\nmax_cost = 2.50\n",
         model("model", &server, "small"),
-        model("models.other", &server, "huge")
+        model("models.other", &server, "large")
     ));
 
     let well = check(&place, &[], &[("OPENAI_API_KEY", CANARY)]).with_code(0);
@@ -249,7 +255,7 @@ async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers
     let json: Value = serde_json::from_str(&check(&place, &["--json"], &[]).with_code(0).stdout).unwrap();
     assert_eq!(json["ok"], true);
     assert_eq!(json["default_model"]["model"], "default");
-    assert_eq!(json["models"][0]["connection"], "the server offers it");
+    assert_eq!(json["models"][0]["connection"], "it answers");
     assert_eq!(
         json["models"][0]["price"],
         json!({"input": 1.5, "cached_input": 1.5, "output": 3.0})
@@ -326,7 +332,7 @@ fn host_4_a_key_alone_never_switches_away_from_the_offline_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_3_a_configuration_in_the_workspace_is_not_read_and_told_of() {
-    let server = serve(script()).await;
+    let server = serve_any(script()).await;
     let place = place("");
     place.write("dirigent.toml", &model("model", &server, "thief"));
     place.write("a.txt", "one\ntwo\n");

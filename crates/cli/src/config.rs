@@ -94,7 +94,7 @@ async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Resul
     }
     match config.connect(reference).await {
         Ok(Connection::BuiltIn) => Ok("built in"),
-        Ok(Connection::Offered) => Ok("the server offers it"),
+        Ok(Connection::Offered) => Ok("its provider offers it"),
         Ok(Connection::Answered) => Ok("it answers"),
         Err(error) => Err(inert(&error.to_string())),
     }

@@ -12,7 +12,7 @@ use super::server::Server;
 use super::{Config, ConfigError};
 
 /// How long a server may take to say what it offers, or a word.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Tokens for a word. Some models think before they say it.
 const A_WORD: u64 = 16;
 
@@ -21,9 +21,9 @@ const A_WORD: u64 = 16;
 pub enum Connection {
     /// There is nothing to connect to: the offline model.
     BuiltIn,
-    /// The server offers it.
+    /// Its provider offers it.
     Offered,
-    /// The server does not name it, but it has answered.
+    /// It has said a word.
     Answered,
 }
 
@@ -61,7 +61,8 @@ impl Config {
         }
     }
 
-    /// Tests whether a model can be asked: by its server's list of models, or where the list does not have it, by having it say a word.
+    /// Tests whether a model can be asked: by its provider's list of models, or where that does not say enough, by having it say a
+    /// word.
     ///
     /// # Errors
     /// As [`Config::offered`], or [`ConnectError::NoSuchModel`].
@@ -77,13 +78,15 @@ impl Config {
             Err(failure) if is_about_us(failure.kind) => Vec::new(),
             Err(failure) => return Err(failure.into()),
         };
-        if models.contains(&settings.name) {
+        // Elsewhere a list may be for everyone, so that it says nothing of the key.
+        if models.contains(&settings.name) && settings.is_at_its_provider() {
             return Ok(Connection::Offered);
         }
-        // It may go by another name there, as the latest version of a model does.
         match server.chat(a_word(&settings)).await {
             Ok(_) => Ok(Connection::Answered),
-            Err(failure) if is_about_us(failure.kind) && !models.is_empty() => {
+            Err(failure)
+                if is_about_us(failure.kind) && !models.is_empty() && !models.contains(&settings.name) =>
+            {
                 Err(ConnectError::NoSuchModel {
                     name: settings.name,
                     models,

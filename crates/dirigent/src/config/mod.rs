@@ -121,14 +121,24 @@ impl Config {
                     problem: problem.to_owned(),
                 });
             }
-            let _ = self.find(name, &Origin::BuiltIn)?;
+            self.check_model(name, &["models", name])?;
         }
+        self.check_model("default", &["model"])?;
         for (reference, origin) in self.references() {
-            let model = self.find(&reference, &origin)?;
-            let place = self.shared.settings.table(&["models", &reference]).place();
-            for next in &model.fallback {
-                let _ = self.find(next, &place)?;
+            let _ = self.find(&reference, &origin)?;
+        }
+        Ok(())
+    }
+
+    fn check_model(&self, name: &str, table: &[&str]) -> Result<(), ConfigError> {
+        let table = self.shared.settings.table(table);
+        let model = self.find(name, &table.place())?;
+        let origin = table.origin("fallback").unwrap_or(&Origin::BuiltIn);
+        for next in &model.fallback {
+            if next == name {
+                return Err(table.wrong("fallback", "names the model itself: leave it out"));
             }
+            let _ = self.find(next, origin)?;
         }
         Ok(())
     }
@@ -168,10 +178,10 @@ impl Config {
     pub fn roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
         self.shared.settings.iter().filter_map(|(key, found)| {
             let parts = key.parts();
-            match (&parts[..], &found.value) {
-                (&["roles", name], Value::Text(model)) => Some((name, model.as_str(), &found.origin)),
-                _ => None,
-            }
+            let (&["roles", name], Value::Text(model)) = (&parts[..], &found.value) else {
+                return None;
+            };
+            Some((name, model.as_str(), &found.origin))
         })
     }
 
@@ -372,9 +382,11 @@ impl Config {
             .shared
             .settings
             .iter()
-            .filter_map(|(_, found)| match (&found.value, &found.origin) {
-                (Value::Secret(_), Origin::File { path, .. }) => Some(&**path),
-                _ => None,
+            .filter_map(|(_, found)| {
+                let (Value::Secret(_), Origin::File { path, .. }) = (&found.value, &found.origin) else {
+                    return None;
+                };
+                Some(&**path)
             })
             .collect();
         holders

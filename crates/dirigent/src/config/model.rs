@@ -163,6 +163,11 @@ impl ModelSettings {
         }
     }
 
+    /// Whether the address is the provider's own.
+    pub fn is_at_its_provider(&self) -> bool {
+        is_own_address(self.provider, &self.base_url)
+    }
+
     /// The address, as far as it may be shown.
     pub fn shown_address(&self) -> &str {
         value::without_query(&self.base_url)
@@ -380,8 +385,8 @@ fn listed_price(provider: Provider, name: &str, settings: &Settings) -> Option<P
         .iter()
         .filter(|(listed, _)| stands_for(listed))
         .max_by_key(|(listed, _)| listed.len())?;
-    match &found.value {
-        Value::Price(price) => Some(*price),
-        _ => None,
-    }
+    let Value::Price(price) = &found.value else {
+        return None;
+    };
+    Some(*price)
 }
