@@ -99,6 +99,7 @@ mod reply;
 mod request;
 mod script;
 mod server;
+mod spoken;
 mod transmission;
 
 pub use check::{Violation, ViolationKind};
