@@ -259,7 +259,7 @@ async fn call_1_results_in_the_users_text_follow_the_call_of_their_tool() {
             says(&format!("{call} {}", call.replace("read", "find"))),
             tells(result)
         ]),
-        &[(ViolationKind::OrphanCall, at)],
+        &[(ViolationKind::OrphanCall, "messages[2]")],
     )
     .await;
 }
