@@ -439,12 +439,6 @@ async fn call_2_how_a_reply_is_delivered_changes_nothing_in_it() {
             NATIVE,
         ),
         flawed("no index", &[Flaw::CallIndexMissing], STREAMED, NATIVE),
-        flawed(
-            "neither id nor index",
-            &[Flaw::CallIdsMissing, Flaw::CallIndexMissing],
-            STREAMED,
-            NATIVE,
-        ),
     ])
     .await;
 }
@@ -473,13 +467,17 @@ async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
         )
         .malformed(cut),
         flawed("too long", &[Flaw::Padded { bytes: 5 * LONGEST }], BOTH, ANY_FORM).malformed(cut),
-        flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, ANY_FORM).malformed("tool call"),
+        flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, TEXT).malformed("tool call"),
+        flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, NATIVE).malformed("can't be read"),
         ends("length", FinishReason::Length, "cut off"),
         ends("content filter", FinishReason::ContentFilter, cut),
         flawed("null instead of the text", &[Flaw::NullContent], WHOLE, TEXT).malformed("it was empty"),
-        flawed("a broken call", &[], BOTH, ANY_FORM)
+        flawed("a broken call", &[], BOTH, TEXT)
             .wrong(Wrong::BrokenCall)
             .malformed("tool call"),
+        flawed("a broken call", &[], BOTH, NATIVE)
+            .wrong(Wrong::BrokenCall)
+            .malformed("can't be read"),
     ])
     .await;
 }
@@ -490,6 +488,14 @@ async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
     check([
         breaks("cut half way", Flaw::CutMidEvent, &["broke off", AGAIN]),
         breaks("cut in a character", Flaw::CutMidCharacter, &["broke off", AGAIN]),
+        // The character comes first where calls are apart from the text.
+        flawed(
+            "cut in the first character",
+            &[Flaw::CutMidCharacter],
+            STREAMED,
+            NATIVE,
+        )
+        .no_reply(&[AGAIN]),
         breaks("ends early", Flaw::EndsEarly, &["no JSON", AGAIN]),
         breaks("an error object", Flaw::ErrorObject, &["had an error", AGAIN]),
         breaks("no choices", Flaw::EmptyChoices, &["holds no reply", AGAIN]),
@@ -577,23 +583,19 @@ async fn check<const N: usize>(rows: [Row; N]) {
 impl Row {
     fn cells(self, client: &HttpClient) -> Vec<Cell> {
         let mut cells = Vec::new();
-        let whens: &[When] = match self.always {
-            Always::Unharmed => &[When::Once, When::Always],
-            Always::RunFails { .. } => &[When::Once, When::Always, When::AlwaysWithSpare],
-        };
         for delivery in self.deliveries {
             for form in self.forms {
-                // Whether another model is asked has nothing to do with calls.
-                let whens = match form {
-                    Form::Text => whens,
-                    Form::Native => &[When::Once, When::Always],
-                };
-                cells.extend(whens.iter().map(|when| Cell {
+                let mut whens = vec![When::Once, When::Always];
+                // Whether another model is asked has nothing to do with how calls or replies come.
+                if cells.is_empty() && matches!(self.always, Always::RunFails { .. }) && *form == Form::Text {
+                    whens.push(When::AlwaysWithSpare);
+                }
+                cells.extend(whens.into_iter().map(|when| Cell {
                     name: self.name,
                     wrong: self.wrong.clone(),
                     form: *form,
                     delivery: *delivery,
-                    when: *when,
+                    when,
                     once: self.once,
                     always: self.always,
                     client: client.clone(),
