@@ -14,8 +14,9 @@ use dirigent::core::machine::Machine;
 use dirigent::core::message::{Message, ModelFailure, ModelReply};
 use dirigent::core::prompt::roles;
 use dirigent::core::run::{Run, RunInput};
+use dirigent::core::spec::ModelProfile;
 use dirigent::core::tool::{Repeat, StateChange, ToolResult};
-use dirigent::model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions, ReplyFormat};
+use dirigent::model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
 use dirigent::tools::{Tool, typed};
 use dirigent::{AgentLimits, Builder, Dirigent, Millis, Report, RunLimits};
 use dirigent_tests::cli::files;
@@ -99,15 +100,22 @@ async fn pursued(
         Notes::default(),
     );
     let before = files(&stage.workspace());
-    let model = Witness::new(form, asked);
+    let model = Witness::new(asked);
     let run_limits = RunLimits {
         max_iterations: 2,
         max_agents: 4,
         timeout: Some(Millis::seconds(600)),
         ..RunLimits::default()
     };
+    let profile = ModelProfile {
+        calls: form,
+        context_window: Some(8_192),
+        max_output_tokens: Some(REPLY),
+        ..ModelProfile::default()
+    };
     let builder = stage
         .builder(model.clone())
+        .profile(profile)
         .tool(note(&notes))
         .tool(no_commands());
     let dirigent = agents
@@ -129,8 +137,17 @@ async fn pursued(
     );
     let end = report.end.as_ref().expect("a run ends for a reason");
     assert_eq!(stage.journaled_end()["reason"], json!(end)["reason"]);
-    let told_again = dirigent.read(run.id()).unwrap().0.report();
-    assert_eq!(json!(told_again), json!(*report), "the journal tells the same");
+    let replayed = dirigent.read(run.id()).unwrap().0.report();
+    assert_eq!(
+        json!(replayed.end),
+        json!(report.end),
+        "the journal tells the same"
+    );
+    assert_eq!(
+        json!(replayed.rounds),
+        json!(report.rounds),
+        "the journal tells the same"
+    );
     check_limits(&dirigent, run.id(), &run_limits);
     let seen = Seen::of(stage.entries());
     assert_eq!(
@@ -307,13 +324,12 @@ enum Asked {
 #[derive(Clone)]
 struct Witness {
     real: OpenAiModel,
-    form: CallForm,
     asked: Asked,
     said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Witness {
-    fn new(form: CallForm, asked: Asked) -> Witness {
+    fn new(asked: Asked) -> Witness {
         let url = std::env::var("DIRIGENT_REAL_MODEL_URL")
             .expect("tests/real-model/run sets DIRIGENT_REAL_MODEL_URL");
         let mut options = OpenAiOptions::new(url, "smollm2-135m");
@@ -321,7 +337,6 @@ impl Witness {
         options.timeouts.first = Duration::from_secs(600);
         Witness {
             real: OpenAiModel::new(options).unwrap(),
-            form,
             asked,
             said: Arc::default(),
         }
@@ -342,7 +357,7 @@ impl ChatModel for Witness {
             .any(|role| system.starts_with(role.trim_end()));
         let answer = match &self.asked {
             Asked::ByAgents(scripted) if plans => scripted.chat(request),
-            Asked::ByAgents(_) | Asked::ByAll => self.real.chat(constrained(request, self.form)),
+            Asked::ByAgents(_) | Asked::ByAll => self.real.chat(request),
         };
         let said = self.said.clone();
         async move {
@@ -351,27 +366,6 @@ impl ChatModel for Witness {
             answer
         }
         .boxed()
-    }
-}
-
-/// The request with short replies, in that form.
-fn constrained(request: ChatRequest, form: CallForm) -> ChatRequest {
-    let request = request.calls(form).max_output_tokens(REPLY);
-    match form {
-        CallForm::JsonSchema => request.format(ReplyFormat::JsonSchema {
-            name: "call".to_owned(),
-            schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "tool": {"type": "string"},
-                    "parameters": {"type": "object"},
-                    "terminate": {"type": "boolean"}
-                },
-                "required": ["tool", "parameters", "terminate"],
-                "additionalProperties": false
-            })),
-        }),
-        CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => request,
     }
 }
 
