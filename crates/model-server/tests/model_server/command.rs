@@ -75,13 +75,15 @@ async fn a_bad_script_ends_it_with_the_place_and_code_2() {
 }
 
 #[tokio::test]
-async fn its_help_names_every_fault_and_flaw() {
+async fn its_help_shows_a_script_and_names_every_fault_and_flaw() {
     let output = Command::new(env!("CARGO_BIN_EXE_dirigent-model-server"))
         .arg("--help")
         .output()
         .await
         .unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
+    let (from, to) = (help.find("  {\"rules\"").unwrap(), help.find("\n\nwhen:").unwrap());
+    Script::from_json(&help[from..to]).expect("the example is a script");
     for kind in [r#"{"fault": "x"}"#, r#"{"reply": {"flaws": ["x"]}}"#] {
         // What a script can say is in the complaint about what it can't.
         let error = Script::from_json(&format!(r#"{{"rules": [{{"turns": [{kind}]}}]}}"#)).unwrap_err();
