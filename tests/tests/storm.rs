@@ -306,7 +306,7 @@ fn succeeded(report: &Report) -> usize {
 }
 
 /// The run ended for want of tokens, some agents have done their work and some have not. What was served to those who were still at
-/// work then, nobody has counted.
+/// work then need not have been counted.
 fn check_exhausted(report: &Report, served: u64) {
     let Some(EndReason::BudgetExhausted { budget, used, limit }) = report.end else {
         panic!("{:?}: {}", report.end, report.summary)
