@@ -82,7 +82,10 @@ async fn its_help_shows_a_script_and_names_every_fault_and_flaw() {
         .await
         .unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
-    let (from, to) = (help.find("  {\"rules\"").unwrap(), help.find("\n\nwhen:").unwrap());
+    let (from, to) = (
+        help.find("  {\"rules\"").unwrap(),
+        help.find("\n\nwhen:").unwrap(),
+    );
     Script::from_json(&help[from..to]).expect("the example is a script");
     for kind in [r#"{"fault": "x"}"#, r#"{"reply": {"flaws": ["x"]}}"#] {
         // What a script can say is in the complaint about what it can't.
