@@ -1,6 +1,7 @@
 //! What a chat request must be, as strictly as the strictest of real servers.
 //!
-//! Looks at one request alone; finds every violation, not only the first.
+//! Looks at one request alone; finds every violation, not only the first. Calls apart from the text are matched with their results
+//! here, by their ids; those in the text in `spoken`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,6 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::request::is_system;
+use crate::spoken;
 
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +124,13 @@ impl Check {
         self.options(body);
         self.tools(body);
         match body["messages"].as_array() {
-            Some(messages) if !messages.is_empty() => self.messages(messages),
+            Some(messages) if !messages.is_empty() => {
+                self.messages(messages);
+                if !messages.iter().any(is_native) {
+                    self.found
+                        .extend(spoken::check(self.number, messages, &body["tools"]));
+                }
+            }
             Some(_) | None => {
                 self.fault(
                     "messages",
@@ -214,6 +222,7 @@ impl Check {
     }
 
     fn messages(&mut self, messages: &[Value]) {
+        let native = messages.iter().any(is_native);
         let head = messages.iter().take_while(|message| is_system(message)).count();
         for (index, message) in messages.iter().enumerate() {
             let place = format!("messages[{index}]");
@@ -230,7 +239,8 @@ impl Check {
                 }
                 Some("user") => self.content(&place, message),
                 Some("assistant") => self.assistant(&place, message),
-                Some("tool") => self.result(&place, message),
+                Some("tool") if native => self.result(&place, message),
+                Some("tool") => self.content(&place, message),
                 Some(_) | None => {
                     let reason = format!("{} is not a role", message["role"]);
                     self.fault(format!("{place}.role"), ViolationKind::Order, reason);
@@ -341,4 +351,9 @@ impl Check {
             self.fault(place, ViolationKind::OrphanResult, reason);
         }
     }
+}
+
+/// Whether a message makes calls apart from its text, or brings the result of one.
+fn is_native(message: &Value) -> bool {
+    !message["tool_calls"].is_null() || !message["tool_call_id"].is_null()
 }

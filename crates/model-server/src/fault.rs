@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode, header};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -63,16 +63,23 @@ pub enum Fault {
         /// The error's message.
         message: String,
     },
-    /// A proxy's error page in HTML.
+    /// A page in HTML: a proxy's error, or with 200 whatever else answers at a wrong address.
     HtmlPage {
-        /// The status, 400 to 599.
-        #[serde(deserialize_with = "error_status")]
+        /// The status: 200, or 400 to 599.
+        #[serde(deserialize_with = "page_status")]
         status: StatusCode,
+    },
+    /// 307 to another address, as from a gateway that wants HTTPS or another path.
+    Redirect {
+        /// The `Location` header.
+        to: String,
     },
     /// The connection closes without a byte of an answer.
     ClosedBeforeHeaders,
     /// Status 200 and the right content type, but what should be JSON is not.
     Garbage,
+    /// Status 200 and the right content type, but no body.
+    EmptyBody,
     /// Status 200, then comments for ever (plain JSON: empty lines), never an event.
     EndlessKeepAlive {
         /// Milliseconds between two comments; 0 counts as 1.
@@ -80,21 +87,31 @@ pub enum Fault {
     },
 }
 
-/// What a `Retry-After` header says.
+/// What a `Retry-After` header says, or its like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfter {
     /// A number of seconds.
     Seconds(u64),
+    /// A number of milliseconds, in the header `retry-after-ms`, as some providers say it.
+    Millis(u64),
     /// The HTTP date this many seconds from now.
     DateInSeconds(u32),
 }
 
 impl RetryAfter {
-    /// The header's value.
-    pub(crate) fn header(self) -> String {
+    /// The header's name.
+    pub(crate) fn name(self) -> HeaderName {
         match self {
-            Self::Seconds(seconds) => seconds.to_string(),
+            Self::Seconds(_) | Self::DateInSeconds(_) => header::RETRY_AFTER,
+            Self::Millis(_) => HeaderName::from_static("retry-after-ms"),
+        }
+    }
+
+    /// The header's value.
+    pub(crate) fn value(self) -> String {
+        match self {
+            Self::Seconds(number) | Self::Millis(number) => number.to_string(),
             Self::DateInSeconds(seconds) => {
                 let at = Timestamp::now() + SignedDuration::from_secs(seconds.into());
                 // An HTTP date has no weekday or year that a clock of this century could miss.
@@ -118,8 +135,12 @@ pub(crate) enum Sent {
     Html { status: StatusCode, page: String },
     /// No answer.
     Nothing,
+    /// 307, and where to.
+    Redirect { to: String },
     /// Status 200 and not JSON.
     Garbage,
+    /// Status 200 and nothing.
+    Empty,
     /// Status 200 and filler for ever.
     Endless { every: Duration },
 }
@@ -133,9 +154,9 @@ impl Fault {
         })
     }
 
-    /// An HTML page with this status; none where the status is not 400 to 599.
+    /// An HTML page with this status; none where the status is neither 200 nor 400 to 599.
     pub fn html_page(status: u16) -> Option<Self> {
-        error_code(status).map(|status| Self::HtmlPage { status })
+        page_code(status).map(|status| Self::HtmlPage { status })
     }
 
     /// How it goes out to a client that asked for `model`.
@@ -215,8 +236,10 @@ impl Fault {
                      <hr><center>proxy</center>\r\n</body>\r\n</html>\r\n"
                 ),
             },
+            Self::Redirect { to } => Sent::Redirect { to: to.clone() },
             Self::ClosedBeforeHeaders => Sent::Nothing,
             Self::Garbage => Sent::Garbage,
+            Self::EmptyBody => Sent::Empty,
             Self::EndlessKeepAlive { every_ms } => Sent::Endless {
                 every: Duration::from_millis((*every_ms).max(1)),
             },
@@ -232,7 +255,12 @@ impl Sent {
                 body,
                 retry_after: when,
             },
-            other @ (Self::Html { .. } | Self::Nothing | Self::Garbage | Self::Endless { .. }) => other,
+            other @ (Self::Html { .. }
+            | Self::Redirect { .. }
+            | Self::Nothing
+            | Self::Garbage
+            | Self::Empty
+            | Self::Endless { .. }) => other,
         }
     }
 }
@@ -274,6 +302,20 @@ fn error_code(status: u16) -> Option<StatusCode> {
         .contains(&status)
         .then(|| StatusCode::from_u16(status).ok())
         .flatten()
+}
+
+fn page_code(status: u16) -> Option<StatusCode> {
+    if status == 200 {
+        Some(StatusCode::OK)
+    } else {
+        error_code(status)
+    }
+}
+
+fn page_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StatusCode, D::Error> {
+    let status = u16::deserialize(deserializer)?;
+    page_code(status)
+        .ok_or_else(|| D::Error::custom(format!("status {status} has no page: use 200 or 400 to 599")))
 }
 
 fn error_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StatusCode, D::Error> {

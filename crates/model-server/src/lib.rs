@@ -3,7 +3,9 @@
 //! It answers `POST /v1/chat/completions`, streaming and not, and `GET /v1/models`, on loopback only. What it
 //! says comes from a [`Script`]; what can go wrong on the way comes from a [`Fault`] (an answer in place of a
 //! reply) or a [`Flaw`] (something wrong with a reply's delivery). It checks every request as strictly as the
-//! strictest of real servers, refuses what is wrong with 400 and keeps it all for assertions.
+//! strictest of real servers, refuses what is wrong with 400 and keeps it all for assertions: calls and results that don't belong
+//! together, whether calls are apart from the text or stand in it (results are then a tool's messages with its name, or a user's that
+//! begin with `Result of NAME:`), and roles out of order.
 //!
 //! It never calls a model, never leaves the machine, and never sleeps unless the script says so.
 //!
@@ -99,6 +101,7 @@ mod reply;
 mod request;
 mod script;
 mod server;
+mod spoken;
 mod transmission;
 
 pub use check::{Violation, ViolationKind};

@@ -8,9 +8,33 @@ use std::process::ExitCode;
 use clap::Parser;
 use dirigent_model_server::{ModelServer, Request, Script};
 
+/// What a script looks like, and every word that it can have where something goes wrong.
+const SCRIPTS: &str = r#"A script is a JSON file. Each request is answered by the first rule that matches it and has a turn left:
+
+  {"rules": [
+    {"when": {"system_contains": "planner", "attempt": 1},
+     "turns": [{"fault": {"rate_limited": {"retry_after": {"seconds": 1}}}}]},
+    {"when": {"last_contains": "weather"},
+     "turns": [{"reply": {"tool_calls": [{"name": "look", "arguments": {"at": "sky"}}], "flaws": ["split_arguments"]}}]},
+    {"turns": [{"reply": {"text": "Done."}, "in_body_ms": 20}], "after_last": "repeat"}
+  ]}
+
+when:    system_contains, user_contains, last_contains, model, offers_tool, turn, attempt; all that are named must hold
+turns:   a reply (text, tool_calls, finish_reason, usage, flaws) or a fault; before_headers_ms and in_body_ms make it wait
+faults:  context_length_exceeded, invalid_api_key, forbidden, model_not_found, request_timeout, conflict, payload_too_large,
+         unprocessable, rate_limited, quota_exceeded, server_error, bad_gateway, unavailable, overloaded, status, html_page,
+         redirect, closed_before_headers, garbage, empty_body, endless_keep_alive
+flaws:   cut_mid_event, cut_mid_character, cut_between_events, ends_early, small_frames, missing_done, error_object,
+         garbage_event, keep_alive_comments, duplicated_events, crlf_lines, multi_line_data, no_space_after_colon,
+         wrong_content_type, interleaved_calls, reversed_calls, split_arguments, call_ids_missing, call_ids_reused,
+         call_index_missing, empty_choices, null_content, finish_reason_missing, padded
+
+A request that breaks the API's rules (a call without its result, a result without its call, roles out of order, …) is answered
+with 400 and told on standard error. A word that is not known is refused with its place when the script is read."#;
+
 /// Serves canned model replies over the OpenAI API, on 127.0.0.1 only.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, after_long_help = SCRIPTS)]
 struct Arguments {
     /// The script, a JSON file.
     #[arg(long, value_name = "FILE")]

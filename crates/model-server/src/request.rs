@@ -138,7 +138,7 @@ pub(crate) fn beginning(body: &Value) -> Vec<Value> {
 }
 
 /// The text of a message, its parts joined.
-fn text_of(message: &Value) -> String {
+pub(crate) fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),

@@ -213,52 +213,65 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, raw: Bytes)
     response
 }
 
-async fn answer(turn: Turn, request: &Request, mut delivery: Delivery) -> Response {
+async fn answer(turn: Turn, request: &Request, delivery: Delivery) -> Response {
     if let Some(hold) = &turn.before_headers {
         hold.pass().await;
     }
     match turn.answer {
         Answer::Reply(reply) => deliver(&reply, request, turn.in_body, delivery),
-        Answer::Fault(fault) => match fault.sent(request.model()) {
-            Sent::Error {
-                status,
-                body,
-                retry_after,
-            } => error(status, &body, retry_after, turn.in_body, delivery),
-            Sent::Html { status, page } => {
-                let parts = two_halves(page.into_bytes());
-                respond(
-                    status,
-                    "text/html",
-                    None,
-                    body(parts.into_iter(), turn.in_body, delivery),
-                )
+        Answer::Fault(fault) => fail(fault.sent(request.model()), request, turn.in_body, delivery),
+    }
+}
+
+/// Sends what comes in place of a reply.
+fn fail(sent: Sent, request: &Request, hold: Option<Hold>, mut delivery: Delivery) -> Response {
+    match sent {
+        Sent::Error {
+            status,
+            body,
+            retry_after,
+        } => error(status, &body, retry_after, hold, delivery),
+        Sent::Html { status, page } => {
+            let parts = two_halves(page.into_bytes());
+            respond(status, "text/html", None, body(parts.into_iter(), hold, delivery))
+        }
+        Sent::Redirect { to } => {
+            delivery.complete();
+            let status = StatusCode::TEMPORARY_REDIRECT;
+            let mut response = respond(status, "text/plain", None, Body::empty());
+            if let Ok(to) = HeaderValue::try_from(to) {
+                response.headers_mut().insert(header::LOCATION, to);
             }
-            Sent::Nothing => {
-                delivery.complete();
-                let mut response = Response::new(Body::empty());
-                response.extensions_mut().insert(NoAnswer);
-                response
-            }
-            Sent::Garbage => {
-                let garbage = if request.wants_stream() {
-                    "data: <garbage>\n\n"
-                } else {
-                    "<garbage>"
-                };
-                let parts = two_halves(garbage.into());
-                success(request, None, body(parts.into_iter(), turn.in_body, delivery))
-            }
-            Sent::Endless { every } => {
-                let filler = if request.wants_stream() {
-                    ": keep-alive\n\n"
-                } else {
-                    "\n"
-                };
-                let parts = std::iter::repeat(Part::Bytes(Bytes::from_static(filler.as_bytes())));
-                success(request, None, body(parts, Some(Hold::Delay(every)), delivery))
-            }
-        },
+            response
+        }
+        Sent::Empty => {
+            delivery.complete();
+            success(request, None, Body::empty())
+        }
+        Sent::Nothing => {
+            delivery.complete();
+            let mut response = Response::new(Body::empty());
+            response.extensions_mut().insert(NoAnswer);
+            response
+        }
+        Sent::Garbage => {
+            let garbage = if request.wants_stream() {
+                "data: <garbage>\n\n"
+            } else {
+                "<garbage>"
+            };
+            let parts = two_halves(garbage.into());
+            success(request, None, body(parts.into_iter(), hold, delivery))
+        }
+        Sent::Endless { every } => {
+            let filler = if request.wants_stream() {
+                ": keep-alive\n\n"
+            } else {
+                "\n"
+            };
+            let parts = std::iter::repeat(Part::Bytes(Bytes::from_static(filler.as_bytes())));
+            success(request, None, body(parts, Some(Hold::Delay(every)), delivery))
+        }
     }
 }
 
@@ -310,8 +323,10 @@ fn error(
         None,
         body(parts.into_iter(), hold, delivery),
     );
-    if let Some(value) = retry_after.and_then(|when| HeaderValue::try_from(when.header()).ok()) {
-        response.headers_mut().insert(header::RETRY_AFTER, value);
+    if let Some(when) = retry_after
+        && let Ok(value) = HeaderValue::try_from(when.value())
+    {
+        response.headers_mut().insert(when.name(), value);
     }
     response
 }

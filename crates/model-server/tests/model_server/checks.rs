@@ -144,15 +144,158 @@ async fn system_messages_come_first_and_roles_are_known() {
     .await;
 }
 
+fn says(content: &str) -> Value {
+    json!({ "role": "assistant", "content": content })
+}
+
+fn tells(content: &str) -> Value {
+    json!({ "role": "user", "content": content })
+}
+
+fn named(tool: &str) -> Value {
+    json!({ "role": "tool", "name": tool, "content": "{\"success\":true}" })
+}
+
+const TWO_CALLS: &str = r#"First {"tool_call": {"name": "read", "arguments": {}}}, then
+{"tool_call": {"name": "find", "arguments": {"text": "{"}}}"#;
+
+#[tokio::test]
+async fn call_3_a_result_names_the_tool_that_the_text_before_it_calls() {
+    check_messages(
+        json!([system(), user(), says(TWO_CALLS), named("read"), named("find")]),
+        &[],
+    )
+    .await;
+    check_messages(
+        json!([
+            user(),
+            says(TWO_CALLS),
+            named("find"),
+            named("read"),
+            tells("Hurry."),
+            says("Done.")
+        ]),
+        &[],
+    )
+    .await;
+    // A reply that could not be used is not acted on.
+    check_messages(
+        json!([user(), says(TWO_CALLS), tells("One call at a time.")]),
+        &[],
+    )
+    .await;
+    // Not every client is as strict about JSON.
+    check_messages(
+        json!([user(), says("{'tool_call': {'name': 'read'}}"), named("read")]),
+        &[],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn call_3_orphans_and_doubles_are_found_by_name() {
+    let (no_call, orphan, twice) = (
+        ViolationKind::OrphanResult,
+        ViolationKind::OrphanCall,
+        ViolationKind::Duplicate,
+    );
+    check_messages(
+        json!([user(), says("I am done."), named("read")]),
+        &[(no_call, "messages[2].name")],
+    )
+    .await;
+    check_messages(json!([user(), named("read")]), &[(no_call, "messages[1].name")]).await;
+    check_messages(
+        json!([user(), says(TWO_CALLS), named("read"), says("Done.")]),
+        &[(orphan, "messages[3]")],
+    )
+    .await;
+    check_messages(
+        json!([
+            user(),
+            says(TWO_CALLS),
+            named("read"),
+            named("read"),
+            named("find")
+        ]),
+        &[(twice, "messages[3].name")],
+    )
+    .await;
+    check_messages(
+        json!([user(), says(TWO_CALLS), tells("No."), named("read")]),
+        &[(no_call, "messages[3].name")],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn call_1_results_in_the_users_text_follow_the_call_of_their_tool() {
+    let call = r#"{"tool": "read", "parameters": {"path": "a"}, "terminate": false}"#;
+    let result = "Result of read:\n{\"success\":true}";
+    check_messages(
+        json!([
+            user(),
+            says(call),
+            tells(&format!("{result}\n\nHurry.")),
+            says("Done.")
+        ]),
+        &[],
+    )
+    .await;
+    let at = "messages[2].content";
+    check_messages(
+        json!([user(), says("(no text)"), tells(result)]),
+        &[(ViolationKind::OrphanResult, at)],
+    )
+    .await;
+    check_messages(
+        json!([user(), says(call), tells(&format!("{result}\n\n{result}"))]),
+        &[(ViolationKind::Duplicate, at)],
+    )
+    .await;
+    check_messages(
+        json!([
+            user(),
+            says(&format!("{call} {}", call.replace("read", "find"))),
+            tells(result)
+        ]),
+        &[(ViolationKind::OrphanCall, "messages[2]")],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn roles_alternate_where_calls_are_in_the_text() {
+    let order = ViolationKind::Order;
+    check_messages(json!([user(), user()]), &[(order, "messages[1].role")]).await;
+    check_messages(
+        json!([user(), says("One."), says("Two.")]),
+        &[(order, "messages[2].role")],
+    )
+    .await;
+    check_messages(json!([system(), says("Hi.")]), &[(order, "messages[1].role")]).await;
+    // Nothing is known of the form where tools are on offer.
+    let mut body = asking("Hi");
+    body["tools"] = json!([{ "type": "function", "function": { "name": "read" } }]);
+    body["messages"] = json!([user(), user()]);
+    check(&body, &[]).await;
+}
+
 #[tokio::test]
 async fn content_has_the_type_of_its_role() {
-    let wrong = |role: &str, content: Value| json!([user(), { "role": role, "content": content }]);
-    let content = &[(ViolationKind::Content, "messages[1].content")];
+    let wrong = |role: &str, content: Value| match role {
+        "user" => {
+            json!([user(), { "role": "assistant", "content": "Yes?" }, { "role": role, "content": content }])
+        }
+        _ => json!([user(), { "role": role, "content": content }]),
+    };
+    let content = &[(ViolationKind::Content, "messages[2].content")];
     check_messages(wrong("user", Value::Null), content).await;
     check_messages(wrong("user", json!({ "text": "Hi" })), content).await;
     check_messages(wrong("user", json!([])), content).await;
-    check_messages(wrong("assistant", Value::Null), content).await;
-    let part = &[(ViolationKind::Content, "messages[1].content[0]")];
+    let spoken = &[(ViolationKind::Content, "messages[1].content")];
+    check_messages(wrong("assistant", Value::Null), spoken).await;
+    let part = &[(ViolationKind::Content, "messages[2].content[0]")];
     check_messages(wrong("user", json!(["Hi"])), part).await;
     check_messages(wrong("user", json!([{ "type": "text" }])), part).await;
 }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
+use dirigent_model_server::Script;
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -71,4 +72,29 @@ async fn a_bad_script_ends_it_with_the_place_and_code_2() {
         told.contains("the script is not valid at rules[0].turns[0].fault: unknown variant `no_such_fault`"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn its_help_shows_a_script_and_names_every_fault_and_flaw() {
+    let output = Command::new(env!("CARGO_BIN_EXE_dirigent-model-server"))
+        .arg("--help")
+        .output()
+        .await
+        .unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (from, to) = (
+        help.find("  {\"rules\"").unwrap(),
+        help.find("\n\nwhen:").unwrap(),
+    );
+    Script::from_json(&help[from..to]).expect("the example is a script");
+    for kind in [r#"{"fault": "x"}"#, r#"{"reply": {"flaws": ["x"]}}"#] {
+        // What a script can say is in the complaint about what it can't.
+        let error = Script::from_json(&format!(r#"{{"rules": [{{"turns": [{kind}]}}]}}"#)).unwrap_err();
+        let (_, names) = error.fault.split_once("expected one of ").unwrap();
+        let names: Vec<&str> = names.split('`').skip(1).step_by(2).collect();
+        assert!(names.len() > 20, "{names:?}");
+        for name in names {
+            assert!(help.contains(name), "{name}");
+        }
+    }
 }

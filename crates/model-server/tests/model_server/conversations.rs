@@ -181,8 +181,8 @@ fn a_script_file_is_refused_with_the_place_and_the_reason() {
         "the script is not valid at rules[0].turns[0]: a turn is either a `reply` or a `fault` at line 1 column 61",
     );
     refused(
-        r#"{ "rules": [{ "turns": [{ "fault": { "html_page": { "status": 200 } } }] }] }"#,
-        "the script is not valid at rules[0].turns[0].fault.html_page.status: status 200 is not an error: use 400 to 599 at line 1 column 67",
+        r#"{ "rules": [{ "turns": [{ "fault": { "html_page": { "status": 302 } } }] }] }"#,
+        "the script is not valid at rules[0].turns[0].fault.html_page.status: status 302 has no page: use 200 or 400 to 599 at line 1 column 67",
     );
     let unknown =
         Script::from_json(r#"{ "rules": [{ "when": { "user": "x" }, "turns": [] }] }"#).unwrap_err();

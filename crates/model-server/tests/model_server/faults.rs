@@ -117,6 +117,41 @@ async fn retry_after_is_seconds_or_a_date() {
 }
 
 #[tokio::test]
+async fn retry_after_may_be_milliseconds_in_a_header_of_its_own() {
+    let retry_after = Some(RetryAfter::Millis(250));
+    for answer in both(Fault::RateLimited { retry_after }).await {
+        assert_eq!(answer.header("retry-after-ms"), Some("250"));
+        assert_eq!(answer.header("retry-after"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_says_where_to() {
+    let to = "https://example.test/v1".to_owned();
+    for answer in both(Fault::Redirect { to }).await {
+        assert_eq!(answer.status, 307);
+        assert_eq!(answer.header("location"), Some("https://example.test/v1"));
+        assert!(answer.complete);
+    }
+}
+
+#[tokio::test]
+async fn an_empty_body_comes_with_a_good_status_and_type() {
+    let [plain, stream] = both(Fault::EmptyBody).await;
+    assert_eq!(
+        (plain.status, plain.header("content-type")),
+        (200, Some("application/json"))
+    );
+    assert_eq!(
+        (stream.status, stream.header("content-type")),
+        (200, Some("text/event-stream; charset=utf-8"))
+    );
+    for answer in [plain, stream] {
+        assert!(answer.complete && answer.bytes().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn an_error_page_is_html() {
     for answer in both(Fault::html_page(502).unwrap()).await {
         assert_eq!(answer.status, 502);
@@ -130,6 +165,7 @@ async fn an_error_page_is_html() {
 async fn only_errors_are_taken_as_a_fault_s_status() {
     assert_eq!(Fault::status(200, "fine"), None);
     assert_eq!(Fault::html_page(302), None);
+    assert_eq!(Fault::html_page(200).map(|_| ()), Some(()));
     assert_eq!(Fault::status(600, "unknown"), None);
 }
 

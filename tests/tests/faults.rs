@@ -1,0 +1,833 @@
+//! Whole runs on a model server at which something goes wrong (HOST-7, LOOP-3, CALL-2, CALL-7, PAOR-12): every fault that the scripted
+//! server has, streamed and whole, over real HTTP, and what is to come of it.
+//!
+//! A run has four requests: the planner's, two of a writer that notes something down, the reflector's. The fault comes [`Once`], at the
+//! writer's first request, or at every request ([`Always`]), with a second model to ask and without. Whatever happens, nothing is noted
+//! twice or by halves, no request is out of order, none is one too many, and the journal tells the same as the run.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dirigent::core::call::CallForm;
+use dirigent::core::spec::ModelProfile;
+use dirigent::model::openai::{Delivery, HttpClient};
+use dirigent::model::{
+    Alternative, ChatModel, Fallback, Jitter, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
+};
+use dirigent::{EndReason, Report};
+use dirigent_model_server::{
+    Fault, FinishReason, Flaw, Gate, Matcher, ModelServer, Reply, RetryAfter, Rule, Script, ToolCall, Turn,
+};
+use dirigent_tests::probes::{Notes, note};
+use dirigent_tests::stage::{Stage, agent, findings};
+use futures::StreamExt as _;
+use serde_json::json;
+
+/// How often a model is asked at most.
+const ATTEMPTS: u32 = 3;
+/// What is said of a model that was asked so often in vain.
+const AGAIN: &str = "asked 3 times";
+/// Bytes of a reply above which it is not read on.
+const LONGEST: usize = 20_000;
+/// Runs side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+// What goes wrong
+
+/// What is wrong with a reply, or comes in its place.
+#[derive(Clone)]
+enum Wrong {
+    Instead(Fault),
+    Delivered(Vec<Flaw>),
+    Ends(FinishReason),
+    /// Calls whose arguments are no JSON; in the text a call that is cut off.
+    BrokenCall,
+    /// Nothing comes, not even headers.
+    Silent,
+    /// The rest never comes.
+    Stalled,
+}
+
+impl Wrong {
+    /// A reply with it.
+    fn with(&self, form: Form, reply: Reply) -> Turn {
+        match self {
+            Wrong::Instead(fault) => fault.clone().into(),
+            Wrong::Delivered(flaws) => flaws.iter().copied().fold(reply, Reply::with).into(),
+            Wrong::Ends(reason) => reply.ending(reason.clone()).into(),
+            Wrong::BrokenCall => form.broken(reply).into(),
+            Wrong::Silent => Turn::from(reply).held_before_headers(&Gate::new()),
+            Wrong::Stalled => Turn::from(reply).held_in_body(&Gate::new()),
+        }
+    }
+
+    /// Whether it is found out by waiting.
+    fn takes_time(&self) -> bool {
+        matches!(
+            self,
+            Wrong::Silent | Wrong::Stalled | Wrong::Instead(Fault::EndlessKeepAlive { .. })
+        )
+    }
+}
+
+/// How the model calls tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// In its text (CALL-1), with words after the call, so that a break finds the call complete.
+    Text,
+    /// Apart from the text (CALL-2).
+    Native,
+}
+
+impl Form {
+    fn profile(self) -> ModelProfile {
+        ModelProfile {
+            calls: match self {
+                Form::Text => CallForm::Json,
+                Form::Native => CallForm::Native,
+            },
+            ..ModelProfile::default()
+        }
+    }
+
+    /// A reply with these calls.
+    fn calls(self, calls: &[(&str, serde_json::Value)], terminate: bool) -> Reply {
+        match self {
+            Form::Text => {
+                let (tool, parameters) = &calls[0];
+                let call = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
+                Reply::text(format!("{call}\n\n{}", "That is what I do next. ".repeat(20)))
+            }
+            Form::Native => Reply::calls(
+                calls
+                    .iter()
+                    .map(|(tool, parameters)| ToolCall::new(*tool, parameters)),
+            ),
+        }
+    }
+
+    fn broken(self, reply: Reply) -> Reply {
+        match self {
+            Form::Text => Reply::text(r#"{"tool": "note", "parameters": {"text": "#),
+            Form::Native => Reply {
+                tool_calls: vec![ToolCall::raw("note", r#"{"text": "#)],
+                ..reply
+            },
+        }
+    }
+
+    fn plan(self) -> Reply {
+        let work = json!({"id": "write", "title": "Note it", "agent": "writer", "task": "Note it."});
+        self.calls(
+            &[("submit_plan", json!({"summary": "Note it.", "subtasks": [work]}))],
+            true,
+        )
+    }
+
+    fn work(self) -> Reply {
+        let one_and_two = [("note", json!({"text": "one"})), ("note", json!({"text": "two"}))];
+        self.calls(&one_and_two, false)
+    }
+
+    fn reflection(self) -> Reply {
+        let judged = json!({"verdict": "achieved", "summary": "It is noted."});
+        self.calls(&[("submit_reflection", judged)], true)
+    }
+
+    /// What is noted when all is well.
+    fn noted(self) -> &'static [&'static str] {
+        match self {
+            Form::Text => &["one"],
+            Form::Native => &["one", "two"],
+        }
+    }
+}
+
+// What is to come of it
+
+/// What comes of a fault that happens once, at the writer's first request.
+#[derive(Clone, Copy, Debug)]
+enum Once {
+    /// Nothing: the reply is understood.
+    Unharmed,
+    /// The model is asked again, and what it says then counts.
+    AskedAgain,
+    /// The model is told so, and corrects itself.
+    ModelTold(&'static str),
+    /// The writer fails, with these words, and the reflector sees it.
+    AgentFails(&'static str),
+}
+
+/// What comes of a fault at every request.
+#[derive(Clone, Copy, Debug)]
+enum Always {
+    /// Nothing.
+    Unharmed,
+    /// The planner's model is asked that often, and the run fails with these words.
+    RunFails {
+        asked: usize,
+        says: &'static [&'static str],
+        spare: Spare,
+    },
+}
+
+/// What a second model is good for.
+#[derive(Clone, Copy, Debug)]
+enum Spare {
+    /// It answers in the first one's place.
+    Helps,
+    /// It is not asked, as the first has answered, or nobody could.
+    NotAsked,
+}
+
+struct Row {
+    name: &'static str,
+    wrong: Wrong,
+    deliveries: &'static [Delivery],
+    forms: &'static [Form],
+    once: Once,
+    always: Always,
+}
+
+const BOTH: &[Delivery] = &[Delivery::Streamed, Delivery::Whole];
+const STREAMED: &[Delivery] = &[Delivery::Streamed];
+const WHOLE: &[Delivery] = &[Delivery::Whole];
+const TEXT: &[Form] = &[Form::Text];
+const NATIVE: &[Form] = &[Form::Native];
+const ANY_FORM: &[Form] = &[Form::Text, Form::Native];
+
+/// The model can't answer now.
+fn unavailable(name: &'static str, fault: Fault, says: &'static [&'static str]) -> Row {
+    Row {
+        name,
+        wrong: Wrong::Instead(fault),
+        deliveries: BOTH,
+        forms: TEXT,
+        once: Once::AskedAgain,
+        always: Always::RunFails {
+            asked: ATTEMPTS as usize,
+            says,
+            spare: Spare::Helps,
+        },
+    }
+}
+
+/// Asking the same model again is of no use.
+fn final_answer(name: &'static str, fault: Fault, says: &'static [&'static str], spare: Spare) -> Row {
+    Row {
+        name,
+        wrong: Wrong::Instead(fault),
+        deliveries: BOTH,
+        forms: TEXT,
+        once: Once::AgentFails(says[0]),
+        always: Always::RunFails {
+            asked: 1,
+            says,
+            spare,
+        },
+    }
+}
+
+fn flawed(
+    name: &'static str,
+    flaws: &[Flaw],
+    deliveries: &'static [Delivery],
+    forms: &'static [Form],
+) -> Row {
+    Row {
+        name,
+        wrong: Wrong::Delivered(flaws.to_vec()),
+        deliveries,
+        forms,
+        once: Once::Unharmed,
+        always: Always::Unharmed,
+    }
+}
+
+impl Row {
+    /// The reply can't be used, and the model is told why.
+    fn malformed(self, told: &'static str) -> Row {
+        Row {
+            once: Once::ModelTold(told),
+            always: Always::RunFails {
+                asked: 3,
+                says: &["malformed 3 times in a row"],
+                spare: Spare::NotAsked,
+            },
+            ..self
+        }
+    }
+
+    /// Nothing of the reply can be used.
+    fn no_reply(self, says: &'static [&'static str]) -> Row {
+        Row {
+            once: Once::AskedAgain,
+            always: Always::RunFails {
+                asked: ATTEMPTS as usize,
+                says,
+                spare: Spare::Helps,
+            },
+            ..self
+        }
+    }
+
+    fn wrong(self, wrong: Wrong) -> Row {
+        Row { wrong, ..self }
+    }
+}
+
+// The table
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_7_a_model_that_cannot_answer_now_is_asked_again_and_then_another() {
+    let busy = |retry_after| Fault::RateLimited { retry_after };
+    check([
+        unavailable("408", Fault::RequestTimeout, &["408", AGAIN]),
+        unavailable("409", Fault::Conflict, &["409", AGAIN]),
+        unavailable("425", Fault::status(425, "Too early.").unwrap(), &["425", AGAIN]),
+        unavailable("429", busy(None), &["429", AGAIN]),
+        unavailable(
+            "429, at once",
+            busy(Some(RetryAfter::Seconds(0))),
+            &["429", AGAIN],
+        ),
+        unavailable(
+            "429, in a moment",
+            busy(Some(RetryAfter::Millis(5))),
+            &["429", AGAIN],
+        ),
+        unavailable(
+            "429, by a date",
+            busy(Some(RetryAfter::DateInSeconds(0))),
+            &["429", AGAIN],
+        ),
+        unavailable("500", Fault::ServerError, &["500", AGAIN]),
+        unavailable("502", Fault::BadGateway, &["502", AGAIN]),
+        unavailable("503", Fault::Unavailable { retry_after: None }, &["503", AGAIN]),
+        unavailable(
+            "504",
+            Fault::status(504, "Upstream timed out.").unwrap(),
+            &["504", AGAIN],
+        ),
+        unavailable("529", Fault::Overloaded, &["529", AGAIN]),
+        unavailable("a proxy's page", Fault::html_page(502).unwrap(), &["502", AGAIN]),
+        unavailable(
+            "closed before headers",
+            Fault::ClosedBeforeHeaders,
+            &["can't be reached", AGAIN],
+        ),
+        unavailable("garbage", Fault::Garbage, &["no JSON", AGAIN]),
+        unavailable("an empty body", Fault::EmptyBody, &[AGAIN]),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_7_asking_again_is_left_where_it_is_of_no_use() {
+    let later = |retry_after| Fault::Unavailable {
+        retry_after: Some(retry_after),
+    };
+    let too_long = Fault::ContextLengthExceeded {
+        limit: 8_192,
+        requested: 9_001,
+    };
+    let elsewhere = Fault::Redirect {
+        to: "https://example.test/v1".to_owned(),
+    };
+    check([
+        final_answer(
+            "back in an hour",
+            later(RetryAfter::Seconds(3_600)),
+            &["503"],
+            Spare::Helps,
+        ),
+        final_answer(
+            "back at a date",
+            later(RetryAfter::DateInSeconds(3_600)),
+            &["503"],
+            Spare::Helps,
+        ),
+        final_answer("401", Fault::InvalidApiKey, &["401", "API key"], Spare::Helps),
+        final_answer(
+            "402",
+            Fault::status(402, "Pay first.").unwrap(),
+            &["402", "account"],
+            Spare::Helps,
+        ),
+        final_answer("403", Fault::Forbidden, &["403", "API key"], Spare::Helps),
+        final_answer(
+            "404",
+            Fault::ModelNotFound,
+            &["404", "model's name"],
+            Spare::Helps,
+        ),
+        final_answer(
+            "no quota",
+            Fault::QuotaExceeded,
+            &["429", "account"],
+            Spare::Helps,
+        ),
+        final_answer(
+            "a page",
+            Fault::html_page(200).unwrap(),
+            &["web page", "base_url"],
+            Spare::Helps,
+        ),
+        final_answer(
+            "a redirect",
+            elsewhere,
+            &["307", "https://example.test/v1"],
+            Spare::Helps,
+        ),
+        final_answer("413", Fault::PayloadTooLarge, &["413"], Spare::Helps),
+        final_answer("too long", too_long, &["maximum context length"], Spare::Helps),
+        final_answer(
+            "400",
+            Fault::status(400, "Odd.").unwrap(),
+            &["400", "Odd."],
+            Spare::NotAsked,
+        ),
+        final_answer(
+            "418",
+            Fault::status(418, "Tea.").unwrap(),
+            &["418", "Tea."],
+            Spare::NotAsked,
+        ),
+        final_answer("422", Fault::Unprocessable, &["422"], Spare::NotAsked),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn call_2_how_a_reply_is_delivered_changes_nothing_in_it() {
+    let frames = |bytes| Flaw::SmallFrames { bytes };
+    check([
+        flawed("single bytes", &[frames(1)], BOTH, TEXT),
+        flawed("small frames", &[frames(7)], BOTH, NATIVE),
+        flawed("no [DONE]", &[Flaw::MissingDone], STREAMED, ANY_FORM),
+        flawed("comments", &[Flaw::KeepAliveComments], BOTH, ANY_FORM),
+        flawed("CR LF", &[Flaw::CrlfLines], STREAMED, TEXT),
+        flawed("data in lines", &[Flaw::MultiLineData], STREAMED, NATIVE),
+        flawed("no space", &[Flaw::NoSpaceAfterColon], STREAMED, TEXT),
+        flawed("text/plain", &[Flaw::WrongContentType], BOTH, ANY_FORM),
+        flawed("no finish reason", &[Flaw::FinishReasonMissing], BOTH, ANY_FORM),
+        flawed("long", &[Flaw::Padded { bytes: 5_000 }], BOTH, TEXT),
+        flawed("null content", &[Flaw::NullContent], BOTH, NATIVE),
+        flawed("null content at first", &[Flaw::NullContent], STREAMED, TEXT),
+        flawed(
+            "a chunk without choices",
+            &[Flaw::EmptyChoices],
+            STREAMED,
+            ANY_FORM,
+        ),
+        flawed("calls by turns", &[Flaw::InterleavedCalls], STREAMED, NATIVE),
+        flawed(
+            "last call first",
+            &[Flaw::ReversedCalls, Flaw::SplitArguments, frames(3)],
+            STREAMED,
+            NATIVE,
+        ),
+        flawed("split arguments", &[Flaw::SplitArguments], STREAMED, NATIVE),
+        flawed("no ids", &[Flaw::CallIdsMissing], BOTH, NATIVE),
+        flawed("one id for all", &[Flaw::CallIdsReused], BOTH, NATIVE),
+        flawed(
+            "one id by turns",
+            &[Flaw::CallIdsReused, Flaw::InterleavedCalls],
+            STREAMED,
+            NATIVE,
+        ),
+        flawed("no index", &[Flaw::CallIndexMissing], STREAMED, NATIVE),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
+    let cut = "broke off";
+    let breaks = |name, flaw| flawed(name, &[flaw], STREAMED, ANY_FORM).malformed(cut);
+    let ends = |name, reason, told| {
+        flawed(name, &[], BOTH, ANY_FORM)
+            .wrong(Wrong::Ends(reason))
+            .malformed(told)
+    };
+    check([
+        breaks("cut in an event", Flaw::CutMidEvent),
+        flawed("cut in a character", &[Flaw::CutMidCharacter], STREAMED, TEXT).malformed(cut),
+        breaks("cut between events", Flaw::CutBetweenEvents),
+        breaks("ends early", Flaw::EndsEarly),
+        breaks("an error half way", Flaw::ErrorObject),
+        breaks("garbage half way", Flaw::GarbageEvent),
+        flawed(
+            "no end",
+            &[Flaw::MissingDone, Flaw::FinishReasonMissing],
+            STREAMED,
+            ANY_FORM,
+        )
+        .malformed(cut),
+        flawed("too long", &[Flaw::Padded { bytes: 5 * LONGEST }], BOTH, ANY_FORM).malformed(cut),
+        flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, TEXT).malformed("tool call"),
+        flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, NATIVE).malformed("can't be read"),
+        ends("length", FinishReason::Length, "cut off"),
+        ends("content filter", FinishReason::ContentFilter, cut),
+        flawed("null instead of the text", &[Flaw::NullContent], WHOLE, TEXT).malformed("it was empty"),
+        flawed("a broken call", &[], BOTH, TEXT)
+            .wrong(Wrong::BrokenCall)
+            .malformed("tool call"),
+        flawed("a broken call", &[], BOTH, NATIVE)
+            .wrong(Wrong::BrokenCall)
+            .malformed("can't be read"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
+    let breaks = |name, flaw, says| flawed(name, &[flaw], WHOLE, ANY_FORM).no_reply(says);
+    check([
+        breaks("cut half way", Flaw::CutMidEvent, &["broke off", AGAIN]),
+        breaks("cut in a character", Flaw::CutMidCharacter, &["broke off", AGAIN]),
+        // The character comes first where calls are apart from the text.
+        flawed(
+            "cut in the first character",
+            &[Flaw::CutMidCharacter],
+            STREAMED,
+            NATIVE,
+        )
+        .no_reply(&[AGAIN]),
+        breaks("ends early", Flaw::EndsEarly, &["no JSON", AGAIN]),
+        breaks("an error object", Flaw::ErrorObject, &["had an error", AGAIN]),
+        breaks("no choices", Flaw::EmptyChoices, &["holds no reply", AGAIN]),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_7_a_model_that_keeps_silent_is_given_up() {
+    let endless = Fault::EndlessKeepAlive { every_ms: 5 };
+    let silent = |name, deliveries, wrong| flawed(name, &[], deliveries, TEXT).wrong(wrong);
+    let late: &[&str] = &[AGAIN];
+    check([
+        silent("no headers", BOTH, Wrong::Silent).no_reply(late),
+        silent("comments for ever", BOTH, Wrong::Instead(endless)).no_reply(late),
+        silent("half of it", WHOLE, Wrong::Stalled).no_reply(late),
+        silent("nothing after the first event", STREAMED, Wrong::Stalled).no_reply(late),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn host_7_a_server_that_is_not_there_is_named() {
+    let server = ModelServer::start(Script::turns([])).await.unwrap();
+    let url = server.url();
+    server.stop().await;
+    let client = HttpClient::new(Duration::from_secs(5)).unwrap();
+    let (stage, notes) = (Stage::new(), Notes::default());
+
+    let model = retrying(OpenAiModel::with_client(OpenAiOptions::new(&url, "gone"), &client).unwrap());
+    let report = pursue(&stage, model, Form::Text, &notes).await;
+
+    check_failed(&report, &["can't be reached", &url, AGAIN]);
+}
+
+// Carrying it out
+
+/// When the fault comes, and whether there is another model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Once,
+    Always,
+    AlwaysWithSpare,
+}
+
+/// One run of the table.
+#[derive(Clone)]
+struct Cell {
+    name: &'static str,
+    wrong: Wrong,
+    form: Form,
+    delivery: Delivery,
+    when: When,
+    once: Once,
+    always: Always,
+    client: HttpClient,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({:?}, {:?}, {:?})",
+            self.name, self.delivery, self.form, self.when
+        )
+    }
+}
+
+/// Runs every cell of these rows; all that fail are named.
+async fn check<const N: usize>(rows: [Row; N]) {
+    let client = HttpClient::new(Duration::from_secs(10)).unwrap();
+    let cells = rows.into_iter().flat_map(|row| row.cells(&client));
+    let runs = futures::stream::iter(cells).map(|cell| async move {
+        let name = cell.to_string();
+        tokio::spawn(cell.check()).await.err().map(|_| name)
+    });
+    let failed: Vec<String> = runs
+        .buffer_unordered(SIDE_BY_SIDE)
+        .filter_map(|failed| async { failed })
+        .collect()
+        .await;
+    assert!(failed.is_empty(), "failed, see above: {failed:#?}");
+}
+
+impl Row {
+    fn cells(self, client: &HttpClient) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for delivery in self.deliveries {
+            for form in self.forms {
+                let mut whens = vec![When::Once, When::Always];
+                // Whether another model is asked has nothing to do with how calls or replies come.
+                if cells.is_empty() && matches!(self.always, Always::RunFails { .. }) && *form == Form::Text {
+                    whens.push(When::AlwaysWithSpare);
+                }
+                cells.extend(whens.into_iter().map(|when| Cell {
+                    name: self.name,
+                    wrong: self.wrong.clone(),
+                    form: *form,
+                    delivery: *delivery,
+                    when,
+                    once: self.once,
+                    always: self.always,
+                    client: client.clone(),
+                }));
+            }
+        }
+        cells
+    }
+}
+
+impl Cell {
+    async fn check(self) {
+        let server = ModelServer::start(self.script()).await.unwrap();
+        let spare = ModelServer::start(good(self.form, "spare")).await.unwrap();
+        let (stage, notes) = (Stage::new(), Notes::default());
+
+        let report = pursue(&stage, self.model(&server, &spare), self.form, &notes).await;
+
+        let asked = (server.requests().len(), spare.requests().len());
+        let noted = notes.all();
+        match self.when {
+            When::Once => self.check_once(&report, &server, &noted),
+            When::Always | When::AlwaysWithSpare => self.check_always(&report, asked, &noted),
+        }
+        assert_eq!(server.violations(), [], "{self}");
+        assert_eq!(spare.violations(), [], "{self}");
+    }
+
+    /// What the model that goes wrong says.
+    fn script(&self) -> Script {
+        let form = self.form;
+        let wrong = |reply| self.wrong.with(form, reply);
+        match self.when {
+            When::Once => {
+                let first = Matcher::system("You are writer.");
+                let work = match self.once {
+                    // The reply counts, so it is not made again.
+                    Once::Unharmed => Rule::new(first, [wrong(form.work()), Turn::text("It is noted.")]),
+                    Once::AskedAgain | Once::ModelTold(_) | Once::AgentFails(_) => {
+                        Rule::new(first, [wrong(form.work())])
+                    }
+                };
+                Script::rules(std::iter::once(work).chain(rules(form)))
+            }
+            When::Always | When::AlwaysWithSpare => Script::rules([
+                Rule::always(Matcher::system("You are writer.").and_turn(1), wrong(form.work())),
+                Rule::always(Matcher::system("You are writer."), self.last_words()),
+                Rule::always(Matcher::user("<OBSERVATIONS>"), wrong(form.reflection())),
+                Rule::always(Matcher::any(), wrong(form.plan())),
+            ]),
+        }
+    }
+
+    /// What the writer says in the end. Without calls there is nothing wrong with the calls.
+    fn last_words(&self) -> Turn {
+        let reply = Reply::text("It is noted.");
+        match self.form {
+            Form::Text => self.wrong.with(self.form, reply),
+            Form::Native => reply.into(),
+        }
+    }
+
+    fn model(&self, server: &ModelServer, spare: &ModelServer) -> Arc<dyn ChatModel> {
+        // A good reply comes well within this, and where none is to come nothing is gained by waiting.
+        let patience = match self.when {
+            When::Once => Duration::from_secs(3),
+            When::Always | When::AlwaysWithSpare => Duration::from_millis(50),
+        };
+        let mut options = self.options(server, "first");
+        if self.wrong.takes_time() {
+            options.timeouts.first = patience;
+            options.timeouts.between = patience;
+            options.timeouts.total = patience;
+        }
+        let first = retrying(OpenAiModel::with_client(options, &self.client).unwrap());
+        if self.when != When::AlwaysWithSpare {
+            return first;
+        }
+        let spare = OpenAiModel::with_client(self.options(spare, "spare"), &self.client).unwrap();
+        let spare = Alternative {
+            model: Arc::new(spare),
+            name: None,
+        };
+        Arc::new(Fallback::new(first, [spare]))
+    }
+
+    fn options(&self, server: &ModelServer, model: &str) -> OpenAiOptions {
+        let mut options = OpenAiOptions::new(server.url(), model);
+        options.delivery = self.delivery;
+        options.max_reply_bytes = LONGEST;
+        options
+    }
+
+    fn check_once(&self, report: &Report, server: &ModelServer, noted: &[String]) {
+        let requests = server.requests();
+        assert_eq!(
+            report.end,
+            Some(EndReason::GoalAchieved),
+            "{self}: {}",
+            report.summary
+        );
+        let found = findings(report, 0, "write");
+        let (asked, all_noted) = match self.once {
+            Once::Unharmed => (4, true),
+            Once::AskedAgain | Once::ModelTold(_) => (5, true),
+            Once::AgentFails(_) => (3, false),
+        };
+        assert_eq!(requests.len(), asked, "{self}: {found:?}");
+        assert_eq!(noted, if all_noted { self.form.noted() } else { &[] }, "{self}");
+        let again = &requests[2];
+        match self.once {
+            Once::Unharmed => {}
+            Once::AskedAgain => assert_eq!((again.turn, again.attempt), (1, 2), "{self}"),
+            Once::ModelTold(why) => {
+                assert_eq!(again.turn, 2, "{self}");
+                let said = again.last_message();
+                assert!(said.contains(why), "{self}: {said}");
+            }
+            Once::AgentFails(why) => {
+                let error = found.unwrap_err();
+                assert!(error.contains(why), "{self}: {error}");
+                assert!(
+                    again.last_message().contains(why),
+                    "{self}: {}",
+                    again.last_message()
+                );
+            }
+        }
+    }
+
+    fn check_always(&self, report: &Report, asked: (usize, usize), noted: &[String]) {
+        let helped = self.when == When::AlwaysWithSpare;
+        match self.always {
+            Always::RunFails {
+                asked: times,
+                spare: Spare::Helps,
+                ..
+            } if helped => {
+                assert_eq!(
+                    report.end,
+                    Some(EndReason::GoalAchieved),
+                    "{self}: {}",
+                    report.summary
+                );
+                self.check_asked(asked, (4 * times, 4));
+                assert_eq!(noted, self.form.noted(), "{self}");
+            }
+            Always::Unharmed => {
+                assert_eq!(
+                    report.end,
+                    Some(EndReason::GoalAchieved),
+                    "{self}: {}",
+                    report.summary
+                );
+                assert_eq!(asked, (4, 0), "{self}");
+                assert_eq!(noted, self.form.noted(), "{self}");
+            }
+            Always::RunFails {
+                asked: times, says, ..
+            } => {
+                check_failed(report, says);
+                self.check_asked(asked, (times, 0));
+                assert_eq!(noted, [] as [&str; 0], "{self}");
+            }
+        }
+    }
+}
+
+impl Cell {
+    /// The requests that came to the first model's server and to the other's. One that was given up early may not have come at all.
+    fn check_asked(&self, asked: (usize, usize), expected: (usize, usize)) {
+        if self.wrong.takes_time() {
+            assert!(asked.0 <= expected.0, "{self}: {asked:?}");
+            assert_eq!(asked.1, expected.1, "{self}");
+        } else {
+            assert_eq!(asked, expected, "{self}");
+        }
+    }
+}
+
+fn check_failed(report: &Report, says: &[&str]) {
+    let Some(EndReason::Failed { error }) = &report.end else {
+        panic!("{:?}", report.end)
+    };
+    for part in says {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+/// A model at which nothing goes wrong, of that name.
+fn good(form: Form, model: &str) -> Script {
+    Script::rules(rules(form)).with_models([model])
+}
+
+fn rules(form: Form) -> Vec<Rule> {
+    vec![
+        Rule::new(
+            Matcher::system("You are writer."),
+            [form.work().into(), Turn::text("It is noted.")],
+        ),
+        Rule::new(Matcher::user("<OBSERVATIONS>"), [form.reflection().into()]),
+        Rule::new(Matcher::any(), [form.plan().into()]),
+    ]
+}
+
+fn retrying(model: OpenAiModel) -> Arc<dyn ChatModel> {
+    let policy = RetryPolicy {
+        attempts: ATTEMPTS,
+        first_pause: Duration::from_millis(1),
+        longest_pause: Duration::from_millis(2),
+        jitter: Jitter::None,
+        ..RetryPolicy::default()
+    };
+    Arc::new(Retrying::new(model, policy))
+}
+
+/// Pursues the goal to its end; its journal tells the same.
+async fn pursue(stage: &Stage, model: Arc<dyn ChatModel>, form: Form, notes: &Notes) -> Arc<Report> {
+    let dirigent = stage
+        .builder(model)
+        .profile(form.profile())
+        .tool(note(notes))
+        .agent(agent("writer", &["note"]))
+        .build()
+        .await
+        .unwrap();
+    let run = dirigent.start(stage.goal("Note it")).await.unwrap();
+    let report = run.outcome().await.expect("the run is carried out to its end");
+    let mut replayed = json!(dirigent.read(run.id()).unwrap().0.report());
+    // The journal alone has the account.
+    replayed.as_object_mut().unwrap().remove("account");
+    assert_eq!(replayed, json!(*report), "the journal tells the same");
+    assert_eq!(stage.journaled_end()["reason"], json!(report.end)["reason"]);
+    report
+}

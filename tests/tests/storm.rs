@@ -1,0 +1,345 @@
+//! A hundred agents side by side on one model server (HOST-6, HOST-7, HOST-8): they keep within their budget, a busy server makes none of
+//! them fail or ask more often than it refuses, and cancelling ends them all.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dirigent::core::budget::BudgetKind;
+use dirigent::core::observation::ObservationStatus;
+use dirigent::core::spec::ModelProfile;
+use dirigent::model::{
+    ChatModel, Jitter, Limited, ModelLimits, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
+};
+use dirigent::{Dirigent, EndReason, Report, RunHandle, RunLimits};
+use dirigent_model_server::{Fault, Gate, ModelServer, Reply, Request, RetryAfter, Script, Turn, Usage};
+use dirigent_tests::stage::{Stage, agent};
+use serde_json::{Value, json};
+
+const AGENTS: usize = 100;
+/// How often a model is asked at most.
+const ATTEMPTS: u32 = 4;
+/// Tokens that a worker's reply may have.
+const REPLY: u64 = 1_000;
+
+// The budget
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
+    let (served, together) = (Served::default(), Gate::new());
+    let (counts, gate) = (served.clone(), together.clone());
+    // Every reply is as long as it may be.
+    let server = serve(move |request| {
+        let reply = counts.reply(request, |most| most);
+        Turn::from(reply).held_before_headers(&gate)
+    })
+    .await;
+    let (stage, limits) = (Stage::new(), budget(60_000));
+
+    let (dirigent, run) = start(&stage, model(&server), limits).await;
+    // Several have reserved what they may use before any of them has used it.
+    server.wait_for_requests(10).await;
+    together.open();
+    let report = run.outcome().await.unwrap();
+
+    let total = served.tokens();
+    assert!(total <= 60_000, "{total}");
+    check_exhausted(&report, total);
+    check_journal(&dirigent, &run, &report);
+    assert_eq!(
+        served.requests(),
+        server.requests().len(),
+        "what was refused was not sent"
+    );
+    assert_eq!(server.violations(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_6_what_a_server_counts_beyond_what_was_reserved_is_at_most_a_reply_for_each_in_flight() {
+    const COUNTED: u64 = 5 * REPLY;
+    const SIDE_BY_SIDE: u32 = 10;
+    let served = Served::default();
+    let counts = served.clone();
+    // A server that does not care how long a reply may be.
+    let server = serve(move |request| counts.reply(request, |_| COUNTED).into()).await;
+    let limits = RunLimits {
+        max_parallel: SIDE_BY_SIDE,
+        ..budget(60_000)
+    };
+
+    let stage = Stage::new();
+    let (dirigent, run) = start(&stage, model(&server), limits).await;
+    let report = run.outcome().await.unwrap();
+
+    let (total, longest) = (served.tokens(), served.longest());
+    assert!(total <= 60_000 + u64::from(SIDE_BY_SIDE) * longest, "{total}");
+    check_exhausted(&report, total);
+    check_journal(&dirigent, &run, &report);
+}
+
+// A busy server
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_7_a_storm_of_429_loses_no_agent_and_multiplies_no_request() {
+    for retry_after in [None, Some(RetryAfter::Millis(5))] {
+        let refused = AtomicUsize::new(0);
+        let server = serve(move |request| {
+            if is_worker(request) && refused.fetch_add(1, Ordering::SeqCst) < 40 {
+                Fault::RateLimited { retry_after }.into()
+            } else {
+                Turn::text("Done.")
+            }
+        })
+        .await;
+        let stage = Stage::new();
+
+        let (dirigent, run) = start(&stage, limited(&server), RunLimits::default().crowd()).await;
+        let report = run.outcome().await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
+        assert_eq!(succeeded(&report), AGENTS);
+        // The planner's, the reflector's, each agent's, and one more for each that was refused.
+        assert_eq!(server.requests().len(), 2 + AGENTS + 40);
+        assert_eq!(server.violations(), []);
+        check_journal(&dirigent, &run, &report);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_7_a_server_that_stays_busy_is_asked_as_often_as_the_policy_allows() {
+    let server = serve(|request| {
+        if is_worker(request) {
+            Fault::RateLimited { retry_after: None }.into()
+        } else {
+            Turn::text("Done.")
+        }
+    })
+    .await;
+    let stage = Stage::new();
+
+    let (dirigent, run) = start(&stage, limited(&server), RunLimits::default().crowd()).await;
+    let report = run.outcome().await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved), "the reflector decides");
+    assert_eq!(succeeded(&report), 0);
+    let mut asked: BTreeMap<usize, u32> = BTreeMap::new();
+    for request in server.requests().iter().filter(|request| is_worker(request)) {
+        *asked.entry(request.conversation).or_default() += 1;
+    }
+    assert_eq!(asked.len(), AGENTS, "each was asked for");
+    assert!(asked.values().all(|times| *times <= ATTEMPTS), "{asked:?}");
+    check_journal(&dirigent, &run, &report);
+}
+
+// Cancelling
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_8_cancelling_a_hundred_agents_closes_their_connections() {
+    let never = Gate::new();
+    let gate = never.clone();
+    let server = serve(move |_| Turn::text("Done.").held_before_headers(&gate)).await;
+    let stage = Stage::new();
+    let (dirigent, run) = start(&stage, model(&server), RunLimits::default().crowd()).await;
+    server.wait_for_requests(1 + AGENTS).await;
+
+    run.cancel().unwrap();
+    let report = run.outcome().await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::Cancelled));
+    assert_eq!(server.wait_for_hang_ups(AGENTS).await.len(), AGENTS);
+    assert_eq!(server.requests().len(), 1 + AGENTS);
+    check_journal(&dirigent, &run, &report);
+}
+
+/// Ends long before the server would want to be asked again, or the test does not end.
+#[tokio::test(flavor = "multi_thread")]
+async fn host_8_cancelling_does_not_wait_for_a_busy_server() {
+    let busy = Some(RetryAfter::Seconds(50));
+    let server = serve(move |_| Fault::RateLimited { retry_after: busy }.into()).await;
+    let stage = Stage::new();
+    let (dirigent, run) = start(&stage, limited(&server), RunLimits::default().crowd()).await;
+    server.wait_for_requests(2).await;
+
+    run.cancel().unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), run.outcome()).await;
+
+    let report = ended.expect("it ends at once").unwrap();
+    assert_eq!(report.end, Some(EndReason::Cancelled));
+    check_journal(&dirigent, &run, &report);
+}
+
+// The crowd
+
+trait Crowd {
+    /// With room for all agents side by side.
+    fn crowd(self) -> Self;
+}
+
+impl Crowd for RunLimits {
+    fn crowd(self) -> Self {
+        let agents = u32::try_from(AGENTS).unwrap();
+        RunLimits {
+            max_parallel: agents,
+            max_agents: agents,
+            ..self
+        }
+    }
+}
+
+fn budget(tokens: u64) -> RunLimits {
+    RunLimits {
+        max_tokens: Some(tokens),
+        ..RunLimits::default().crowd()
+    }
+}
+
+/// A server whose workers get what is said, while the planner sends a hundred of them and the reflector is content.
+async fn serve(work: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> ModelServer {
+    let script = Script::answering(move |request| {
+        if is_worker(request) {
+            return work(request);
+        }
+        let reply = if request.last_user_message().contains("<OBSERVATIONS>") {
+            call(
+                "submit_reflection",
+                json!({"verdict": "achieved", "summary": "Enough."}),
+            )
+        } else {
+            call(
+                "submit_plan",
+                json!({"summary": "All at once.", "subtasks": subtasks()}),
+            )
+        };
+        reply.costing(tokens(0, 100)).into()
+    });
+    ModelServer::start(script).await.unwrap()
+}
+
+fn is_worker(request: &Request) -> bool {
+    request.system_prompt().starts_with("You are worker.")
+}
+
+fn subtasks() -> Vec<Value> {
+    let subtask = |number| json!({"id": format!("s{number}"), "title": "Work", "agent": "worker", "task": format!("Work on {number}.")});
+    (0..AGENTS).map(subtask).collect()
+}
+
+fn call(tool: &str, parameters: Value) -> Reply {
+    Reply::text(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
+}
+
+fn tokens(prompt: u64, completion: u64) -> Usage {
+    Usage::Tokens { prompt, completion }
+}
+
+fn model(server: &ModelServer) -> OpenAiModel {
+    OpenAiModel::new(OpenAiOptions::new(server.url(), "scripted")).unwrap()
+}
+
+/// The model as it is set up for use, with pauses that a test can wait for.
+fn limited(server: &ModelServer) -> Retrying<Limited<OpenAiModel>> {
+    let limits = ModelLimits {
+        pause: Duration::from_millis(2),
+        ..ModelLimits::default()
+    };
+    let policy = RetryPolicy {
+        attempts: ATTEMPTS,
+        first_pause: Duration::from_millis(1),
+        longest_pause: Duration::from_millis(5),
+        jitter: Jitter::Random,
+        ..RetryPolicy::default()
+    };
+    Retrying::new(Limited::new(model(server), limits), policy)
+}
+
+async fn start(stage: &Stage, model: impl ChatModel, limits: RunLimits) -> (Dirigent, RunHandle) {
+    let profile = ModelProfile {
+        max_output_tokens: Some(REPLY),
+        ..ModelProfile::default()
+    };
+    let builder = stage.builder(model).profile(profile).agent(agent("worker", &[]));
+    let dirigent = builder.build().await.unwrap();
+    let run = dirigent.start(stage.goal("Work").limits(limits)).await.unwrap();
+    (dirigent, run)
+}
+
+/// What the workers were served.
+#[derive(Clone, Default)]
+struct Served(Arc<Mutex<Vec<u64>>>);
+
+impl Served {
+    /// A reply of so many tokens as are made of those that it may have; the request is counted by its words.
+    fn reply(&self, request: &Request, length: impl Fn(u64) -> u64) -> Reply {
+        let most = request.body["max_tokens"].as_u64().expect("a limit on the reply");
+        assert!(most <= REPLY, "{most}");
+        let words = request
+            .messages()
+            .iter()
+            .filter_map(|message| message["content"].as_str());
+        let sent = words.map(|text| text.split_whitespace().count() as u64).sum();
+        self.0.lock().unwrap().push(sent + length(most));
+        Reply::text("Done.").costing(tokens(sent, length(most)))
+    }
+
+    /// The run's tokens, the planner's reply included.
+    fn tokens(&self) -> u64 {
+        self.0.lock().unwrap().iter().sum::<u64>() + 100
+    }
+
+    fn longest(&self) -> u64 {
+        self.0.lock().unwrap().iter().copied().max().unwrap_or(0)
+    }
+
+    /// The run's requests, the planner's included.
+    fn requests(&self) -> usize {
+        self.0.lock().unwrap().len() + 1
+    }
+}
+
+fn succeeded(report: &Report) -> usize {
+    let observations = report.rounds.iter().flat_map(|round| &round.observations);
+    observations
+        .filter(|seen| seen.status() == ObservationStatus::Succeeded)
+        .count()
+}
+
+/// The run ended for want of tokens, some agents have done their work and some have not. What was served to those who were still at
+/// work then need not have been counted.
+fn check_exhausted(report: &Report, served: u64) {
+    let Some(EndReason::BudgetExhausted { budget, used, limit }) = report.end else {
+        panic!("{:?}: {}", report.end, report.summary)
+    };
+    assert_eq!((budget, limit), (BudgetKind::Tokens, 60_000));
+    assert!(
+        report.usage.tokens() <= used && used <= served,
+        "{used} of {served}"
+    );
+    let done = succeeded(report);
+    assert!((1..AGENTS).contains(&done), "{done}");
+    assert_eq!(report.left.len(), AGENTS - done);
+}
+
+/// The journal tells the same, and of agents that were stopped what they had used by then.
+fn check_journal(dirigent: &Dirigent, run: &RunHandle, report: &Report) {
+    let replayed = dirigent.read(run.id()).unwrap().0.report();
+    if let Some(EndReason::BudgetExhausted { used, .. }) = report.end {
+        assert!(
+            used <= replayed.usage.tokens(),
+            "all that was counted is journaled"
+        );
+    }
+    let without_usage = |report: &Report| {
+        let mut json = json!(report);
+        // The journal alone has the account.
+        let fields = json.as_object_mut().unwrap();
+        fields.retain(|field, _| field != "usage" && field != "account");
+        json
+    };
+    assert!(report.usage.tokens() <= replayed.usage.tokens());
+    assert!(
+        without_usage(&replayed) == without_usage(report),
+        "the journal tells something else"
+    );
+}
