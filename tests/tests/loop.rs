@@ -56,7 +56,10 @@ async fn loop_1_each_result_is_appended_and_sent_back_until_the_model_finishes()
         ["system", "user", "assistant", "tool", "assistant", "tool"]
     );
     assert_eq!(asked[1].result(), json!({"success": true, "output": "noted one"}));
-    assert_eq!(asked[2].result(), json!({"success": true, "output": "noted two"}));
+    assert_eq!(
+        asked[2].result(),
+        json!({"success": true, "output": "noted two", "so_far": {"calls": 2}})
+    );
     assert_eq!(
         asked[2].messages[..4],
         asked[1].messages[..],
@@ -116,7 +119,7 @@ async fn loop_1_several_calls_of_one_reply_run_in_order_and_their_results_go_bac
             (
                 calls[2].id.as_str(),
                 "note",
-                r#"{"success":true,"output":"noted third"}"#
+                r#"{"success":true,"output":"noted third","so_far":{"calls":3,"failed":1}}"#
             ),
         ]
     );
@@ -138,7 +141,7 @@ impl Write for Log {
 
 #[tokio::test]
 async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logged() {
-    // given a model that never finishes, and a log
+    // given a model that never finishes and never repeats itself, and a log
     let (stage, notes, log) = (Stage::new(), Notes::default(), Log::default());
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -149,7 +152,8 @@ async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logge
     let logging = tracing::subscriber::set_default(subscriber);
 
     // when it may take ten turns, the default
-    let replies = (0..20).map(|_| noting("again"));
+    let texts: Vec<String> = (0..20).map(|turn| format!("again {turn}")).collect();
+    let replies = texts.iter().map(|text| noting(text)).collect::<Vec<_>>();
     let (report, asked) = scouted(&stage, replies, agent("scout", &["note"]), |it| {
         it.tool(note(&notes))
     })

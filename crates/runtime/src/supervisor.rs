@@ -26,8 +26,8 @@ use crate::deltas::Listeners;
 use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
-use crate::handle::{Door, Hearing, Steering};
-use crate::orchestrator::{Services, UserPresence};
+use crate::handle::{Door, Hearing, Steering, read_run};
+use crate::orchestrator::{Services, UserPresence, blocking};
 use crate::purse::Purse;
 
 /// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
@@ -85,6 +85,8 @@ pub(crate) enum SupervisorMsg {
     WorkEnded,
     /// The end is journaled.
     Closed(Result<(), StoreError>),
+    /// What those who wait are told, with the work of agents that were cut off.
+    Reported(Box<Report>),
     JournalFailed(StoreError),
 }
 
@@ -110,6 +112,8 @@ pub(crate) struct SupervisorState {
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
     closing: Option<Closing>,
+    /// Whether agents were at work when the run ended: the machine does not know what they did.
+    cut_off: bool,
     /// For the orchestrator, which passes it on when the supervisor is gone and the run is free.
     pub(crate) outcome: Outcome,
     _stop_everything: DropGuard,
@@ -144,6 +148,7 @@ impl Actor for RunSupervisor {
             calls: HashMap::new(),
             timers: HashMap::new(),
             closing: None,
+            cut_off: false,
             outcome: None,
             _stop_everything: arguments.cancel.clone().drop_guard(),
             arguments,
@@ -182,9 +187,14 @@ impl Actor for RunSupervisor {
             SupervisorMsg::TimerFired(timer) => state.accept(RunInput::TimerFired { timer }),
             SupervisorMsg::Steered => state.steer(),
             SupervisorMsg::WorkEnded => state.work_ended(&myself),
+            SupervisorMsg::Closed(Ok(())) if state.cut_off => state.report(&myself),
             SupervisorMsg::Closed(ended) => {
                 let report = Arc::new(state.driver.machine.report());
                 state.outcome = Some(ended.map(|()| report).map_err(RuntimeError::from));
+                myself.stop(None);
+            }
+            SupervisorMsg::Reported(report) => {
+                state.outcome = Some(Ok(Arc::new(*report)));
                 myself.stop(None);
             }
         }
@@ -500,8 +510,20 @@ impl SupervisorState {
         }
     }
 
+    /// Looks into the journal for what agents did that were cut off.
+    fn report(&self, myself: &ActorRef<SupervisorMsg>) {
+        let (run, journal) = (self.arguments.run, self.arguments.services.journal.clone());
+        let (myself, known) = (myself.clone(), self.driver.machine.report());
+        tokio::spawn(async move {
+            let read = blocking(move || Ok(read_run(&journal, run)?.0.report())).await;
+            let report = read.map(Report::without_account).unwrap_or(known);
+            let _ = myself.send_message(SupervisorMsg::Reported(Box::new(report)));
+        });
+    }
+
     fn stop_all(&mut self) {
         self.arguments.cancel.cancel();
+        self.cut_off |= !self.agents.is_empty();
         for (_, (_, actor)) in self.agents.drain() {
             actor.stop(None);
         }

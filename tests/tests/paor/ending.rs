@@ -89,17 +89,17 @@ async fn paor_12_time_limit() {
 
 #[tokio::test]
 async fn paor_12_budget() {
-    // A request and its reply are 110 tokens.
+    // The planner and the reflector have asked once each; tokens and money are counted in `storm` and in the runtime's tests.
     let limits = RunLimits {
-        max_tokens: Some(200),
+        max_model_calls: Some(2),
         ..RunLimits::default()
     };
     let reason = EndReason::BudgetExhausted {
-        budget: BudgetKind::Tokens,
-        used: 220,
-        limit: 200,
+        budget: BudgetKind::ModelCalls,
+        used: 2,
+        limit: 2,
     };
-    let journaled = json!({"reason": "budget_exhausted", "budget": "tokens", "used": 220, "limit": 200});
+    let journaled = json!({"reason": "budget_exhausted", "budget": "model_calls", "used": 2, "limit": 2});
     ends(
         round().reflector([go_on("Not yet.")]),
         limits,

@@ -175,6 +175,14 @@ fn left(rounds: &[Round]) -> Vec<String> {
 }
 
 impl Report {
+    /// The same without the account, which only readers of the journal have.
+    pub fn without_account(self) -> Self {
+        Report {
+            account: None,
+            ..self
+        }
+    }
+
     /// Whether the goal was reached.
     pub fn is_achieved(&self) -> bool {
         self.end == Some(EndReason::GoalAchieved)

@@ -17,7 +17,13 @@ impl Run {
     /// Starts what is ready, and goes on to reflection when nothing is left.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
         if let Some(reason) = self.budget_exhausted() {
-            return self.finish(reason, commands);
+            let running = self.rounds.last().map_or(0, |round| round.graph.running());
+            // Those at work have reserved what they use: what they find is paid for, and observed.
+            return if self.overdrawn.is_some() && running > 0 {
+                Ok(())
+            } else {
+                self.finish(reason, commands)
+            };
         }
         let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
         while let Some(index) = self.take_ready(max_parallel) {
