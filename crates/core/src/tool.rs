@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::message::estimated_tokens;
 use crate::time::Millis;
 
 /// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
@@ -21,6 +22,14 @@ pub struct ToolSpec {
     /// A call's parameters as an example for prompts; `null` for none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
+}
+
+impl ToolSpec {
+    /// About how many tokens its description has where it is sent with a request.
+    pub fn estimated_tokens(&self) -> u64 {
+        let texts = [&self.name, &self.description, &self.parameters.to_string()];
+        texts.into_iter().map(|text| estimated_tokens(text)).sum()
+    }
 }
 
 /// Whether a call that may have happened can be made once more (HOST-2).

@@ -4,13 +4,12 @@
 //! APIs; [`OfflineModel`] needs none. The others wrap a model and are models themselves: [`Limited`] keeps to its rate
 //! limits, [`Retrying`] asks again, [`Fallback`] asks the next one, and [`Priced`] says what replies cost. Put together as
 //! `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again holds no place that another
-//! could use. [`Models`] holds those of a configuration by name.
+//! could use.
 #![warn(missing_docs)]
 
 mod fallback;
 pub mod genai;
 mod limits;
-mod models;
 pub mod offline;
 pub mod openai;
 mod priced;
@@ -24,7 +23,6 @@ use futures::future::BoxFuture;
 pub use fallback::{Alternative, Fallback};
 pub use genai::{HostedModel, HostedOptions, Provider};
 pub use limits::{Limited, ModelLimits};
-pub use models::{ModelEntry, Models};
 pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use priced::Priced;

@@ -79,44 +79,11 @@ impl ChatRequest {
         self
     }
 
-    /// About how many tokens the request has: a quarter of its characters, the tools' descriptions included.
+    /// About how many tokens the request has, the tools' descriptions included.
     pub(crate) fn estimated_tokens(&self) -> u64 {
-        let said = self.messages.iter().map(|message| match message {
-            Message::Assistant { content, calls } => {
-                let calls = calls.iter().map(|call| size(&call.parameters));
-                content.chars().count() + calls.sum::<usize>()
-            }
-            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => {
-                message.content().chars().count()
-            }
-        });
-        let offered = self
-            .tools
-            .iter()
-            .map(|tool| tool.name.len() + tool.description.chars().count() + size(&tool.parameters));
-        estimated_tokens(said.chain(offered).sum())
-    }
-}
-
-/// About how many characters a value has as JSON. It is written down nowhere.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 4,
-        Value::Number(number) => {
-            if number.is_f64() {
-                8
-            } else {
-                4
-            }
-        }
-        Value::String(text) => text.chars().count() + 2,
-        Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
-        Value::Object(entries) => {
-            2 + entries
-                .iter()
-                .map(|(key, value)| key.chars().count() + 4 + size(value))
-                .sum::<usize>()
-        }
+        let said = self.messages.iter().map(Message::estimated_tokens);
+        said.chain(self.tools.iter().map(ToolSpec::estimated_tokens))
+            .sum()
     }
 }
 

@@ -19,11 +19,11 @@ use super::{
 use crate::call::{CallForm, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::{Message, estimated_tokens};
+use crate::message::Message;
 use crate::observation::AgentWork;
 use crate::spec::{AgentSpec, AnswerForm, RunContext};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{Repeat, ToolResult};
+use crate::tool::{Repeat, ToolResult, ToolSpec};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -360,10 +360,7 @@ impl Agent {
     /// About how many tokens the descriptions of an agent's tools have.
     fn offered_tokens(&self, agent: &str) -> u64 {
         let offered = self.context.offered(agent);
-        let texts = offered
-            .iter()
-            .flat_map(|tool| [tool.description.clone(), tool.parameters.to_string()]);
-        texts.map(|text| estimated_tokens(&text)).sum()
+        offered.iter().map(ToolSpec::estimated_tokens).sum()
     }
 
     fn limits_timeout(&self) -> Millis {
