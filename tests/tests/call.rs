@@ -8,7 +8,7 @@ use dirigent::core::call::{CallForm, ToolCall};
 use dirigent::core::id::AgentId;
 use dirigent::core::machine::Machine;
 use dirigent::core::message::{FinishReason, Message, ModelReply};
-use dirigent::core::spec::{RunContext, RunSpec};
+use dirigent::core::spec::{ModelProfile, RunContext, RunSpec};
 use dirigent::core::time::Timestamp;
 use dirigent::core::tool::ToolResult;
 use dirigent::{Report, RunLimits};
@@ -518,4 +518,42 @@ async fn call_7_a_call_that_is_like_an_example_is_a_call() {
     let scouted = scouted([says(format!("{{\"tool\": \"search\"{example}")), says("Done.")]).await;
 
     assert_eq!(scouted.report.usage.tool_calls, 1);
+}
+
+#[tokio::test]
+async fn call_4_agents_are_prompted_in_the_form_in_which_their_model_is_understood() {
+    let json = "{\"tool\": \"name of the tool\", \"parameters\": {}, \"terminate\": false}";
+    let tool_call = "{\"tool_call\": {\"name\": \"name of the tool\", \"arguments\": {}}}";
+    for (calls, taught, reply) in [
+        (CallForm::Json, json, "42."),
+        (CallForm::Auto, json, "42."),
+        (
+            CallForm::JsonSchema,
+            "`{\"answer\": \"…\"}`",
+            "{\"answer\": \"42.\"}",
+        ),
+        (
+            CallForm::Native,
+            "Call tools by the function calls that you are offered",
+            "42.",
+        ),
+        (CallForm::ToolCall, tool_call, "42."),
+    ] {
+        let (stage, model) = (Stage::new(), Scripted::new().planner([says(reply)]));
+        let profile = ModelProfile {
+            calls,
+            ..ModelProfile::default()
+        };
+        let dirigent = stage
+            .builder(model.clone())
+            .profile(profile)
+            .build()
+            .await
+            .unwrap();
+        let run = dirigent.start(stage.goal("What is it?")).await.unwrap();
+        let report = achieved_report(&run).await;
+        assert_eq!(report.summary, "42.", "{calls:?}");
+        let system = model.planner_asked()[0].system().to_owned();
+        assert!(system.contains(taught), "{calls:?}: {system}");
+    }
 }

@@ -15,6 +15,10 @@ use crate::price::{Cost, Price};
 const LEAST_REPLY: u64 = 256;
 /// Tokens that a reply is expected to have at most, where nobody says.
 pub const EXPECTED_REPLY: u64 = 4_096;
+/// Tokens that a reply is allowed at the most where nobody says and there is plenty.
+const LONG_REPLY: u64 = 32_768;
+/// There is plenty where a reply takes no more than this part of what is free.
+const SHARE: u64 = 8;
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +75,21 @@ pub struct Overdrawn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
     held: Usage,
+    /// The part of its cost that is for the tokens sent.
+    input_cost: Cost,
     /// Tokens that the reply may have; `None` where nothing limits them.
     pub max_output_tokens: Option<u64>,
+}
+
+impl Reservation {
+    /// What the request has used as soon as it is sent, whatever comes back.
+    pub fn sent(&self) -> Usage {
+        Usage {
+            output_tokens: 0,
+            cost: self.input_cost,
+            ..self.held
+        }
+    }
 }
 
 /// The answer to a request for a reservation.
@@ -138,7 +155,9 @@ impl Budget {
     /// less than one usually has: it rather waits for what they give back. Only where no more than that is left in all, less
     /// will do.
     pub fn reserve(&mut self, expected: &Expected) -> Grant {
-        let wanted = expected.max_output_tokens.unwrap_or(EXPECTED_REPLY);
+        let wanted = expected
+            .max_output_tokens
+            .unwrap_or_else(|| self.generous(expected));
         // A reply is bounded where it must be: by who asks, or by what is left.
         let (mut output, mut bounded) = (wanted, expected.max_output_tokens.is_some());
         let mut waits = false;
@@ -153,20 +172,35 @@ impl Budget {
         if waits {
             return Grant::Wait;
         }
+        let cost = |output| {
+            let price = expected.price.unwrap_or_default();
+            price.of(expected.input_tokens, 0, output)
+        };
         let held = Usage {
             model_calls: 1,
             input_tokens: expected.input_tokens,
             output_tokens: output,
-            cost: expected
-                .price
-                .map_or(Cost::ZERO, |price| price.of(expected.input_tokens, 0, output)),
+            cost: cost(output),
             ..Usage::default()
         };
         self.reserved += held;
         Grant::Granted(Reservation {
             held,
+            input_cost: cost(0),
             max_output_tokens: bounded.then_some(output),
         })
+    }
+
+    /// What a reply is allowed where nobody says: more than one usually has, as long as there is plenty.
+    fn generous(&self, expected: &Expected) -> u64 {
+        let rooms = self.rooms(expected).into_iter().flatten();
+        let shares = rooms
+            .filter(|room| room.per_million > 0)
+            .map(|room| room.affordable(room.free()) / SHARE);
+        shares
+            .min()
+            .unwrap_or(EXPECTED_REPLY)
+            .clamp(EXPECTED_REPLY, LONG_REPLY)
     }
 
     /// Each limit that there is, with what the request takes of it.
@@ -227,8 +261,7 @@ enum Fit {
 impl Room {
     /// How long a reply may be of which so much is wanted.
     fn allow(&self, wanted: u64) -> Fit {
-        let left = self.limit.saturating_sub(self.used);
-        let free = left.saturating_sub(self.reserved);
+        let (left, free) = (self.limit.saturating_sub(self.used), self.free());
         let [usual, least] = [EXPECTED_REPLY, LEAST_REPLY].map(|reply| self.needs(wanted.min(reply)));
         if least > left {
             return Fit::Never(Overdrawn {
@@ -241,13 +274,23 @@ impl Room {
         if free < if usual > left { least } else { usual } {
             return Fit::Later;
         }
-        Fit::Allowed(match self.per_million {
+        Fit::Allowed(self.affordable(free - self.fixed))
+    }
+
+    /// What neither was used nor is reserved.
+    fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.used.saturating_add(self.reserved))
+    }
+
+    /// Tokens of a reply for which so much of the limit is enough.
+    fn affordable(&self, amount: u64) -> u64 {
+        match self.per_million {
             0 => u64::MAX,
             per_million => {
-                let tokens = u128::from(free - self.fixed) * 1_000_000 / u128::from(per_million);
+                let tokens = u128::from(amount) * 1_000_000 / u128::from(per_million);
                 u64::try_from(tokens).unwrap_or(u64::MAX)
             }
-        })
+        }
     }
 
     /// What the request takes with a reply of that many tokens.

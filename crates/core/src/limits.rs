@@ -1,4 +1,4 @@
-//! Every limit there is, with its default. The machines check them; nobody else does.
+//! Every limit there is, with its default. The machines check them, and the run's [budget](crate::budget) what it is asked for.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,10 @@ pub struct AgentLimits {
     /// `None` for no limit, as in journals from before there was one.
     #[serde(default)]
     pub max_repeats: Option<u32>,
+    /// How often a conversation that nears the model's context window, or that the model finds too long, is made shorter (LOOP-11);
+    /// 0 for never, as in journals from before it was.
+    #[serde(default)]
+    pub max_compactions: u32,
 }
 
 impl Default for AgentLimits {
@@ -68,6 +72,7 @@ impl Default for AgentLimits {
             timeout: Millis::seconds(300),
             max_malformed: 3,
             max_repeats: Some(5),
+            max_compactions: 50,
         }
     }
 }

@@ -106,7 +106,7 @@ pub struct RunContext {
     tools: ToolSet,
     submissions: ToolSet,
     /// By agent.
-    offers: BTreeMap<String, Offer>,
+    offers: BTreeMap<AgentRole, Offer>,
 }
 
 /// What an agent's model is offered.
@@ -125,8 +125,16 @@ impl RunContext {
             .into_iter()
             .filter_map(submission)
             .collect();
-        let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
-        let offers = agents.map(|agent| (agent.name.clone(), Offer::new(agent, &spec.tools)));
+        let own = [
+            (AgentRole::Planner, &spec.planner),
+            (AgentRole::Reflector, &spec.reflector),
+        ];
+        let subs = spec
+            .agents
+            .iter()
+            .map(|agent| (AgentRole::Sub(agent.name.clone()), agent));
+        let offers = own.into_iter().chain(subs);
+        let offers = offers.map(|(role, agent)| (role, Offer::new(agent, &spec.tools)));
         RunContext {
             offers: offers.collect(),
             tools: ToolSet::new(spec.tools.clone()),
@@ -150,16 +158,16 @@ impl RunContext {
         &self.submissions
     }
 
-    /// The tools of an agent of that name, its terminating one included, in the order of its spec.
-    pub fn offered(&self, agent: &str) -> Arc<Vec<ToolSpec>> {
+    /// The tools of the agent with that role, its terminating one included, in the order of its spec.
+    pub fn offered(&self, agent: &AgentRole) -> Arc<Vec<ToolSpec>> {
         self.offers
             .get(agent)
             .map(|offer| offer.tools.clone())
             .unwrap_or_default()
     }
 
-    /// The JSON Schema of the replies of an agent of that name ([`CallForm::JsonSchema`]); `null` for one in another form.
-    pub fn reply_schema(&self, agent: &str) -> Arc<Value> {
+    /// The JSON Schema of the replies of the agent with that role ([`CallForm::JsonSchema`]); `null` for one in another form.
+    pub fn reply_schema(&self, agent: &AgentRole) -> Arc<Value> {
         self.offers
             .get(agent)
             .map(|offer| offer.reply.clone())

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::account::{Account, Ledger, Noted};
+use crate::account::{Account, Before, Ledger, Noted};
 use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
@@ -453,7 +453,7 @@ impl RunView {
             AgentInput::Resumed { .. } => Some(EventKind::Resumed),
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
         };
-        let (noted, before) = (Noted::of_agent(&input), agent.work().usage);
+        let (noted, before) = (Noted::of_agent(&input), Before::of(agent));
         let commands = agent.handle(at, input)?;
         self.ledger.agent_took(agent, before, at, noted, &commands);
         if let Some(agent) = new {

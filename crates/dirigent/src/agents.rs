@@ -100,12 +100,7 @@ impl AgentDefinition {
         Ok(AgentSpec {
             name: self.name.clone(),
             description: self.description.clone(),
-            system_prompt: prompt::system_prompt(
-                &self.role,
-                &offered,
-                self.answer,
-                ModelProfile::default().calls,
-            ),
+            system_prompt: prompt::system_prompt(&self.role, &offered, self.answer, profile.calls),
             tools: self.tools.clone(),
             access: self.access,
             model,

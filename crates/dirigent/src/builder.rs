@@ -78,6 +78,13 @@ impl Builder {
             config.check_roles(self.agents.iter().map(AgentDefinition::name))?;
         }
         for agent in &self.agents {
+            if ["planner", "reflector"].contains(&agent.name()) {
+                return Err(DirigentError::Agent {
+                    name: agent.name().to_owned(),
+                    reason: "this is the name of one that every run has: give the sub-agent another"
+                        .to_owned(),
+                });
+            }
             let _ = self.model_of(agent)?;
         }
         Ok(())

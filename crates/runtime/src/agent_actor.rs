@@ -255,10 +255,7 @@ impl AgentState {
                     ..request
                 };
                 // The request shares the conversation; it is gone before the reply is read.
-                let result = effects::ask_model(model, request).await;
-                if let Ok(reply) = &result {
-                    leave.settle(reply);
-                }
+                let result = leave.spend(effects::ask_model(model, request)).await;
                 AgentMsg::ModelEnded { effect, result }
             };
             tokio::select! {
@@ -279,11 +276,11 @@ impl AgentState {
             .model(spec.model.clone())
             .calls(profile.calls);
         match profile.calls {
-            CallForm::Native => request = request.tools(machine.context().offered(&spec.name)),
+            CallForm::Native => request = request.tools(machine.offered()),
             CallForm::JsonSchema if !machine.is_summarising() => {
                 request = request.format(ReplyFormat::JsonSchema {
                     name: "reply".to_owned(),
-                    schema: machine.context().reply_schema(&spec.name),
+                    schema: machine.context().reply_schema(&self.brief.role),
                 });
             }
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {}

@@ -13,10 +13,13 @@ pub(crate) struct Purse {
     settled: Notify,
 }
 
-/// Leave to ask a model once. Dropped without a reply, it gives back all that was reserved.
+/// Leave to ask a model once. Dropped before it was used, it gives back all that was reserved; while the model is asked, it counts as
+/// what was sent, which the provider has read by then.
 pub(crate) struct Leave {
     purse: Arc<Purse>,
     reservation: Option<Reservation>,
+    /// What it has used when it is dropped.
+    used: Usage,
 }
 
 impl Purse {
@@ -39,6 +42,7 @@ impl Purse {
                     return Ok(Leave {
                         purse: self.clone(),
                         reservation: Some(reservation),
+                        used: Usage::default(),
                     });
                 }
                 Grant::Refused(overdrawn) => return Err(overdrawn),
@@ -64,18 +68,25 @@ impl Leave {
             .and_then(|reservation| reservation.max_output_tokens)
     }
 
-    /// The reply has come, and this is what it used.
-    pub(crate) fn settle(mut self, reply: &ModelReply) {
-        if let Some(reservation) = self.reservation.take() {
-            self.purse.settle(reservation, reply.counted());
-        }
+    /// Asks the model. A request that fails has used nothing.
+    pub(crate) async fn spend<E>(
+        mut self,
+        ask: impl Future<Output = Result<ModelReply, E>>,
+    ) -> Result<ModelReply, E> {
+        self.used = self.reservation.map_or_else(Usage::default, |held| held.sent());
+        let result = ask.await;
+        self.used = match &result {
+            Ok(reply) => reply.counted(),
+            Err(_) => Usage::default(),
+        };
+        result
     }
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            self.purse.settle(reservation, Usage::default());
+            self.purse.settle(reservation, self.used);
         }
     }
 }

@@ -56,12 +56,29 @@ pub(crate) enum Noted {
     Nothing,
 }
 
+/// What an agent's machine had come to before an input.
+#[derive(Clone, Copy)]
+pub(crate) struct Before {
+    usage: Usage,
+    /// Malformed replies in a row.
+    malformed: u32,
+}
+
+impl Before {
+    pub(crate) fn of(agent: &Agent) -> Self {
+        Before {
+            usage: agent.work().usage,
+            malformed: agent.malformed(),
+        }
+    }
+}
+
 impl Ledger {
-    /// An agent's machine, which had used `before`, has taken an input at `at` and commanded that.
+    /// An agent's machine, which was `before`, has taken an input at `at` and commanded that.
     pub(crate) fn agent_took(
         &mut self,
         agent: &Agent,
-        before: Usage,
+        before: Before,
         at: Timestamp,
         noted: Noted,
         commands: &[AgentCommand],
@@ -70,7 +87,7 @@ impl Ledger {
         match noted {
             Noted::Replied { effect, model } => {
                 let waited = self.end(effect, now);
-                let malformed = u32::from(agent.malformed() > 0);
+                let malformed = u32::from(agent.malformed() > before.malformed);
                 self.used(agent.id()).replied(&model, waited, malformed);
             }
             Noted::Ended { effect } => {
@@ -81,7 +98,7 @@ impl Ledger {
             Noted::Nothing => {}
         }
         if let Some(tally) = self.used(agent.id()).last_tally() {
-            tally.usage += agent.work().usage - before;
+            tally.usage += agent.work().usage - before.usage;
         }
         for command in commands {
             match command {

@@ -8,7 +8,7 @@ mod table;
 
 use serde::Serialize;
 
-pub(crate) use ledger::{Ledger, Noted};
+pub(crate) use ledger::{Before, Ledger, Noted};
 
 use crate::id::AgentId;
 use crate::message::Usage;

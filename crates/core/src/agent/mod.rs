@@ -43,7 +43,7 @@ pub struct AgentBrief {
 }
 
 /// What an agent is to the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
     /// Makes the plan.

@@ -137,12 +137,7 @@ impl Machines {
         Some(Request {
             model: spec.model.clone(),
             calls: spec.profile.calls,
-            tools: agent
-                .context()
-                .offered(&spec.name)
-                .iter()
-                .map(|tool| tool.name.clone())
-                .collect(),
+            tools: agent.offered().iter().map(|tool| tool.name.clone()).collect(),
             kept,
             messages: new,
         })

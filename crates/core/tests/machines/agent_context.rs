@@ -203,7 +203,7 @@ fn loop_11_an_output_longer_than_the_window_is_shortened_with_its_handle() {
     let (mut agent, mut steps) = (with_window(4_000), Steps(0));
     steps.look(&mut agent, "a", &"word ".repeat(20_000));
     assert!(agent.request_tokens() < 4_000, "{}", agent.request_tokens());
-    let shortened = result(agent.request().last().unwrap())["shortened"].to_string();
+    let shortened = result(agent.request().last().unwrap())["output"].to_string();
     assert!(
         shortened.contains("read them with read_output, handle a7.2"),
         "{shortened}"
@@ -224,5 +224,20 @@ fn loop_11_what_the_provider_counts_decides() {
         result(&agent.request()[3])["output"]
             .to_string()
             .contains("left out")
+    );
+}
+
+#[test]
+fn loop_11_in_journals_from_before_conversations_were_shortened_they_are_not() {
+    let old: dirigent_core::limits::AgentLimits =
+        serde_json::from_value(json!({"max_turns": 10, "timeout": 300_000, "max_malformed": 3})).unwrap();
+    let mut spec = spec();
+    spec.agents[1].limits = old;
+    let (mut agent, mut steps) = (started(spec, AgentRole::Sub("implement".to_owned())), Steps(0));
+    steps.look(&mut agent, "a", &"word ".repeat(1_200));
+    steps.look(&mut agent, "b", &"word ".repeat(1_200));
+    assert_eq!(
+        steps.too_long(&mut agent),
+        ["finish, as the model did not answer: the conversation is too long"]
     );
 }

@@ -227,3 +227,23 @@ fn loop_10_journals_from_before_there_was_a_limit_have_none() {
     assert_eq!(told(&agent, "repeated"), Value::Null);
     agent.handle(at(0), AgentInput::Cancelled).unwrap();
 }
+
+#[test]
+fn loop_10_a_reply_that_repeats_itself_is_told_before_it_is_the_end() {
+    let mut agent = implementer();
+    let calls = (0..8).map(|n| call(&n.to_string(), "look", json!({"path": "x"})));
+    agent
+        .handle(at(0), replied("a7.1", native(calls.collect())))
+        .unwrap();
+    for step in 2..=9 {
+        let ended = tool_ended(&format!("a7.{step}"), ToolResult::success(json!("nothing")));
+        agent.handle(at(0), ended).unwrap();
+    }
+    assert_eq!(agent.report(), None);
+    assert_ne!(told(&agent, "repeated"), Value::Null);
+    let again = replied("a7.10", says_call("look", json!({"path": "x"}), false));
+    agent.handle(at(0), again).unwrap();
+    let ended = tool_ended("a7.11", ToolResult::success(json!("nothing")));
+    agent.handle(at(0), ended).unwrap();
+    assert!(agent.report().is_some());
+}

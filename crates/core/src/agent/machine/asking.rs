@@ -68,9 +68,11 @@ impl Agent {
     /// as this one does.
     fn make_room(&mut self) -> Option<Vec<Message>> {
         let most = self.most_tokens()?;
-        if self.conversation.tokens() <= most {
+        let max_compactions = self.spec()?.limits.max_compactions;
+        if self.conversation.tokens() <= most || self.compactions >= max_compactions {
             return None;
         }
+        self.compactions += 1;
         let enough = most / 4 * 3;
         self.conversation.shrink_results(enough);
         if self.conversation.tokens() <= enough {

@@ -147,13 +147,16 @@ impl Agent {
     fn note_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
         let max_repeats = self.spec()?.limits.max_repeats?;
         let times = self.repeats.count(call, result);
-        if times > max_repeats {
+        // It was told in time to do something else: a reply may repeat a call within itself.
+        let warned = self.warned.is_some_and(|turn| turn < self.turns);
+        if times > max_repeats && warned {
             self.stuck = Some(AgentFailure::Stuck {
                 tool: call.tool.clone(),
                 times,
             });
         }
         (times >= TOLD_FROM).then(|| {
+            self.warned.get_or_insert(self.turns);
             format!(
                 "this very call has had this very result {times} times: do something else, or finish and say what stands in the way"
             )

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::call::ToolCall;
 use crate::id::EffectId;
@@ -144,6 +144,12 @@ impl Conversation {
         tokens.saturating_add(self.counted.tokens_of(since))
     }
 
+    /// About how many tokens a request of those messages has.
+    pub(super) fn tokens_of(&self, messages: &[Message]) -> u64 {
+        self.counted
+            .tokens_of(messages.iter().map(Message::estimated_tokens).sum())
+    }
+
     /// Changes messages; `change` returns what it thereby saved, as estimated.
     fn change(&mut self, change: impl FnOnce(&mut [Message], &BTreeMap<String, Option<EffectId>>) -> u64) {
         let messages: &mut Vec<Message> = Arc::make_mut(&mut self.messages);
@@ -176,8 +182,7 @@ impl Conversation {
                     && content.len() > SHORT_RESULT
                 {
                     let line = in_a_line(content, handles.get(call_id).copied().flatten());
-                    saved += estimated_tokens(content).saturating_sub(estimated_tokens(&line));
-                    *content = line;
+                    saved += replace(content, line);
                 }
             }
             saved
@@ -199,15 +204,10 @@ impl Conversation {
                     let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
                         / u128::from(all);
                     let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
-                    let handle = handles
-                        .get(call_id)
-                        .copied()
-                        .flatten()
-                        .map(|effect| effect.to_string());
-                    let short =
-                        json!({"shortened": prompt::shorten(content, max, handle.as_deref())}).to_string();
-                    saved += estimated_tokens(content).saturating_sub(estimated_tokens(&short));
-                    *content = short;
+                    let handle = handles.get(call_id).copied().flatten();
+                    let handle = handle.map(|effect| effect.to_string());
+                    let shorten = |output: &str| prompt::shorten(output, max, handle.as_deref()).into_owned();
+                    saved += replace(content, with_output(content, max, shorten));
                 }
             }
             saved
@@ -251,23 +251,40 @@ fn result_characters(message: &Message) -> Option<usize> {
     }
 }
 
+/// Puts a shorter text in the place of one, and returns the tokens that it saves; one that is no shorter is left out.
+fn replace(content: &mut String, shorter: String) -> u64 {
+    let (before, now) = (estimated_tokens(content), estimated_tokens(&shorter));
+    if now < before {
+        *content = shorter;
+    }
+    before.saturating_sub(now)
+}
+
 /// A result without its output, which can be read again by its handle.
 fn in_a_line(content: &str, handle: Option<EffectId>) -> String {
-    let left_out = match handle {
+    with_output(content, SHORT_ERROR, |_| match handle {
         Some(handle) => format!("[output left out; read it with read_output {{\"handle\": \"{handle}\"}}]"),
         None => "[output left out]".to_owned(),
+    })
+}
+
+/// A result with another text for its output, if it has one, and at most so many characters of its error.
+fn with_output(content: &str, max_error: usize, output: impl FnOnce(&str) -> String) -> String {
+    let mut result = match serde_json::from_str(content) {
+        Ok(Value::Object(result)) => result,
+        // No result of ours.
+        Ok(_) | Err(_) => Map::from_iter([("output".to_owned(), Value::from(content))]),
     };
-    let Ok(Value::Object(result)) = serde_json::from_str(content) else {
-        return json!({"output": left_out}).to_string();
-    };
-    let mut line = json!({});
-    for (field, value) in result {
-        match field.as_str() {
-            "success" => line[field] = value,
-            "error" => line[field] = prompt::shorten_value(&value, SHORT_ERROR, None),
-            _ => {}
-        }
+    result.retain(|field, _| ["success", "error", "output", "so_far"].contains(&field.as_str()));
+    if let Some(error) = result.get_mut("error") {
+        *error = prompt::shorten_value(error, max_error, None);
     }
-    line["output"] = Value::String(left_out);
-    line.to_string()
+    if let Some(whole) = result.get_mut("output") {
+        let text = match &*whole {
+            Value::String(text) => output(text),
+            other => output(&other.to_string()),
+        };
+        *whole = Value::String(text);
+    }
+    Value::Object(result).to_string()
 }

@@ -36,6 +36,9 @@ pub struct Agent {
     repeats: Repeats,
     /// That nothing moves any more (LOOP-10).
     stuck: Option<AgentFailure>,
+    /// The turn in which it was first told that it repeats itself.
+    warned: Option<u32>,
+    compactions: u32,
     /// Tokens of a request that was too long for the model, whatever its context window is said to be.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
@@ -79,6 +82,8 @@ impl Agent {
             conversation: Conversation::default(),
             repeats: Repeats::default(),
             stuck: None,
+            warned: None,
+            compactions: 0,
             too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id)),
             guidance: Vec::new(),
@@ -126,7 +131,10 @@ impl Agent {
 
     /// About how many tokens the present model request has.
     pub fn request_tokens(&self) -> u64 {
-        self.conversation.tokens()
+        match &self.state {
+            State::Summarising(request) => self.conversation.tokens_of(request),
+            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => self.conversation.tokens(),
+        }
     }
 
     /// Whether the present model request asks for a summary, which is text, whatever form calls have.
@@ -269,7 +277,7 @@ impl Agent {
         };
         let (system, timeout) = (spec.system_prompt.clone(), spec.limits.timeout);
         let besides = match spec.profile.calls {
-            CallForm::Native => self.offered_tokens(&spec.name),
+            CallForm::Native => self.offered().iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => 0,
         };
         self.started_at = now;
@@ -357,10 +365,10 @@ impl Agent {
         self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
     }
 
-    /// About how many tokens the descriptions of an agent's tools have.
-    fn offered_tokens(&self, agent: &str) -> u64 {
-        let offered = self.context.offered(agent);
-        offered.iter().map(ToolSpec::estimated_tokens).sum()
+    /// What its model may call, its terminating tool included; nothing before its first input.
+    pub fn offered(&self) -> Arc<Vec<ToolSpec>> {
+        let role = self.brief.as_ref().map(|brief| &brief.role);
+        role.map(|role| self.context.offered(role)).unwrap_or_default()
     }
 
     fn limits_timeout(&self) -> Millis {

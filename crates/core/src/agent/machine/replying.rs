@@ -50,7 +50,7 @@ impl Agent {
     fn ask_again(&mut self, now: Timestamp, reply: ModelReply, error: String, commands: &mut Commands) {
         self.malformed += 1;
         let Some(spec) = self.spec() else { return };
-        let tools = self.context.offered(&spec.name);
+        let tools = self.offered();
         let (attempts, correction) = (spec.limits.max_malformed, prompt::malformed(&error, spec, &tools));
         if self.malformed >= attempts {
             let last_reply = prompt::shorten(&reply.content, 2_000, None).into_owned();
