@@ -1,12 +1,11 @@
-//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, and which of it is a call for
-//! [`super::shape`] to say, form by form; here it is told what becomes of the whole.
-
-use std::collections::BTreeSet;
+//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, which of it is only repeated for
+//! [`super::echo`], and which of it is a call for [`super::shape`] to say, form by form; here it is told what becomes of the whole.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ToolCall;
+use super::echo::drop_echoes;
 use super::form::CallForm;
 use super::json::{head, read_json};
 use super::name::{listed, quoted};
@@ -41,6 +40,12 @@ pub enum Malformed {
         /// How it ended.
         finish: FinishReason,
     },
+    /// Nothing was said but thinking, and that did not end: what the model would have answered is not known (CALL-7).
+    #[error("your reply ended inside its thinking: say the answer, or make a call")]
+    OnlyThinking,
+    /// The reply ended in order to call a tool, and has no call (CALL-2).
+    #[error("you announced a tool call and made none: make it now, or answer without one")]
+    NoCall,
     /// An object that was meant as a call, and is not JSON.
     #[error("your tool call is not valid JSON: {problem}")]
     InvalidJson {
@@ -86,41 +91,54 @@ fn unreadable(calls: &[MalformedCall]) -> String {
     said.collect::<Vec<_>>().join(" ")
 }
 
-/// What a reply says, where the model calls tools in that form (CALL-4). A reply that was cut short is never acted on, whatever it
-/// holds (CALL-7). Calls that the provider delivered as such count alone (CALL-2), and one among them that can't be read makes the whole
-/// reply malformed; they run in the order given (LOOP-1). Otherwise the text is searched for one call (CALL-5), whatever surrounds it:
-/// prose, code fences, thinking before it.
+/// What a reply says, where the model calls tools in that form (CALL-4). A reply that was cut short is never
+/// acted on, whatever it holds (CALL-7). Calls that the provider delivered as such count alone (CALL-2), and one
+/// among them that can't be read makes the whole reply malformed; they run in the order given (LOOP-1). Otherwise
+/// the text is searched for one call (CALL-5), whatever surrounds it: prose, code fences, thinking before it.
 ///
-/// | form | what is meant as a call |
-/// | --- | --- |
-/// | [`CallForm::Json`] | an object with the key `tool`: `{"tool": string, "parameters": object, "terminate": boolean}`, all three required (CALL-1) |
-/// | [`CallForm::JsonSchema`] | the same; and a reply that is `{"answer": string}` and nothing else is that text, as a server that holds a model to a schema can't let it say any other way that it has finished |
-/// | [`CallForm::Native`] | nothing: text is text, whatever JSON it holds |
-/// | [`CallForm::ToolCall`] | an object with the key `tool_call`: `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). It never terminates |
-/// | [`CallForm::Auto`] | the objects of `Json` and `ToolCall`; an object after a `<tool_call>`; an object with `name` and either `arguments` or `parameters`, alone or as the value of `function`, and beside them at most `id`, `type` and `terminate` |
+/// What is meant as a call:
+///
+/// - [`CallForm::Json`]: an object with the key `tool`, `{"tool": string, "parameters": object, "terminate":
+///   boolean}`, all three required (CALL-1).
+/// - [`CallForm::JsonSchema`]: the same. And a reply that is `{"answer": string}` and nothing else is that text, as
+///   a server that holds a model to a schema can't let it say any other way that it has finished.
+/// - [`CallForm::Native`]: nothing; text is text, whatever JSON it holds.
+/// - [`CallForm::ToolCall`]: an object with the key `tool_call`, `{"tool_call": {"name": string, "arguments":
+///   object}}` (CALL-3). It never terminates.
+/// - [`CallForm::Auto`]: the objects of `Json` and `ToolCall`; an object after a `<tool_call>`; an object with
+///   `name` and either `arguments` or `parameters`, alone or as the value of `function`, and beside them at most
+///   `id`, `type` and `terminate`.
 ///
 /// In every form:
 ///
-/// - Keys count at the top level of an object alone: inside another object or an array they are text, and so is all inside thinking.
-///   Fields that the form does not know are ignored, except as said of `Auto`.
+/// - Keys count at the top level of an object alone: inside another object or an array they are text, and so is all
+///   inside thinking. Fields that the form does not know are ignored, except as said of `Auto`.
 /// - The same call several times counts once; different ones are [`Malformed::Ambiguous`].
 /// - The form as it is shown to models, with a placeholder for the tool's name, is no call (CALL-7).
 /// - `arguments`, but not CALL-1's `parameters`, may be a string that holds the object.
 ///
+/// In every form but `Json`, where old journals have it as text:
+///
+/// - A reply that has nothing but thinking which is not closed is [`Malformed::OnlyThinking`].
+/// - One that ends with [`FinishReason::ToolCalls`] and has no call is [`Malformed::NoCall`].
+///
 /// In `Auto`:
 ///
 /// - `terminate` may be left out, and is false then.
-/// - What small models write instead of JSON is mended where it can mean one thing only: strings in single quotes, `True`, `False`,
-///   `None`, a comma before a closing bracket or brace, a line break or tab in a string. Nothing else is, and nothing that is not closed.
-/// - An object that has the marks of several forms is read by the first of `tool`, `tool_call`, `function`, `name`; the others are
-///   fields like any other.
-/// - An object with a name is text where something says that it is no call: another key, a `type` other than `function`,
-///   `function_call` or `tool_call`, arguments that are no object, or a JSON Schema as its `parameters` (the description of a tool).
-///   After a `<tool_call>` it is a call all the same, and malformed where a field is wrong.
+/// - What small models write instead of JSON is mended where it can mean one thing only: strings in single quotes,
+///   `True`, `False`, `None`, a comma before a closing bracket or brace, a line break or tab in a string. Nothing
+///   else is, and nothing that is not closed.
+/// - An object that has the marks of several forms is read by the first of `tool`, `tool_call`, `function`, `name`;
+///   the others are fields like any other.
+/// - An object with a name is text where something says that it is no call: another key, a `type` other than
+///   `function`, `function_call` or `tool_call`, arguments that are no object, or a JSON Schema as its `parameters`
+///   (the description of a tool). After a `<tool_call>` it is a call all the same, and malformed where a field is
+///   wrong.
 ///
-/// What is odd has one answer, the same in every form:
+/// What is odd in an object that is meant as a call has one answer, the same in every form; outside such an object
+/// it is prose:
 ///
-/// | in an object that is meant as a call | answer |
+/// | in the object | answer |
 /// | --- | --- |
 /// | it is not JSON, or never closed | malformed (mended first in `Auto`, as said) |
 /// | a key given twice, at any depth | malformed |
@@ -129,9 +147,14 @@ fn unreadable(calls: &[MalformedCall]) -> String {
 /// | a lone surrogate (`\ud800`) | malformed |
 /// | NUL or another control character | malformed, in a string and outside; escaped (`\u0000`) it is a character |
 /// | a byte order mark | malformed outside a string; in one it is a character |
-///
-/// Outside such an object all of these are prose.
 pub fn parse(reply: &ModelReply, form: CallForm) -> Result<Said, Malformed> {
+    parse_after(reply, form, &[])
+}
+
+/// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call (CALL-7).
+/// Repeated is an object in a line that has other text as well (`Example: …`) and stands in a prompt too; an object
+/// alone on its line, which a prompt may well ask for, is meant, and so is one on several lines.
+pub fn parse_after(reply: &ModelReply, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
     match reply.finish {
         FinishReason::Length | FinishReason::Interrupted => Err(Malformed::CutShort { finish: reply.finish }),
         FinishReason::Stop | FinishReason::ToolCalls if !reply.malformed_calls.is_empty() => {
@@ -139,57 +162,26 @@ pub fn parse(reply: &ModelReply, form: CallForm) -> Result<Said, Malformed> {
                 calls: reply.malformed_calls.clone(),
             })
         }
-        FinishReason::Stop | FinishReason::ToolCalls if reply.calls.is_empty() => {
-            in_text(&reply.content, form)
+        FinishReason::Stop | FinishReason::ToolCalls if !reply.calls.is_empty() => {
+            Ok(Said::Calls(reply.calls.clone()))
         }
-        FinishReason::Stop | FinishReason::ToolCalls => Ok(Said::Calls(reply.calls.clone())),
+        FinishReason::Stop => in_text(&reply.content, form, prompts),
+        FinishReason::ToolCalls => match in_text(&reply.content, form, prompts)? {
+            Said::Text(_) if !form.takes_any_text() => Err(Malformed::NoCall),
+            said => Ok(said),
+        },
     }
-}
-
-/// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call (CALL-7). Repeated is a line with a
-/// call and other text in it (`Example: …`) that stands in a prompt as well; the call alone, which a prompt may well ask for, is meant.
-pub fn parse_after(reply: &ModelReply, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
-    if !reply.calls.is_empty() || !reply.content.lines().any(|line| shows_call(line, form)) {
-        return parse(reply, form);
-    }
-    let shown: BTreeSet<&str> = prompts
-        .iter()
-        .flat_map(|prompt| prompt.lines())
-        .filter(|line| shows_call(line, form))
-        .map(str::trim)
-        .collect();
-    let own: Vec<&str> = reply
-        .content
-        .lines()
-        .filter(|line| !shown.contains(line.trim()))
-        .collect();
-    let own = ModelReply {
-        content: own.join("\n"),
-        ..reply.clone()
-    };
-    match parse(&own, form)? {
-        Said::Calls(calls) => Ok(Said::Calls(calls)),
-        // An answer may quote the prompt.
-        Said::Text(_) => Ok(Said::Text(text_of(scan(&reply.content, form).answer, form))),
-    }
-}
-
-/// Whether a line may have a call and other text before it.
-fn shows_call(line: &str, form: CallForm) -> bool {
-    let marks: &[&str] = match form {
-        CallForm::Json | CallForm::JsonSchema => &["\"tool\""],
-        CallForm::Native => &[],
-        CallForm::ToolCall => &["\"tool_call\""],
-        CallForm::Auto => &["\"tool\"", "\"tool_call\"", "\"function\"", "\"name\""],
-    };
-    !line.trim_start().starts_with('{') && marks.iter().any(|mark| line.contains(mark))
 }
 
 /// What stands for a tool's name where the form of a call is shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
-fn in_text(content: &str, form: CallForm) -> Result<Said, Malformed> {
-    let scan = scan(content, form);
+fn in_text(content: &str, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
+    let mut scan = scan(content, form);
+    if scan.only_thinking && !form.takes_any_text() {
+        return Err(Malformed::OnlyThinking);
+    }
+    drop_echoes(&mut scan.meant, content, prompts);
     let mut calls: Vec<ToolCall> = Vec::new();
     for found in &scan.meant {
         let Some(call) = read_call(found, form)? else {

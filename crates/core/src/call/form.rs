@@ -19,3 +19,14 @@ pub enum CallForm {
     /// Whatever comes: the prompt teaches [`CallForm::Json`], and every form is understood.
     Auto,
 }
+
+impl CallForm {
+    /// Whether a reply without a call is text even where it can't be an answer: where it ends inside its thinking, or in order to call a
+    /// tool. So it was before there was a choice, and journals from then mean [`CallForm::Json`].
+    pub(super) fn takes_any_text(self) -> bool {
+        match self {
+            CallForm::Json => true,
+            CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall | CallForm::Auto => false,
+        }
+    }
+}

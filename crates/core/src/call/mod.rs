@@ -6,6 +6,7 @@
 //! had.
 
 mod check;
+mod echo;
 mod extract;
 mod form;
 mod json;

@@ -23,10 +23,14 @@ pub(super) struct Scan<'t> {
     pub(super) meant: Vec<Found<'t>>,
     /// The text without the thinking before it.
     pub(super) answer: &'t str,
+    /// Whether there is nothing but thinking, the last of it not closed.
+    pub(super) only_thinking: bool,
 }
 
 /// An object that is meant as a call.
 pub(super) struct Found<'t> {
+    /// Where it begins.
+    pub(super) start: usize,
     /// Its text, as far as it is JSON.
     pub(super) text: &'t str,
     /// That text as JSON, where it had to be mended.
@@ -45,6 +49,7 @@ impl<'t> Found<'t> {
     /// What was read from there.
     pub(super) fn new(text: &'t str, start: usize, candidate: &Candidate<'t>) -> Self {
         Found {
+            start,
             text: &text[start..candidate.stop],
             mended: candidate.mended(text, start),
             end: candidate.end,
@@ -56,67 +61,103 @@ impl<'t> Found<'t> {
 }
 
 pub(super) fn scan(text: &str, form: CallForm) -> Scan<'_> {
-    let mut meant = Vec::new();
-    let mut answer = 0;
-    let mut effort = text.len().saturating_mul(READINGS);
-    let mut tagged = None;
+    let mut scanner = Scanner {
+        text,
+        form,
+        meant: Vec::new(),
+        answer: 0,
+        only_thinking: false,
+        tagged: None,
+        effort: text.len().saturating_mul(READINGS),
+    };
     let mut place = 0;
     while let Some(offset) = text[place..].find(['{', '[', '<']) {
         place += offset;
-        if text[place..].starts_with('<') {
-            if let Some(object) = after_tag(text, place, form) {
-                tagged = Some(object);
-                place = object;
-                continue;
-            }
-            match Thinking::at(text, place) {
-                Thinking::None => place += 1,
-                Thinking::Unclosed => break,
-                Thinking::Block { end } => {
-                    if text[answer..place].trim().is_empty() {
-                        answer = end;
-                    }
-                    place = end;
-                }
-                Thinking::EndOnly { end } => {
-                    meant.clear();
-                    answer = end;
-                    place = end;
-                }
-            }
-            continue;
+        place = if text[place..].starts_with('<') {
+            scanner.angle_bracket(place)
+        } else {
+            scanner.brace_or_bracket(place)
+        };
+    }
+    Scan {
+        meant: scanner.meant,
+        answer: text[scanner.answer..].trim(),
+        only_thinking: scanner.only_thinking,
+    }
+}
+
+struct Scanner<'t> {
+    text: &'t str,
+    form: CallForm,
+    meant: Vec<Found<'t>>,
+    /// Where the text after the thinking begins.
+    answer: usize,
+    only_thinking: bool,
+    /// Where the object begins that the last tag announces.
+    tagged: Option<usize>,
+    /// How many bytes may still be read in order to try again.
+    effort: usize,
+}
+
+impl<'t> Scanner<'t> {
+    /// Where the search goes on after a `<`.
+    fn angle_bracket(&mut self, place: usize) -> usize {
+        if let Some(object) = after_tag(self.text, place, self.form) {
+            self.tagged = Some(object);
+            return object;
         }
-        let announced = if tagged == Some(place) {
+        let nothing_before = |from: usize| self.text[from..place].trim().is_empty();
+        match Thinking::at(self.text, place) {
+            Thinking::None => place + 1,
+            Thinking::Unclosed => {
+                self.only_thinking = nothing_before(self.answer);
+                self.text.len()
+            }
+            Thinking::Block { end } => {
+                if nothing_before(self.answer) {
+                    self.answer = end;
+                }
+                end
+            }
+            Thinking::EndOnly { end } => {
+                self.meant.clear();
+                self.answer = end;
+                end
+            }
+        }
+    }
+
+    /// Where the search goes on after what begins with a `{` or `[`.
+    fn brace_or_bracket(&mut self, place: usize) -> usize {
+        let announced = if self.tagged == Some(place) {
             Announced::ByTag
         } else {
             Announced::ByKeys
         };
-        let strict = read(text, place, Dialect::Strict);
-        effort = effort.saturating_sub(strict.stop - place);
-        let mut go_on = strict.stop;
-        let mut best = &strict;
-        let mended;
-        if may_be_mended(form, strict.end) && effort > 0 {
-            mended = read(text, place, Dialect::Mended);
-            effort = effort.saturating_sub(mended.stop - place);
-            best = &mended;
-        }
-        if shape::is_meant(form, best.keys, announced) {
-            meant.push(Found {
+        let strict = self.read(place, Dialect::Strict);
+        let mended = may_be_mended(self.form, strict.end) && self.effort > 0;
+        let mended = mended.then(|| self.read(place, Dialect::Mended));
+        let best = mended.as_ref().unwrap_or(&strict);
+        if shape::is_meant(self.form, best.keys, announced) {
+            self.meant.push(Found {
                 announced,
-                ..Found::new(text, place, best)
+                ..Found::new(self.text, place, best)
             });
-            if best.end == End::Closed {
-                go_on = best.stop;
-            }
-        } else if strict.end != End::Closed && effort > 0 {
-            go_on = strict.hidden.unwrap_or(go_on);
+            return match best.end {
+                End::Closed => best.stop,
+                End::Broken(_) | End::ControlCharacter | End::Unfinished => strict.stop,
+            };
         }
-        place = go_on;
+        match strict.hidden {
+            Some(hidden) if strict.end != End::Closed && self.effort > 0 => hidden,
+            Some(_) | None => strict.stop,
+        }
     }
-    Scan {
-        meant,
-        answer: text[answer..].trim(),
+
+    fn read(&mut self, place: usize, dialect: Dialect) -> Candidate<'t> {
+        let candidate = read(self.text, place, dialect);
+        self.effort = self.effort.saturating_sub(candidate.stop - place);
+        candidate
     }
 }
 

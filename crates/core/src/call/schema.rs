@@ -118,8 +118,8 @@ impl<'t> Names<'t> {
         match (alternatives, schema.get("properties")) {
             (Some(Value::Array(alternatives)), None) => {
                 let plain: Vec<Value> = alternatives.iter().map(|one| self.plain(one)).collect();
-                // One of which nothing can be said, such as `{"required": …}`, leaves nothing to choose.
-                if plain.contains(&anything()) {
+                // One of which nothing can be said, such as `{"required": …}`, leaves nothing to choose; none is no schema at all.
+                if plain.is_empty() || plain.contains(&anything()) {
                     return self.with_type(schema, Others::Allowed);
                 }
                 return json!({"anyOf": plain});
@@ -154,6 +154,12 @@ impl<'t> Names<'t> {
             plain.insert("properties".to_owned(), Value::Object(properties));
             plain.entry("type").or_insert(json!("object"));
         }
+        // Properties that a pattern allows can't be named.
+        let others = if schema.contains_key("patternProperties") {
+            Others::Allowed
+        } else {
+            others
+        };
         match (others, schema.get("additionalProperties")) {
             (Others::Allowed, _) if plain.contains_key("properties") => {
                 plain.insert("additionalProperties".to_owned(), json!(true));

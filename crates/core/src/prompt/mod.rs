@@ -3,8 +3,8 @@
 //! A system prompt depends on the agent's spec alone and is journaled with the run, so that all requests of an agent
 //! share their beginning and a replayed run is prompted as it was.
 //!
-//! What a template fills in is said by users, tools, models and files. None of it can open or close a section: where it has the tag
-//! of one, `<` is written `\u003c`.
+//! What a template fills in is said by users, tools, models and files. None of it can open or close a section ([`inert`]), and none of
+//! it that stands below a heading can make another.
 
 mod observations;
 mod parameters;
@@ -43,8 +43,7 @@ pub mod roles {
     pub const VERIFY: &str = include_str!("../../../../config/prompts/verify.md");
 }
 
-/// The tags of the templates' sections: `<GOAL>`. Where what is filled in has one of them, its `<` is written `\u003c`, as in JSON,
-/// where it means the same; a model reads it well elsewhere too. Every other `<` stays, so that code and markup are as they were.
+/// The tags of the templates' sections: `<GOAL>`.
 const TAGS: [&str; 14] = [
     "AGENTS",
     "AGENT_FLOW",
@@ -130,13 +129,18 @@ fn write_inert(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Re
     Ok(())
 }
 
-/// The text with none of the [`TAGS`] in it.
-fn inert(text: &str) -> Cow<'_, str> {
-    let Some((before, rest)) = text.split_once('<') else {
+/// The text with none of the [`TAGS`] in it: their `<` is written `\u003c`, as in JSON, where it means the same in a string and stands
+/// nowhere else; a model reads it well elsewhere too. A closing tag counts in whatever case and with whatever white space around its slash,
+/// as it would end a section; an opening one as the templates write it. Every other `<` stays, so that code and markup (`Vec<Task>`) are
+/// as they were.
+pub(crate) fn inert(text: &str) -> Cow<'_, str> {
+    let mut pieces = text.split('<');
+    let before = pieces.next().unwrap_or_default();
+    if !pieces.clone().any(goes_on_as_tag) {
         return Cow::Borrowed(text);
-    };
+    }
     let mut inert = before.to_owned();
-    for piece in rest.split('<') {
+    for piece in pieces {
         inert.push_str(if goes_on_as_tag(piece) { r"\u003c" } else { "<" });
         inert.push_str(piece);
     }
@@ -144,12 +148,18 @@ fn inert(text: &str) -> Cow<'_, str> {
 }
 
 fn goes_on_as_tag(text: &str) -> bool {
-    let name = text.strip_prefix('/').unwrap_or(text);
-    let goes_on = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    TAGS.iter().any(|tag| {
-        name.strip_prefix(tag)
-            .is_some_and(|rest| !rest.starts_with(goes_on))
+    let closing = text.trim_start().strip_prefix('/').map(str::trim_start);
+    TAGS.iter().any(|tag| match closing {
+        Some(name) => name
+            .split_at_checked(tag.len())
+            .is_some_and(|(name, rest)| name.eq_ignore_ascii_case(tag) && ends_name(rest)),
+        None => text.strip_prefix(tag).is_some_and(ends_name),
     })
+}
+
+/// Whether a tag's name is whole where this follows it.
+fn ends_name(rest: &str) -> bool {
+    !rest.starts_with(|character: char| character.is_ascii_alphanumeric() || character == '_')
 }
 
 /// The text on one line, for lists with one entry a line.

@@ -7,8 +7,9 @@
 //!   - old (string, required)
 //! ```
 //!
-//! Nothing that a schema says is lost: a parameter whose schema says more than the list can is written as JSON Schema. Only what
-//! changes nothing is left out: that an optional parameter may be `null` instead of missing, that no others are allowed, and titles.
+//! A parameter whose schema says more than the list can is written as JSON Schema, and so are all of them where it is the whole schema
+//! that says more. Left out is what changes no call: that an optional parameter may be `null` instead of missing, that no others are
+//! allowed, titles, the description, examples and default of the whole, and the default of an array's elements.
 
 use serde_json::{Map, Value};
 
@@ -163,7 +164,7 @@ fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option
                 below.extend(lines);
                 words.to_owned()
             }
-            name => name.to_owned(),
+            name => one_line(name),
         });
     }
     if let Some(value) = schema.get("const") {

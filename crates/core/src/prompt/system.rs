@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{parameters, render};
+use super::{one_line, parameters, render};
 use crate::call::CallForm;
 use crate::plan::{SUBMIT_PLAN, plan_schema};
 use crate::reflection::{SUBMIT_REFLECTION, reflection_schema};
@@ -77,7 +77,7 @@ pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec]) -> String {
         .find(|tool| !terminates(tool))
         .map(|tool| tool_values(tool, Terminates::No))
         .or_else(|| Some(tool_values(with_example().next()?, Terminates::Yes)));
-    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names: Vec<String> = tools.iter().map(|tool| one_line(&tool.name)).collect();
     render(
         "malformed",
         json!({
@@ -100,12 +100,26 @@ enum Terminates {
 
 fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {
     json!({
-        "name": tool.name,
-        "description": tool.description,
+        "name": one_line(&tool.name),
+        "description": without_headings(&tool.description),
         "parameters": parameters::listed(&tool.parameters),
         "example": tool.example,
         "terminates": matches!(terminates, Terminates::Yes),
     })
+}
+
+/// A tool's own words, of which no line looks like a heading: only `## name` of the template begins a tool. Written as Markdown writes
+/// a line that begins with `#` and is none.
+fn without_headings(description: &str) -> String {
+    let description = description.replace("\r\n", "\n");
+    let lines = description.split(['\n', '\r']).map(|line| {
+        let start = line.trim_start();
+        match start.strip_prefix('#') {
+            Some(rest) => format!("{}\\#{rest}", &line[..line.len() - start.len()]),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The form of calls that the templates know.

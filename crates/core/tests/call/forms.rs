@@ -271,3 +271,118 @@ fn call_7_an_answer_held_to_a_schema_may_quote_the_prompt() {
     );
     assert_eq!(said, text("It is said in\na line"));
 }
+
+/// What is said after a prompt.
+fn said_after(prompt: &str, form: CallForm, content: &str) -> Result<Said, Malformed> {
+    parse_after(&reply(content, FinishReason::Stop), form, &["Look.", prompt])
+}
+
+#[test]
+fn call_7_a_call_stays_whole_where_its_lines_stand_in_the_prompt_too() {
+    let goal = "POST this:\n{\n  \"name\": \"Ada\",\n  \"age\": 36\n}";
+    let body = json!({"name": "Ada", "age": 36});
+    let call = json!({"tool": "http_request", "parameters": {"body": body}, "terminate": false});
+    let pretty = serde_json::to_string_pretty(&call).unwrap();
+    assert!(pretty.contains("\n      \"name\": \"Ada\",\n"), "{pretty}");
+    for form in [CallForm::Json, CallForm::JsonSchema, CallForm::Auto] {
+        let posted = one_call("http_request", json!({"body": body}), false);
+        assert_eq!(said_after(goal, form, &pretty), posted, "{form:?}");
+        // What is asked for in so many lines is meant.
+        assert_eq!(said_after(&pretty, form, &pretty), posted, "{form:?}");
+        let among_words = format!("So: {pretty}, as you asked.");
+        assert_eq!(said_after(&among_words, form, &among_words), posted, "{form:?}");
+    }
+    let by_name = "{\n  \"name\": \"greet\",\n  \"arguments\": {\"name\": \"Ada\"}\n}";
+    assert_eq!(
+        said_after("Greet:\n  \"name\": \"greet\",", CallForm::Auto, by_name),
+        one_call("greet", json!({"name": "Ada"}), false)
+    );
+}
+
+#[test]
+fn call_7_what_is_left_of_an_echo_stays_what_it_was() {
+    let prompt = format!("Example: `{JSON}`");
+    for (content, expected) in [
+        // The line is not the prompt's, though what it begins with is.
+        (format!("{prompt} is what I do."), list()),
+        // Nor where the call goes on in the next line.
+        (prompt.replace(", \"parameters\"", ",\n\"parameters\""), list()),
+        (format!("{prompt}\n\n{prompt}\n{JSON}"), list()),
+        (
+            format!(
+                "{prompt}\n{}",
+                r#"{"tool": "a", "parameters": {}, "terminate": false}"#
+            ),
+            one_call("a", json!({}), false),
+        ),
+    ] {
+        assert_eq!(
+            said_after(&prompt, CallForm::Auto, &content),
+            expected,
+            "{content}"
+        );
+    }
+    let broken = r#"Say {"tool": …} to call."#;
+    for content in [broken.to_owned(), format!("{broken}\nSo be it.")] {
+        assert_eq!(said_after(broken, CallForm::Json, &content), text(&content));
+        assert!(said_after("", CallForm::Json, &content).is_err());
+    }
+    // Half a line is none of the prompt's.
+    let half = &prompt[..prompt.len() - 10];
+    assert!(said_after(&prompt, CallForm::Json, half).is_err());
+}
+
+#[test]
+fn call_5_a_reply_that_ends_inside_its_thinking_says_nothing() {
+    for content in [
+        "<think>First I look, then I",
+        "\n <thinking>\nFirst",
+        "<think>One.</think>\n<think>Two",
+        "One.\n</think>\n<think>Two",
+        &format!("<think>Perhaps {JSON}"),
+    ] {
+        for form in FORMS {
+            let said = said_in(form, content);
+            match form {
+                // As it was before there was a choice: journals say so.
+                CallForm::Json => assert!(matches!(said, Ok(Said::Text(_))), "{content}: {said:?}"),
+                CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall | CallForm::Auto => {
+                    assert_eq!(said, Err(Malformed::OnlyThinking), "{content} in {form:?}");
+                }
+            }
+        }
+    }
+    for content in ["The tag `<think>` opens it.", "Done. <think>Or not"] {
+        for form in FORMS {
+            assert_eq!(said_in(form, content), text(content), "{form:?}");
+        }
+    }
+    let native = ModelReply {
+        calls: vec![call("a", json!({}), false)],
+        ..reply("<think>I call", FinishReason::ToolCalls)
+    };
+    assert_eq!(parse(&native, CallForm::Native), one_call("a", json!({}), false));
+}
+
+#[test]
+fn call_2_calls_that_were_announced_and_not_made_are_malformed() {
+    for content in ["", "I will look.", "<tool_call>list_files</tool_call>"] {
+        for form in FORMS {
+            let said = parse(&reply(content, FinishReason::ToolCalls), form);
+            match form {
+                CallForm::Json => assert_eq!(said, text(content)),
+                CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall | CallForm::Auto => {
+                    assert_eq!(said, Err(Malformed::NoCall), "{content} in {form:?}");
+                }
+            }
+        }
+    }
+    // A server may call what stands in the text by that name.
+    for (form, content) in [
+        (CallForm::JsonSchema, JSON),
+        (CallForm::ToolCall, TOOL_CALL),
+        (CallForm::Auto, TOOL_CALL),
+    ] {
+        assert_eq!(parse(&reply(content, FinishReason::ToolCalls), form), list());
+    }
+}

@@ -114,7 +114,7 @@ fn call_5_a_call_inside_thinking_is_none() {
     assert_eq!(said(&format!("{LIST}\n</think>\nDone.")), text("Done."));
     let in_the_middle = format!("First <think>{LIST}</think> last");
     assert_eq!(said(&in_the_middle), text(&in_the_middle));
-    let unclosed = format!("<think>Perhaps {LIST}");
+    let unclosed = format!("Well. <think>Perhaps {LIST}");
     assert_eq!(said(&unclosed), text(&unclosed));
 }
 

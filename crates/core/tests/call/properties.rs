@@ -1,10 +1,11 @@
 //! What holds of every text in every form (CALL-4, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, Said};
+use dirigent_core::call::{CallForm, Malformed, Said, parse_after};
+use dirigent_core::message::FinishReason;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{FORMS, one_call, said_in};
+use super::{FORMS, one_call, reply, said_in};
 
 /// Prose in which a call still stands out: it does not end amid JSON or thinking of its own.
 fn prose() -> impl Strategy<Value = String> {
@@ -78,6 +79,21 @@ fn stands_in(text: &str, said: &Said) -> bool {
 
 proptest! {
     #[test]
+    fn call_7_a_prompt_hides_calls_and_changes_none(
+        content in BITS, tool in "[a-c]{1,2}", parameters in parameters(), cut in any::<prop::sample::Index>()
+    ) {
+        let call = json!({"tool": tool, "parameters": parameters, "terminate": false});
+        let pretty = serde_json::to_string_pretty(&call).unwrap();
+        let lines: Vec<&str> = pretty.lines().collect();
+        let prompt = format!("{}\n{content}", lines[cut.index(lines.len())..].join("\n"));
+        let reply = reply(&pretty, FinishReason::Stop);
+        prop_assert_eq!(
+            parse_after(&reply, CallForm::Auto, &[&prompt]),
+            one_call(&tool, parameters, false)
+        );
+    }
+
+    #[test]
     fn call_5_nothing_that_is_said_makes_the_parser_panic(content in any::<String>()) {
         for form in FORMS {
             let _ = said_in(form, &content);
@@ -101,6 +117,7 @@ proptest! {
                     prop_assert!(calls[0].parameters.is_object());
                 }
                 Ok(Said::Text(_)) => {}
+                Err(Malformed::OnlyThinking) => prop_assert!(form != CallForm::Json),
                 Err(_) => prop_assert!(form != CallForm::Native),
             }
         }
@@ -208,8 +225,11 @@ fn call_5_endless_beginnings_are_no_call() {
     ] {
         let content = pattern.repeat(LONG / pattern.len());
         for form in FORMS {
-            let said = said_in(form, &content);
-            assert!(matches!(said, Ok(Said::Text(_))), "{pattern} in {form:?}");
+            match said_in(form, &content) {
+                Ok(Said::Text(_)) => {}
+                Err(Malformed::OnlyThinking) => assert_eq!(pattern, "<think>"),
+                other => panic!("{pattern} in {form:?}: {other:?}"),
+            }
         }
     }
 }

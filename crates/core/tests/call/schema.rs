@@ -403,3 +403,29 @@ fn call_4_parameters_are_an_object_whatever_the_schema_says() {
         );
     }
 }
+
+#[test]
+fn call_4_what_a_pattern_or_an_empty_choice_allows_can_be_said() {
+    let patterned = |schema: Value| {
+        let mut schema = schema;
+        schema["type"] = json!("object");
+        schema["additionalProperties"] = json!(false);
+        schema["patternProperties"] = json!({"^x-": {"type": "string"}});
+        tool("a", schema)
+    };
+    for tool in [
+        patterned(json!({})),
+        patterned(json!({"properties": {"path": {"type": "string"}}})),
+        patterned(json!({"properties": {}, "required": []})),
+        tool("a", json!({"type": "object", "anyOf": []})),
+        tool("a", json!({"type": "object", "oneOf": []})),
+        tool(
+            "a",
+            json!({"type": "object", "properties": {"x-a": {"anyOf": [], "type": "string"}}}),
+        ),
+    ] {
+        let schema = reply_schema(std::slice::from_ref(&tool), false);
+        let call = json!({"tool": "a", "parameters": {"x-a": "b"}, "terminate": false});
+        assert!(allows(&schema, call), "{schema}");
+    }
+}

@@ -391,15 +391,33 @@ fn no_text_opens_or_closes_a_section() {
 
 #[test]
 fn text_that_is_no_section_stays_as_it_is() {
-    let task = "Replace `<TASKS>` and `</summary>` with `Vec<T>` where a < b.";
+    let task = "Replace `<TASKS>` and `</goals>` with `Vec<Task>` where a < plan / 2.";
     assert_eq!(
         task_request(task, &[]),
-        "<TASK>\nReplace `<TASKS>` and `</summary>` with `Vec<T>` where a < b.\n</TASK>"
+        "<TASK>\nReplace `<TASKS>` and `</goals>` with `Vec<Task>` where a < plan / 2.\n</TASK>"
     );
     assert_eq!(
         task_request("Replace \"</TASK>\" by \"<GOAL>\".", &[]),
         "<TASK>\nReplace \"\\u003c/TASK>\" by \"\\u003cGOAL>\".\n</TASK>"
     );
+}
+
+#[test]
+fn no_spelling_of_its_closing_tag_ends_a_section() {
+    for tag in [
+        "</TASK>",
+        "</task>",
+        "</Task >",
+        "</ TASK>",
+        "< / TASK>",
+        "<\t/task\n>",
+        "</task",
+    ] {
+        assert_eq!(
+            task_request(tag, &[]),
+            format!("<TASK>\n{}\n</TASK>", tag.replace('<', "\\u003c"))
+        );
+    }
 }
 
 #[test]
