@@ -27,7 +27,7 @@ pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use priced::Priced;
 pub use request::{ChatRequest, Deltas, ReplyFormat};
-pub use retry::{CutShort, Jitter, RetryPolicy, Retrying};
+pub use retry::{Jitter, RetryPolicy, Retrying};
 
 /// A model that continues a conversation.
 pub trait ChatModel: Send + Sync + 'static {

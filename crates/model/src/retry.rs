@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use dirigent_core::message::{FinishReason, ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::request::after;
@@ -19,12 +19,11 @@ pub struct RetryPolicy {
     pub first_pause: Duration,
     /// The longest such pause. A server may ask for a longer one.
     pub longest_pause: Duration,
-    /// No attempt begins later than this after the first began.
+    /// All pauses together are no longer than this. A pause that would make them so is not begun. The time that a request waits its
+    /// turn or for its answer does not count: it says nothing of how long the model is unavailable.
     pub total: Duration,
     /// Whether pauses are lengthened at random.
     pub jitter: Jitter,
-    /// What is done with a reply that broke off.
-    pub cut_short: CutShort,
 }
 
 /// Whether pauses are lengthened at random, to at most twice their length, so that those who failed together don't come back together.
@@ -36,15 +35,6 @@ pub enum Jitter {
     None,
 }
 
-/// What is done with a reply that broke off ([`FinishReason::Interrupted`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CutShort {
-    /// It is returned: it was paid for, and the model can be told of it.
-    Return,
-    /// The model is asked again, and the broken one's cost is lost from the books.
-    AskAgain,
-}
-
 impl Default for RetryPolicy {
     fn default() -> Self {
         RetryPolicy {
@@ -53,7 +43,6 @@ impl Default for RetryPolicy {
             longest_pause: Duration::from_secs(30),
             total: Duration::from_secs(120),
             jitter: Jitter::Random,
-            cut_short: CutShort::Return,
         }
     }
 }
@@ -70,25 +59,18 @@ impl RetryPolicy {
             Jitter::None => pauses.build(),
         }
     }
+}
 
-    /// How long to wait at least before asking again; `None` where asking again is of no use.
-    fn wait_for(&self, result: &Result<ModelReply, ModelFailure>) -> Option<Duration> {
-        match result {
-            Ok(reply) => match (reply.finish, self.cut_short) {
-                (FinishReason::Interrupted, CutShort::AskAgain) => Some(Duration::ZERO),
-                (FinishReason::Interrupted, CutShort::Return)
-                | (FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Length, _) => None,
-            },
-            Err(failure) => match failure.kind {
-                ModelFailureKind::Unavailable { retry_after } => {
-                    Some(retry_after.map_or(Duration::ZERO, Duration::from))
-                }
-                ModelFailureKind::TooLong
-                | ModelFailureKind::Configuration
-                | ModelFailureKind::Rejected
-                | ModelFailureKind::Panicked => None,
-            },
+/// How long to wait at least before asking again; `None` where asking again is of no use.
+fn wait_for(failure: &ModelFailure) -> Option<Duration> {
+    match failure.kind {
+        ModelFailureKind::Unavailable { retry_after } => {
+            Some(retry_after.map_or(Duration::ZERO, Duration::from))
         }
+        ModelFailureKind::TooLong
+        | ModelFailureKind::Configuration
+        | ModelFailureKind::Rejected
+        | ModelFailureKind::Panicked => None,
     }
 }
 
@@ -117,19 +99,26 @@ async fn ask<M: ChatModel>(
     policy: RetryPolicy,
     request: ChatRequest,
 ) -> Result<ModelReply, ModelFailure> {
-    let latest = after(policy.total);
+    let mut left = policy.total;
     let mut pauses = policy.pauses();
     let mut asked: u32 = 0;
     loop {
-        let result = model.chat(request.clone()).await;
-        asked += 1;
-        let Some(at_least) = policy.wait_for(&result) else {
-            return result;
+        let failure = match model.chat(request.clone()).await {
+            // One that broke off, too: it was paid for, and the model can be told of it.
+            Ok(reply) => return Ok(reply),
+            Err(failure) => failure,
         };
-        let next = pauses.next().map(|pause| after(pause.max(at_least)));
-        match next.filter(|next| *next <= latest) {
-            Some(next) => tokio::time::sleep_until(next).await,
-            None => return result.map_err(|failure| given_up(failure, asked)),
+        asked += 1;
+        let Some(at_least) = wait_for(&failure) else {
+            return Err(failure);
+        };
+        let pause = pauses.next().map(|pause| pause.max(at_least));
+        match pause.and_then(|pause| Some((pause, left.checked_sub(pause)?))) {
+            Some((pause, rest)) => {
+                left = rest;
+                tokio::time::sleep_until(after(pause)).await;
+            }
+            None => return Err(given_up(failure, asked)),
         }
     }
 }

@@ -12,11 +12,13 @@ use secrecy::{ExposeSecret, SecretString};
 /// What stands where a secret stood.
 const INSTEAD: &str = "[secret]";
 
-/// What is shorter is no secret but a placeholder, as local servers want one: `none`, `ollama`. A model may well say it.
-const SHORTEST: usize = 8;
+/// What is shorter is no secret but a placeholder, as local servers want one: `ollama`, `lm-studio`, `not-needed`. A model may well
+/// say it.
+const SHORTEST: usize = 16;
 
-/// So many of a secret's first characters give it away.
-const TELLING: usize = 12;
+/// So many of a secret's first characters give it away. Fewer may be public: all keys of a provider begin alike, Anthropic's with
+/// `sk-ant-api03-`.
+const TELLING: usize = 20;
 
 /// What is known to be secret. `Debug` shows nothing of it.
 #[derive(Clone, Default)]
@@ -257,30 +259,44 @@ mod tests {
     }
 
     #[test]
-    fn twelve_characters_of_it_are_enough_and_fewer_are_not() {
-        let secrets = secrets(&["sk-0123456789abcdef"]);
-        assert_eq!(secrets.clean("key sk-012345678…"), "key [secret]…");
-        assert_eq!(secrets.clean("key sk-012345678"), "key [secret]");
-        assert_eq!(secrets.clean("key sk-01234567…"), "key sk-01234567…");
-        assert_eq!(secrets.clean("sk-sk-0123456789abcdef0"), "sk-[secret]0");
+    fn twenty_characters_of_it_are_enough_and_fewer_are_not() {
+        let secrets = secrets(&["sk-0123456789abcdefghij"]);
+        assert_eq!(secrets.clean("key sk-0123456789abcdefg…"), "key [secret]…");
+        assert_eq!(secrets.clean("key sk-0123456789abcdefg"), "key [secret]");
+        assert_eq!(
+            secrets.clean("key sk-0123456789abcdef…"),
+            "key sk-0123456789abcdef…"
+        );
+        assert_eq!(secrets.clean("sk-sk-0123456789abcdefghij0"), "sk-[secret]0");
+    }
+
+    #[test]
+    fn what_all_keys_of_a_provider_begin_with_is_no_secret() {
+        let secrets = secrets(&["sk-ant-api03-0123456789abcdef", "sk-proj-0123456789abcdef"]);
+        let said = "Keys begin with sk-ant-api03- or sk-proj-";
+        assert_eq!(secrets.clean(said), said);
     }
 
     #[test]
     fn a_short_one_is_only_recognised_whole_and_a_placeholder_is_none() {
         assert_eq!(
-            secrets(&["12345678"]).clean("12345678 1234567"),
-            "[secret] 1234567"
+            secrets(&["0123456789abcdef"]).clean("0123456789abcdef 0123456789abcde"),
+            "[secret] 0123456789abcde"
         );
+        let said = "ollama and lm-studio are servers, and a key is not-needed";
         assert_eq!(
-            secrets(&["ollama", ""]).clean("ollama is a server"),
-            "ollama is a server"
+            secrets(&["ollama", "lm-studio", "not-needed", ""]).clean(said),
+            said
         );
     }
 
     #[test]
     fn of_several_the_longer_counts() {
-        let secrets = secrets(&["12345678", "123456789abcdef"]);
-        assert_eq!(secrets.clean("123456789abcdef, 12345678."), "[secret], [secret].");
+        let secrets = secrets(&["0123456789abcdef", "0123456789abcdefghi"]);
+        assert_eq!(
+            secrets.clean("0123456789abcdefghi, 0123456789abcdef."),
+            "[secret], [secret]."
+        );
     }
 
     #[test]
@@ -296,7 +312,7 @@ mod tests {
             cuts in prop::collection::vec(0_usize..120, 0..12),
         ) {
             let text = text.concat();
-            let secrets = secrets(&[KEY, "another-secret"]);
+            let secrets = secrets(&[KEY, "another-secret-of-ours"]);
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).collect();
             cuts.sort_unstable();
             let mut cleaner = Cleaner::new(&secrets);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::tap::Seen;
 use crate::openai::exchange::causes;
-use crate::openai::failure::Diagnosis;
+use crate::openai::failure::{Diagnosis, span};
 
 /// Says of errors what can be done about them.
 pub(super) struct Failures(pub(super) Diagnosis);
@@ -137,7 +137,5 @@ fn retry_delay(body: &str) -> Option<Millis> {
         .as_array()?
         .iter()
         .find_map(|detail| detail["retryDelay"].as_str())?;
-    let seconds = delay.strip_suffix('s')?.parse().ok()?;
-    let span = std::time::Duration::try_from_secs_f64(seconds).ok()?;
-    Some(Millis::from(span))
+    span(delay.strip_suffix('s')?.parse().ok()?)
 }

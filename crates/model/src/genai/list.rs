@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Provider, Shared};
 use crate::openai::options::endpoint;
+use crate::openai::reply::is_name;
 use crate::request::after;
 
 /// What is read of an answer, in bytes.
@@ -69,11 +70,14 @@ impl Shared {
         if !status.is_success() {
             return Err(self.failures.of_status(status.as_u16(), &headers, &body));
         }
-        names(provider, &body).map_err(|_| {
-            let said = self.failures.0.excerpt(&body);
+        let said = self.failures.0.secrets.clean(&body);
+        let mut names = names(provider, &said).map_err(|_| {
+            let said = self.failures.0.excerpt(&said);
             let message = format!("its list of models can't be read: {said}. Check base_url");
             self.failures.0.failure(ModelFailureKind::Configuration, &message)
-        })
+        })?;
+        names.retain(|name| is_name(name));
+        Ok(names)
     }
 
     async fn body(&self, mut response: Response, until: Instant) -> Result<String, ModelFailure> {

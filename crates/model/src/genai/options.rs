@@ -38,14 +38,6 @@ impl Provider {
         }
     }
 
-    /// The environment variable that usually holds its key. It is not read here.
-    pub fn key_variable(self) -> &'static str {
-        match self {
-            Provider::Anthropic => "ANTHROPIC_API_KEY",
-            Provider::Gemini => "GEMINI_API_KEY",
-        }
-    }
-
     /// Anthropic wants a limit in each request. This one is more than a whole file of source takes.
     fn max_output_tokens(self) -> Option<u64> {
         match self {

@@ -234,7 +234,8 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
     }
 }
 
-fn span(seconds: f64) -> Option<Millis> {
+/// How long a server asks to wait, in seconds.
+pub(crate) fn span(seconds: f64) -> Option<Millis> {
     // Unlike `min`, which takes what is no number for the limit.
     let seconds = seconds.clamp(f64::NEG_INFINITY, LONGEST_WAIT.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().map(Millis::from)

@@ -26,7 +26,7 @@ pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod names;
 pub(crate) mod options;
-mod reply;
+pub(crate) mod reply;
 mod sse;
 mod wire;
 

@@ -296,7 +296,7 @@ impl Collector {
 }
 
 /// Whether a text can be a model's name: one short line that can be shown.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.trim().is_empty()
         && text.chars().count() <= LONGEST_NAME
         && text.chars().all(|c| !c.is_control() && !is_unseen(c))

@@ -180,6 +180,11 @@ async fn host_7_how_long_to_wait_is_told() {
     );
     let failure = self::failure(Provider::Gemini, "429 Too Many", &[], &limited).await;
     assert_eq!(failure.kind, asked(26_500));
+    // Nobody is kept waiting longer than a day.
+    let for_ever = limited.to_string().replace("26.5s", "1000000000s");
+    let for_ever = serde_json::from_str(&for_ever).unwrap();
+    let failure = self::failure(Provider::Gemini, "429 Too Many", &[], &for_ever).await;
+    assert_eq!(failure.kind, asked(86_400_000));
     let failure = ask(Provider::Gemini, Answer::gemini(&[limited]))
         .await
         .unwrap_err();

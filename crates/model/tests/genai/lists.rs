@@ -9,28 +9,34 @@ use crate::server::{Answer, Server};
 #[tokio::test]
 async fn the_models_for_conversations_are_listed() {
     let anthropic = json!({
-        "data": [{"type": "model", "id": "claude-b", "display_name": "B"}, {"type": "model", "id": "claude-a"}],
+        "data": [
+            {"type": "model", "id": "claude-b", "display_name": "B"},
+            {"type": "model", "id": "claude-a\nclaude"},
+            {"type": "model", "id": "with the-whole-secret-key"},
+        ],
         "has_more": false,
     });
     let gemini = json!({"models": [
         {"name": "models/gemini-a", "supportedGenerationMethods": ["generateContent", "countTokens"]},
         {"name": "models/embedding-a", "supportedGenerationMethods": ["embedContent"]},
         {"name": "gemini-b"},
+        {"name": "gemini\u{202e}c"},
+        {"name": "models/with the-whole-secret-key"},
     ]});
     for (provider, list, line, key, names) in [
         (
             Provider::Anthropic,
             anthropic,
             "GET /v1/models?limit=1000 HTTP/1.1\r\n",
-            "x-api-key: the-secret-key\r\n",
-            ["claude-b", "claude-a"],
+            "x-api-key: the-whole-secret-key\r\n",
+            &["claude-b", "with [secret]"][..],
         ),
         (
             Provider::Gemini,
             gemini,
             "GET /v1/models?pageSize=1000 HTTP/1.1\r\n",
-            "x-goog-api-key: the-secret-key\r\n",
-            ["gemini-a", "gemini-b"],
+            "x-goog-api-key: the-whole-secret-key\r\n",
+            &["gemini-a", "gemini-b", "with [secret]"],
         ),
     ] {
         let server = Server::start([Answer::json("200 OK", list.to_string())]).await;
@@ -38,7 +44,7 @@ async fn the_models_for_conversations_are_listed() {
         let head = server.got().remove(0).head;
         assert!(head.starts_with(line), "{head}");
         assert!(head.contains(key), "{head}");
-        assert_eq!(head.matches("the-secret-key").count(), 1, "{head}");
+        assert_eq!(head.matches("the-whole-secret-key").count(), 1, "{head}");
     }
 }
 
@@ -48,13 +54,13 @@ async fn a_list_that_cant_be_had_says_why() {
         (
             Answer::json(
                 "401 Unauthorized",
-                r#"{"error": {"message": "bad key the-secret-key"}}"#,
+                r#"{"error": {"message": "bad key the-whole-secret-key"}}"#,
             ),
             ModelFailureKind::Configuration,
             "it answered 401: bad key [secret]. Check the model's API key",
         ),
         (
-            Answer::new("200 OK", &[], "<html>the-secret-key</html>"),
+            Answer::new("200 OK", &[], "<html>the-whole-secret-key</html>"),
             ModelFailureKind::Configuration,
             "its list of models can't be read: <html>[secret]</html>. Check base_url",
         ),

@@ -104,7 +104,7 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
         anthropic.head
     );
     assert!(
-        anthropic.head.contains("x-api-key: the-secret-key\r\n"),
+        anthropic.head.contains("x-api-key: the-whole-secret-key\r\n"),
         "{}",
         anthropic.head
     );
@@ -117,14 +117,19 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
     let line = "POST /v1/models/test-model:streamGenerateContent?alt=sse HTTP/1.1\r\n";
     assert!(gemini.head.starts_with(line), "{}", gemini.head);
     assert!(
-        gemini.head.contains("x-goog-api-key: the-secret-key\r\n"),
+        gemini.head.contains("x-goog-api-key: the-whole-secret-key\r\n"),
         "{}",
         gemini.head
     );
     for got in [anthropic, gemini] {
         assert!(got.head.contains("user-agent: dirigent/"), "{}", got.head);
-        assert_eq!(got.head.matches("the-secret-key").count(), 1, "{}", got.head);
-        assert!(!String::from_utf8_lossy(&got.body).contains("the-secret-key"));
+        assert_eq!(
+            got.head.matches("the-whole-secret-key").count(),
+            1,
+            "{}",
+            got.head
+        );
+        assert!(!String::from_utf8_lossy(&got.body).contains("the-whole-secret-key"));
     }
 }
 

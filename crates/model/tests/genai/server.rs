@@ -144,7 +144,7 @@ impl Server {
     pub fn options(&self, provider: Provider) -> HostedOptions {
         HostedOptions::new(provider, "test-model")
             .base_url(&self.base_url)
-            .api_key("the-secret-key")
+            .api_key("the-whole-secret-key")
     }
 
     pub fn model(&self, provider: Provider) -> HostedModel {

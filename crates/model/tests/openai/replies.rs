@@ -146,10 +146,10 @@ async fn usage_is_estimated_where_the_server_counts_none() {
         let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
             .await
             .unwrap();
-        // 15 and 25 characters.
+        // Messages of 9 and 6 characters, and a reply of 25.
         assert_eq!(
             (reply.usage.input_tokens, reply.usage.output_tokens),
-            (4, 7),
+            (5, 7),
             "{delivery:?}"
         );
     }

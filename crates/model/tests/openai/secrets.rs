@@ -50,7 +50,7 @@ impl Log {
     }
 }
 
-/// What a server may say that was told the key: as it is, in JSON, in an address, and its first twelve characters.
+/// What a server may say that was told the key: as it is, in JSON, in an address, and its first twenty characters.
 fn echoes() -> Vec<String> {
     let in_json = serde_json::to_string(KEY).unwrap();
     vec![
@@ -59,7 +59,7 @@ fn echoes() -> Vec<String> {
         format!("your key is {KEY}"),
         format!("{}{KEY}", " x".repeat(245)),
         "https://example.com/?key=sk-canary%2F%22quoted%22%5Ckey".to_owned(),
-        r#"{"error": "Incorrect API key provided: sk-canary/\"q***ey"}"#.to_owned(),
+        r#"{"error": "Incorrect API key provided: sk-canary/\"quoted\"\\k***y"}"#.to_owned(),
     ]
 }
 

@@ -1,8 +1,12 @@
 //! Asking again.
 
-use dirigent_core::message::{FinishReason, ModelFailureKind};
-use dirigent_model::{ChatModel, CutShort, Jitter, RetryPolicy, Retrying};
+use std::num::NonZeroU32;
 
+use dirigent_core::message::{FinishReason, ModelFailureKind};
+use dirigent_model::{ChatModel, Jitter, Limited, ModelLimits, RetryPolicy, Retrying};
+use futures::future::join_all;
+
+use crate::limits::NO_LIMITS;
 use crate::script::{POLICY, Script, Scripted, fails, ok, request, said, unavailable};
 
 #[tokio::test(start_paused = true)]
@@ -34,11 +38,11 @@ async fn host_7_a_model_is_left_alone_as_long_as_it_asks_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_beyond_the_total_is_not_begun() {
-    let script = Scripted::new([unavailable(Some(100))]);
+    let script = Scripted::new([unavailable(Some(101))]);
     let result = Retrying::new(Script(script.clone()), POLICY)
         .chat(request())
         .await;
-    assert_eq!(result, unavailable(Some(100)));
+    assert_eq!(result, unavailable(Some(101)));
     assert_eq!(script.began.elapsed().as_secs(), 1);
 }
 
@@ -79,11 +83,30 @@ async fn what_asking_again_does_not_mend_is_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_broke_off_is_asked_for_again_if_so_set() {
-    let policy = RetryPolicy {
-        cut_short: CutShort::AskAgain,
-        ..POLICY
+async fn host_7_who_waited_long_for_its_turn_is_asked_again_all_the_same() {
+    // A request at a time, a second each: the last waits longer for its turn than all pauses together may be.
+    let replies = (0..150).map(|_| ok()).chain([unavailable(None), ok()]);
+    let script = Scripted::new(replies);
+    let limits = ModelLimits {
+        concurrent: NonZeroU32::new(1),
+        ..NO_LIMITS
     };
-    let script = Scripted::new([said(FinishReason::Interrupted), ok()]);
-    assert_eq!(Retrying::new(Script(script), policy).chat(request()).await, ok());
+    let model = Retrying::new(Limited::new(Script(script.clone()), limits), POLICY);
+    let replies = join_all((0..151).map(|_| model.chat(request()))).await;
+    assert!(replies.iter().all(Result::is_ok), "{:?}", replies.last());
+    assert_eq!(script.times().last(), Some(&152_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pauses_together_are_no_longer_than_the_total() {
+    let script = Scripted::new([
+        unavailable(Some(60)),
+        unavailable(Some(30)),
+        unavailable(Some(11)),
+    ]);
+    let result = Retrying::new(Script(script.clone()), POLICY)
+        .chat(request())
+        .await;
+    assert_eq!(result.unwrap_err().message, "busy (asked 3 times)");
+    assert_eq!(script.times(), [0, 61_000, 92_000]);
 }

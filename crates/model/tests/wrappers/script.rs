@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
 use dirigent_core::time::Millis;
-use dirigent_model::{ChatModel, ChatRequest, CutShort, Jitter, RetryPolicy};
+use dirigent_model::{ChatModel, ChatRequest, Jitter, RetryPolicy};
 use futures::future::{BoxFuture, FutureExt};
 use tokio::time::Instant;
 
@@ -121,5 +121,4 @@ pub const POLICY: RetryPolicy = RetryPolicy {
     longest_pause: Duration::from_secs(3),
     total: Duration::from_secs(100),
     jitter: Jitter::None,
-    cut_short: CutShort::Return,
 };
