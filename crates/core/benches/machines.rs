@@ -34,6 +34,7 @@ fn spec() -> RunSpec {
             ..AgentLimits::default()
         },
         answer,
+        asks: None,
         profile: ModelProfile::default(),
     };
     RunSpec {

@@ -57,6 +57,10 @@ pub struct AgentSpec {
     /// The model it asks; `None` for the run's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What that name stood for when the run was started, for people: `openai gpt-4.1-mini at https://api.openai.com/v1`. A run that goes
+    /// on asks no other. `None` where it was not configured by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
     /// What is known of that model.
     #[serde(default)]
     pub profile: ModelProfile,

@@ -458,7 +458,8 @@ proptest! {
                 Step::Ask { input, reply } => {
                     let expected = Expected { input_tokens: input, max_output_tokens: reply, price: Some(price) };
                     let mut alone = Budget::new(&limits, budget.used());
-                    let wanted = reply.unwrap_or(EXPECTED_REPLY);
+                    // Where nobody says, as much as there is plenty of.
+                    let wanted = reply.unwrap_or(32_768);
                     match budget.reserve(&expected) {
                         Grant::Granted(reservation) => {
                             let allowed = reservation.max_output_tokens.unwrap_or(wanted);

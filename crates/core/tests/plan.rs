@@ -62,6 +62,7 @@ fn faults(plan: &Plan) -> Vec<String> {
         model: None,
         limits: AgentLimits::default(),
         answer: AnswerForm::Text,
+        asks: None,
         profile: ModelProfile::default(),
     };
     let search = ToolSpec {

@@ -104,6 +104,7 @@ impl AgentDefinition {
             tools: self.tools.clone(),
             access: self.access,
             model,
+            asks: None,
             profile,
             limits: self.limits.clone(),
             answer: self.answer,

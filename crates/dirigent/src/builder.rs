@@ -133,9 +133,13 @@ impl Builder {
     }
 
     /// The model that an agent asks, and what is known of it.
-    fn model_of(&self, agent: &AgentDefinition) -> Result<(Option<String>, ModelProfile), DirigentError> {
+    fn model_of(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
         let Some(config) = &self.config else {
-            return Ok((agent.own_model().map(str::to_owned), self.profile));
+            return Ok(AgentModel {
+                name: agent.own_model().map(str::to_owned),
+                asks: None,
+                profile: self.profile,
+            });
         };
         let of_all = match agent.answer() {
             AnswerForm::Text => config.role("agents"),
@@ -146,8 +150,21 @@ impl Builder {
             .or(agent.own_model())
             .or(of_all)
             .unwrap_or(config.default_model());
-        Ok((Some(model.to_owned()), config.profile(model)?))
+        Ok(AgentModel {
+            name: Some(model.to_owned()),
+            asks: Some(config.model(model)?.to_string()),
+            profile: config.profile(model)?,
+        })
     }
+}
+
+/// The model that an agent asks.
+#[derive(Default)]
+struct AgentModel {
+    name: Option<String>,
+    /// What the name stands for.
+    asks: Option<String>,
+    profile: ModelProfile,
 }
 
 /// What every run is started with.
@@ -166,11 +183,12 @@ impl Crew {
         definitions: &[AgentDefinition],
         tools: Vec<ToolSpec>,
         limits: RunLimits,
-        model_of: impl Fn(&AgentDefinition) -> Result<(Option<String>, ModelProfile), DirigentError>,
+        model_of: impl Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
     ) -> Result<Self, DirigentError> {
         let spec = |agent: &AgentDefinition| {
-            let (model, profile) = model_of(agent)?;
-            agent.spec(&tools, model, profile)
+            let AgentModel { name, asks, profile } = model_of(agent)?;
+            let spec = agent.spec(&tools, name, profile)?;
+            Ok::<_, DirigentError>(AgentSpec { asks, ..spec })
         };
         Ok(Crew {
             planner: spec(&agents::planner())?,
@@ -190,8 +208,10 @@ impl Crew {
             .collect();
         let model_of = |agent: &AgentDefinition| {
             let of_that_name = recorded.iter().find(|other| other.name == agent.name());
-            Ok(of_that_name.map_or((None, ModelProfile::default()), |other| {
-                (other.model.clone(), other.profile)
+            Ok(of_that_name.map_or_else(AgentModel::default, |other| AgentModel {
+                name: other.model.clone(),
+                asks: other.asks.clone(),
+                profile: other.profile,
             }))
         };
         Crew::new(
@@ -328,8 +348,11 @@ impl Dirigent {
             return Ok(());
         };
         let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
-        for model in agents.filter_map(|agent| agent.model.as_deref()) {
-            configured.prepare(model)?;
+        for agent in agents {
+            if let Some(model) = &agent.model {
+                configured.check_same(model, agent.asks.as_deref())?;
+                configured.prepare(model)?;
+            }
         }
         Ok(())
     }

@@ -295,6 +295,7 @@ fn agents(spec: &RunSpec) -> impl Iterator<Item = &AgentSpec> {
 fn with_models_of(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
     let adopt = |present: &mut AgentSpec, recorded: &AgentSpec| {
         present.model.clone_from(&recorded.model);
+        present.asks.clone_from(&recorded.asks);
         present.profile = recorded.profile;
     };
     adopt(&mut present.planner, &recorded.planner);

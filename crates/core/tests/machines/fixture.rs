@@ -63,6 +63,7 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
         model: None,
         limits: AgentLimits::default(),
         answer,
+        asks: None,
         profile: ModelProfile::default(),
     }
 }

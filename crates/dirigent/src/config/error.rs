@@ -92,6 +92,19 @@ pub enum ConfigError {
         /// The models that there are.
         known: String,
     },
+    /// A run would go on with another model than it was started with.
+    #[error(
+        "the run was started with {asked} as the model `{model}`, which is {present} now: go on with the configuration of then \
+         (--config FILE, DIRIGENT_MODEL, OPENAI_BASE_URL)"
+    )]
+    OtherModel {
+        /// Its name in the configuration.
+        model: String,
+        /// What it stood for.
+        asked: String,
+        /// What it stands for.
+        present: String,
+    },
     /// A model can't be set up.
     #[error("the model `{model}`: {problem}")]
     Setup {

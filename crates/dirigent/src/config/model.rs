@@ -140,6 +140,20 @@ pub struct ModelSettings {
     pub fallback: Vec<String>,
 }
 
+/// Who is asked, for people: `openai gpt-4.1-mini at https://api.openai.com/v1`, or `the offline model`.
+impl fmt::Display for ModelSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.provider {
+            Provider::Offline => f.write_str("the offline model"),
+            Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
+                // What follows may hold a secret.
+                let address = self.base_url.split(['?', '#']).next().unwrap_or_default();
+                write!(f, "{} {} at {address}", self.provider, self.name)
+            }
+        }
+    }
+}
+
 impl ModelSettings {
     /// The offline model.
     fn offline() -> Self {

@@ -58,6 +58,22 @@ impl ConfiguredModels {
         self.ready(reference).map(drop)
     }
 
+    /// Looks whether a name still stands for what it stood for when a run was started.
+    ///
+    /// # Errors
+    /// [`ConfigError::OtherModel`], or no such model.
+    pub(crate) fn check_same(&self, reference: &str, asked: Option<&str>) -> Result<(), ConfigError> {
+        let present = self.config.model(reference)?.to_string();
+        match asked {
+            Some(asked) if asked != present => Err(ConfigError::OtherModel {
+                model: reference.to_owned(),
+                asked: asked.to_owned(),
+                present,
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn ready(&self, reference: &str) -> Result<Ready, ConfigError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ready) = state.ready.get(reference) {

@@ -306,6 +306,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
             ..AgentLimits::default()
         },
         answer,
+        asks: None,
         profile: ModelProfile::default(),
     }
 }
