@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use super::scan::Found;
 
-/// Drops the objects that a reply only repeats: those in one line of it that has other text as well (`Example: …`) and that stands in a
-/// prompt too. An object alone on its line or on several lines is meant, as a prompt may well ask for it. The objects are in the order
-/// in which they stand in the reply; the text of those that stay is never touched.
+/// Drops the objects that a reply only repeats: those in one line of it that has other text as well
+/// (`Example: …`) and that stands in a prompt too. An object alone on its line or on several lines is meant,
+/// as a prompt may well ask for it. The objects are in the order in which they stand in the reply; the text
+/// of those that stay is never touched.
 pub(super) fn drop_echoes(meant: &mut Vec<Found<'_>>, reply: &str, prompts: &[&str]) {
     if prompts.is_empty() {
         return;

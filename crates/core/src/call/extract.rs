@@ -1,5 +1,6 @@
-//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, which of it is only repeated for
-//! [`super::echo`], and which of it is a call for [`super::shape`] to say, form by form; here it is told what becomes of the whole.
+//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, which of it is
+//! only repeated for [`super::echo`], and which of it is a call for [`super::shape`] to say, form by form;
+//! here it is told what becomes of the whole.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +27,8 @@ pub enum Said {
     Calls(Vec<ToolCall>),
 }
 
-/// Why a reply cannot be acted on. The message goes back to the model: what is wrong, and the form that is wanted (LOOP-3).
+/// Why a reply cannot be acted on. The message goes back to the model: what is wrong, and the form that is
+/// wanted (LOOP-3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Malformed {
@@ -40,11 +42,12 @@ pub enum Malformed {
         /// How it ended.
         finish: FinishReason,
     },
-    /// Nothing was said but thinking, and that did not end: what the model would have answered is not known (CALL-7).
-    #[error("your reply ended inside its thinking: say the answer, or make a call")]
+    /// Nothing was said but thinking, and that did not end: what the model would have answered is not known
+    /// (CALL-7).
+    #[error("your reply ended inside its thinking: say the answer")]
     OnlyThinking,
     /// The reply ended in order to call a tool, and has no call (CALL-2).
-    #[error("you announced a tool call and made none: make it now, or answer without one")]
+    #[error("you announced a tool call and made none")]
     NoCall,
     /// An object that was meant as a call, and is not JSON.
     #[error("your tool call is not valid JSON: {problem}")]
@@ -58,7 +61,8 @@ pub enum Malformed {
         /// What is wrong, field by field.
         problems: Vec<String>,
     },
-    /// Calls that the provider delivered apart from the text, and whose name or arguments can't be read (CALL-2).
+    /// Calls that the provider delivered apart from the text, and whose name or arguments can't be read
+    /// (CALL-2).
     #[error(
         "{} No call in your reply was carried out: make them again, each with a JSON object as its arguments",
         unreadable(calls)
@@ -92,27 +96,28 @@ fn unreadable(calls: &[MalformedCall]) -> String {
 }
 
 /// What a reply says, where the model calls tools in that form (CALL-4). A reply that was cut short is never
-/// acted on, whatever it holds (CALL-7). Calls that the provider delivered as such count alone (CALL-2), and one
-/// among them that can't be read makes the whole reply malformed; they run in the order given (LOOP-1). Otherwise
-/// the text is searched for one call (CALL-5), whatever surrounds it: prose, code fences, thinking before it.
+/// acted on, whatever it holds (CALL-7). Calls that the provider delivered as such count alone (CALL-2), and
+/// one among them that can't be read makes the whole reply malformed; they run in the order given (LOOP-1).
+/// Otherwise the text is searched for one call (CALL-5), whatever surrounds it: prose, code fences, thinking
+/// before it.
 ///
 /// What is meant as a call:
 ///
 /// - [`CallForm::Json`]: an object with the key `tool`, `{"tool": string, "parameters": object, "terminate":
 ///   boolean}`, all three required (CALL-1).
-/// - [`CallForm::JsonSchema`]: the same. And a reply that is `{"answer": string}` and nothing else is that text, as
-///   a server that holds a model to a schema can't let it say any other way that it has finished.
+/// - [`CallForm::JsonSchema`]: the same. And a reply that is `{"answer": string}` and nothing else is that
+///   text, as a server that holds a model to a schema can't let it say any other way that it has finished.
 /// - [`CallForm::Native`]: nothing; text is text, whatever JSON it holds.
 /// - [`CallForm::ToolCall`]: an object with the key `tool_call`, `{"tool_call": {"name": string, "arguments":
 ///   object}}` (CALL-3). It never terminates.
-/// - [`CallForm::Auto`]: the objects of `Json` and `ToolCall`; an object after a `<tool_call>`; an object with
-///   `name` and either `arguments` or `parameters`, alone or as the value of `function`, and beside them at most
-///   `id`, `type` and `terminate`.
+/// - [`CallForm::Auto`]: the objects of `Json` and `ToolCall`; an object after a `<tool_call>`; an object
+///   with `name` and either `arguments` or `parameters`, alone or as the value of `function`, and beside them
+///   at most `id`, `type` and `terminate`.
 ///
 /// In every form:
 ///
-/// - Keys count at the top level of an object alone: inside another object or an array they are text, and so is all
-///   inside thinking. Fields that the form does not know are ignored, except as said of `Auto`.
+/// - Keys count at the top level of an object alone: inside another object or an array they are text, and so
+///   is all inside thinking. Fields that the form does not know are ignored, except as said of `Auto`.
 /// - The same call several times counts once; different ones are [`Malformed::Ambiguous`].
 /// - The form as it is shown to models, with a placeholder for the tool's name, is no call (CALL-7).
 /// - `arguments`, but not CALL-1's `parameters`, may be a string that holds the object.
@@ -125,18 +130,18 @@ fn unreadable(calls: &[MalformedCall]) -> String {
 /// In `Auto`:
 ///
 /// - `terminate` may be left out, and is false then.
-/// - What small models write instead of JSON is mended where it can mean one thing only: strings in single quotes,
-///   `True`, `False`, `None`, a comma before a closing bracket or brace, a line break or tab in a string. Nothing
-///   else is, and nothing that is not closed.
-/// - An object that has the marks of several forms is read by the first of `tool`, `tool_call`, `function`, `name`;
-///   the others are fields like any other.
+/// - What small models write instead of JSON is mended where it can mean one thing only: strings in single
+///   quotes, `True`, `False`, `None`, a comma before a closing bracket or brace, a line break or tab in a
+///   string. Nothing else is, and nothing that is not closed.
+/// - An object that has the marks of several forms is read by the first of `tool`, `tool_call`, `function`,
+///   `name`; the others are fields like any other.
 /// - An object with a name is text where something says that it is no call: another key, a `type` other than
-///   `function`, `function_call` or `tool_call`, arguments that are no object, or a JSON Schema as its `parameters`
-///   (the description of a tool). After a `<tool_call>` it is a call all the same, and malformed where a field is
-///   wrong.
+///   `function`, `function_call` or `tool_call`, arguments that are no object, or a JSON Schema as its
+///   `parameters` (the description of a tool). After a `<tool_call>` it is a call all the same, and malformed
+///   where a field is wrong.
 ///
-/// What is odd in an object that is meant as a call has one answer, the same in every form; outside such an object
-/// it is prose:
+/// What is odd in an object that is meant as a call has one answer, the same in every form; outside such an
+/// object it is prose:
 ///
 /// | in the object | answer |
 /// | --- | --- |
@@ -145,15 +150,16 @@ fn unreadable(calls: &[MalformedCall]) -> String {
 /// | nested deeper than 64 levels | malformed |
 /// | an integer beyond 64 bits, `1e999` | malformed: it could not be held as it is written |
 /// | a lone surrogate (`\ud800`) | malformed |
-/// | NUL or another control character | malformed, in a string and outside; escaped (`\u0000`) it is a character |
+/// | NUL or another control character | malformed everywhere; escaped (`\u0000`) it is a character |
 /// | a byte order mark | malformed outside a string; in one it is a character |
 pub fn parse(reply: &ModelReply, form: CallForm) -> Result<Said, Malformed> {
     parse_after(reply, form, &[])
 }
 
-/// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call (CALL-7).
-/// Repeated is an object in a line that has other text as well (`Example: …`) and stands in a prompt too; an object
-/// alone on its line, which a prompt may well ask for, is meant, and so is one on several lines.
+/// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call
+/// (CALL-7). Repeated is an object in a line that has other text as well (`Example: …`) and stands in a
+/// prompt too; an object alone on its line, which a prompt may well ask for, is meant, and so is one on
+/// several lines.
 pub fn parse_after(reply: &ModelReply, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
     match reply.finish {
         FinishReason::Length | FinishReason::Interrupted => Err(Malformed::CutShort { finish: reply.finish }),

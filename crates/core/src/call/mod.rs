@@ -1,9 +1,9 @@
 //! How a model calls a tool: from what it said to calls that may run.
 //!
-//! [`parse`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they came ([`CallForm`], CALL-1
-//! to CALL-5), and [`parse_after`] leaves out what the reply repeats of its prompts (CALL-7); [`ToolSet::check`] validates one against
-//! its tool's schema (CALL-6); [`reply_schema`] is what a server can hold a model to. Nothing past this module knows which form a call
-//! had.
+//! [`parse`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they
+//! came ([`CallForm`], CALL-1 to CALL-5), and [`parse_after`] leaves out what the reply repeats of its
+//! prompts (CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
+//! what a server can hold a model to. Nothing past this module knows which form a call had.
 
 mod check;
 mod echo;

@@ -1,15 +1,17 @@
-//! Finding JSON objects in what a model said. One pass from left to right with an explicit stack: no recursion, and time
-//! linear in the text, whatever it holds. It knows thinking text and tags, and [`super::reader`] JSON's structure; which objects are
-//! calls is told by [`super::shape`], and so is whether their content is right.
+//! Finding JSON objects in what a model said. One pass from left to right with an explicit stack: no
+//! recursion, and time linear in the text, whatever it holds. It knows thinking text and tags, and
+//! [`super::reader`] JSON's structure; which objects are calls is told by [`super::shape`], and so is whether
+//! their content is right.
 //!
 //! - Outside JSON, everything is prose: fences, byte order marks, NULs.
-//! - Text in `<think>…</think>` (or `<thinking>`) is passed over; so is all that follows a `<think>` that is never closed, and all
-//!   that precedes a `</think>` that was never opened and ends its line (some chat templates open it in the prompt).
-//! - A brace or bracket that begins no JSON is prose, and the search goes on where it stopped being JSON. A stray quote can make
-//!   an object look like the inside of a string: so braces in the strings of such a stretch are tried again, as long as all
-//!   tries together read the text at most [`READINGS`] times.
-//! - In [`CallForm::Auto`] an object after a `<tool_call>` is meant as a call whatever its keys are, and one that is no JSON is read once
-//!   more as what can be mended to it. That counts as a try as well.
+//! - Text in `<think>…</think>` (or `<thinking>`) is passed over; so is all that follows a `<think>` that is
+//!   never closed, and all that precedes a `</think>` that was never opened and ends its line (some chat
+//!   templates open it in the prompt).
+//! - A brace or bracket that begins no JSON is prose, and the search goes on where it stopped being JSON. A
+//!   stray quote can make an object look like the inside of a string: so braces in the strings of such a
+//!   stretch are tried again, as long as all tries together read the text at most [`READINGS`] times.
+//! - In [`CallForm::Auto`] an object after a `<tool_call>` is meant as a call whatever its keys are, and one
+//!   that is no JSON is read once more as what can be mended to it. That counts as a try as well.
 
 use super::form::CallForm;
 use super::reader::{Candidate, Dialect, End, read};
@@ -161,7 +163,8 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Whether reading on as what can be mended may lead further. At the end of the text there is nothing more to read.
+/// Whether reading on as what can be mended may lead further. At the end of the text there is nothing more to
+/// read.
 fn may_be_mended(form: CallForm, end: End<'_>) -> bool {
     let mends = match form {
         CallForm::Auto => true,
@@ -174,8 +177,8 @@ fn may_be_mended(form: CallForm, end: End<'_>) -> bool {
     mends && is_broken
 }
 
-/// Where an object begins that a tag announces as a call, as the chat templates of Hermes, Qwen and others teach it. Without an object
-/// after it, a tag is prose.
+/// Where an object begins that a tag announces as a call, as the chat templates of Hermes, Qwen and others
+/// teach it. Without an object after it, a tag is prose.
 fn after_tag(text: &str, place: usize, form: CallForm) -> Option<usize> {
     match form {
         CallForm::Auto => {

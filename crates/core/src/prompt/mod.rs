@@ -1,10 +1,10 @@
 //! Every text that goes to a model, rendered here from the templates in `config/prompts` and nowhere else.
 //!
-//! A system prompt depends on the agent's spec alone and is journaled with the run, so that all requests of an agent
-//! share their beginning and a replayed run is prompted as it was.
+//! A system prompt depends on the agent's spec alone and is journaled with the run, so that all requests of
+//! an agent share their beginning and a replayed run is prompted as it was.
 //!
-//! What a template fills in is said by users, tools, models and files. None of it can open or close a section ([`inert`]), and none of
-//! it that stands below a heading can make another.
+//! What a template fills in is said by users, tools, models and files. None of it can open or close a section
+//! (`inert`), and none of it that stands below a heading can make another.
 
 mod observations;
 mod parameters;
@@ -129,10 +129,10 @@ fn write_inert(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Re
     Ok(())
 }
 
-/// The text with none of the [`TAGS`] in it: their `<` is written `\u003c`, as in JSON, where it means the same in a string and stands
-/// nowhere else; a model reads it well elsewhere too. A closing tag counts in whatever case and with whatever white space around its slash,
-/// as it would end a section; an opening one as the templates write it. Every other `<` stays, so that code and markup (`Vec<Task>`) are
-/// as they were.
+/// The text with none of the [`TAGS`] in it: their `<` is written `\u003c`, as in JSON, where it means the
+/// same in a string and stands nowhere else; a model reads it well elsewhere too. A closing tag counts in
+/// whatever case and with whatever white space around its slash, as it would end a section; an opening one as
+/// the templates write it. Every other `<` stays, so that code and markup (`Vec<Task>`) are as they were.
 pub(crate) fn inert(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split('<');
     let before = pieces.next().unwrap_or_default();

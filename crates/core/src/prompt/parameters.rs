@@ -1,4 +1,5 @@
-//! A tool's parameters as a list that models read well, at about half the length of their JSON Schema (PROMPT-2):
+//! A tool's parameters as a list that models read well, at about half the length of their JSON Schema
+//! (PROMPT-2):
 //!
 //! ```text
 //! - path (string, required): The file.
@@ -7,15 +8,17 @@
 //!   - old (string, required)
 //! ```
 //!
-//! A parameter whose schema says more than the list can is written as JSON Schema, and so are all of them where it is the whole schema
-//! that says more. Left out is what changes no call: that an optional parameter may be `null` instead of missing, that no others are
-//! allowed, titles, the description, examples and default of the whole, and the default of an array's elements.
+//! A parameter whose schema says more than the list can is written as JSON Schema, and so are all of them
+//! where it is the whole schema that says more. Left out is what changes no call: that an optional parameter
+//! may be `null` instead of missing, that no others are allowed, titles, the description, examples and
+//! default of the whole, and the default of an array's elements.
 
 use serde_json::{Map, Value};
 
 use super::one_line;
 
-/// What a list can say of a parameter, and `title`, `$schema` and `additionalProperties`, of which it says nothing.
+/// What a list can say of a parameter, and `title`, `$schema` and `additionalProperties`, of which it says
+/// nothing.
 const KNOWN: [&str; 24] = [
     "$schema",
     "additionalProperties",

@@ -1,4 +1,5 @@
-//! What an agent is told of its work: its system prompt (PROMPT-2), and what goes back when it did not keep to it (LOOP-3).
+//! What an agent is told of its work: its system prompt (PROMPT-2), and what goes back when it did not keep
+//! to it (LOOP-3).
 
 use serde_json::{Value, json};
 
@@ -42,11 +43,11 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
     })
 }
 
-/// An agent's system prompt (PROMPT-2): its role, its tools, how to call them in that form, when to finish (LOOP-9), and diagrams.
-/// `tools` are those that it may call; its terminating tool is added.
+/// An agent's system prompt (PROMPT-2): its role, its tools, how to call them in that form, when to finish
+/// (LOOP-9), and diagrams. `tools` are those that it may call; its terminating tool is added.
 ///
-/// Where tools are offered natively, the provider sends their descriptions, and the prompt has only their names and examples. An agent
-/// without any tool is told of no calls.
+/// Where tools are offered natively, the provider sends their descriptions, and the prompt has only their
+/// names and examples. An agent without any tool is told of no calls.
 pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls: CallForm) -> String {
     let terminating = submission(answer);
     let tools: Vec<Value> = tools
@@ -67,8 +68,8 @@ pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls:
     )
 }
 
-/// What goes back to a model whose reply could not be used: the error, and the form in force with one of the agent's own tools as its
-/// example (LOOP-3). `tools` are all that it may call, its terminating one included.
+/// What goes back to a model whose reply could not be used: the error, and the form in force with one of the
+/// agent's own tools as its example (LOOP-3). `tools` are all that it may call, its terminating one included.
 pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec]) -> String {
     let terminating = submission(spec.answer).map(|tool| tool.name);
     let terminates = |tool: &ToolSpec| terminating.as_deref() == Some(tool.name.as_str());
@@ -108,8 +109,8 @@ fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {
     })
 }
 
-/// A tool's own words, of which no line looks like a heading: only `## name` of the template begins a tool. Written as Markdown writes
-/// a line that begins with `#` and is none.
+/// A tool's own words, of which no line looks like a heading: only `## name` of the template begins a tool.
+/// Written as Markdown writes a line that begins with `#` and is none.
 fn without_headings(description: &str) -> String {
     let description = description.replace("\r\n", "\n");
     let lines = description.split(['\n', '\r']).map(|line| {
