@@ -5,8 +5,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use dirigent::Millis;
+use dirigent::config::{Config, Sources};
 use dirigent_model_server::{Fault, Matcher, ModelServer, Rule, Script, Turn};
-use dirigent_tests::cli::{Ended, Place, ended};
+use dirigent_tests::cli::{Ended, Place, Watched, ended};
 use serde_json::{Value, json};
 
 const GOAL: &str = "What do the notes say?";
@@ -217,7 +219,7 @@ async fn host_2_a_resumed_run_needs_the_models_that_it_was_started_with() {
         model("models.local", &slow, "small")
     ));
     let mut run = place.command(["run", GOAL, "--workspace", "work", "--json"]);
-    let run = dirigent_tests::cli::Watched::start(&mut run);
+    let run = Watched::start(&mut run);
     slow.wait_for_requests(1).await;
     run.kill();
 
@@ -241,10 +243,41 @@ async fn host_2_a_resumed_run_needs_the_models_that_it_was_started_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn host_9_a_recording_that_can_no_longer_be_written_is_no_bad_usage() {
+    let (server, hold) = (serve(script()).await, dirigent_model_server::Gate::new());
+    let held = Rule::new(
+        Matcher::system("You explore a workspace"),
+        [Turn::text("remember the milk").held_before_headers(&hold)],
+    );
+    let slow = serve(Script::rules([held])).await;
+    let place = place(&format!(
+        "{}\n{}\n[roles]\nagents = \"local\"\n",
+        model("model", &server, "large"),
+        model("models.local", &slow, "small")
+    ));
+    let folder = place.folder().join("recordings");
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("run.jsonl");
+    let arguments = ["run", GOAL, "--workspace", "work", "--json", "--record"];
+    let run = Watched::start(place.command(arguments).arg(&file));
+    slow.wait_for_requests(1).await;
+    std::fs::remove_dir_all(&folder).unwrap();
+    hold.open();
+
+    let ended = run.end().with_code(1);
+    assert!(
+        ended
+            .stderr
+            .contains("the run is in the journal, but its recording is not written"),
+        "{ended}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers() {
     let server = serve(script()).await;
     let place = place(&format!(
-        "{}context_window = 128000\nprice = {{ input = 1.5, output = 3 }}\nfallback = [\"offline\"]\n\n{}\n[roles]\nreflector = \"other\"\n\n[limits]\nmax_cost = 2.50\n",
+        "{}context_window = 128000\nprice = {{ input = 1.5, output = 3 }}\nfallback = [\"other\"]\n\n{}\n[roles]\nreflector = \"other\"\n\n[limits]\nmax_cost = 2.50\n",
         model("model", &server, "small"),
         model("models.other", &server, "large")
     ));
@@ -328,6 +361,18 @@ fn host_4_a_key_alone_never_switches_away_from_the_offline_model() {
     place.write("a.txt", "one\ntwo\n");
     let mut run = place.command(["run", "count the lines in a.txt", "--workspace", "work"]);
     let _ = ended(run.env("OPENAI_API_KEY", CANARY)).with_code(0);
+
+    // Who gets no further is told that another model could have been asked.
+    let told = "note: OPENAI_API_KEY is set, but no model is chosen, so the offline model is asked.";
+    for (more, is_told) in [
+        (&[][..], true),
+        (&["--json"], false),
+        (&["--model", "offline"], false),
+    ] {
+        let declined = pursue(&place, more, &[("OPENAI_API_KEY", CANARY)]).with_code(1);
+        let times = declined.stderr.matches(told).count();
+        assert_eq!(times, usize::from(is_told), "{declined}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -377,6 +422,130 @@ async fn host_3_a_key_goes_only_where_it_belongs() {
         .header("authorization")
         .map(str::to_owned);
     assert_eq!(sent, Some(format!("Bearer {CANARY}")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_a_variable_moves_no_model_that_has_a_key_of_its_own() {
+    let server = serve(script()).await;
+    let address = server.url();
+    let own = "[model]\nprovider = \"openai\"\nname = \"small\"\n";
+    for key in ["api_key_env = \"CORP_KEY\"", &format!("api_key = \"{CANARY}\"")] {
+        let place = place(&format!("{own}{key}\n"));
+        let variables = [("OPENAI_BASE_URL", address.as_str()), ("CORP_KEY", CANARY)];
+        let checked = check(&place, &["--offline", "--json"], &variables).with_code(0);
+        let json: Value = serde_json::from_str(&checked.stdout).unwrap();
+        assert_eq!(json["models"][0]["base_url"], "https://api.openai.com/v1");
+        assert!(
+            checked.stdout.contains("OPENAI_BASE_URL is not used"),
+            "{checked}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_a_layer_that_moves_a_model_drops_the_key_of_the_layers_below() {
+    let server = serve(script()).await;
+    let key = ["api_key_env = \"CORP_KEY\"", &format!("api_key = \"{CANARY}\"")];
+    for key in key {
+        let place = place(&format!(
+            "[model]\nprovider = \"openai\"\nname = \"small\"\ncalls = \"json\"\n{key}\n"
+        ));
+        let moved = format!("[model]\nbase_url = \"{}\"\n", server.url());
+        std::fs::write(place.folder().join("moved.toml"), moved).unwrap();
+        let file = place.folder().join("moved.toml");
+        let before = server.requests().len();
+        let run = pursue(
+            &place,
+            &["--config", file.to_str().unwrap()],
+            &[("CORP_KEY", CANARY)],
+        );
+        let _ = run.with_code(0);
+        assert_eq!(server.requests()[before].header("authorization"), None);
+    }
+}
+
+#[test]
+fn host_3_only_a_host_of_the_providers_own_gets_its_key() {
+    let gets_key = |address: &str| {
+        let place = place(&format!(
+            "[model]\nprovider = \"openai\"\nname = \"small\"\nbase_url = \"{address}\"\n"
+        ));
+        let variables = [("OPENAI_API_KEY", CANARY)];
+        let checked = check(&place, &["--offline", "--json"], &variables).with_code(0);
+        let json: Value = serde_json::from_str(&checked.stdout).unwrap();
+        json["models"][0]["api_key"] == "set, from OPENAI_API_KEY"
+    };
+    for own in ["https://api.openai.com/v1", "https://EU.API.openai.com:443/v1"] {
+        assert!(gets_key(own), "{own}");
+    }
+    for foreign in [
+        "https://evil.example?x=.api.openai.com",
+        "https://evil.example#.api.openai.com",
+        r"https://evil.example\\.api.openai.com/v1",
+        "https://evilapi.openai.com",
+        "http://api.openai.com/v1",
+    ] {
+        assert!(!gets_key(foreign), "{foreign}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_3_who_names_a_model_outside_of_files_has_all_agents_ask_it() {
+    let (hosted, local) = (serve(script()).await, serve(script()).await);
+    let place = place(&format!(
+        "{}\n{}\n[roles]\nplanner = \"hosted\"\nexplore = \"hosted\"\n",
+        model("models.hosted", &hosted, "large"),
+        model("models.local", &local, "small")
+    ));
+
+    let _ = pursue(&place, &["--model", "local"], &[]).with_code(0);
+    assert_eq!(local.requests().len(), 3);
+    let _ = pursue(&place, &[], &[("DIRIGENT_MODEL", "offline")]).with_code(1);
+    assert_eq!(
+        hosted.requests().len(),
+        0,
+        "whoever says offline wants nothing sent elsewhere"
+    );
+
+    let checked = check(&place, &["--model", "offline", "--json"], &[]).with_code(0);
+    let json: Value = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(
+        json["roles"],
+        json!({"planner": "offline", "reflector": "offline", "agents": "offline"})
+    );
+    let note = json["notes"][0].as_str().unwrap();
+    assert!(
+        note.ends_with("does not count: --model has all agents ask `offline`"),
+        "{note}"
+    );
+}
+
+#[test]
+fn host_3_what_bounds_agents_is_that_of_the_narrowest_of_their_models_and_the_configurations_time() {
+    let place = place(
+        "[model]\nprovider = \"openai\"\nname = \"large\"\ncontext_window = 128000\nfallback = [\"a\", \"b\"]\n\
+         [models.a]\nprovider = \"openai\"\nname = \"small\"\ncontext_window = 8192\n\
+         [models.b]\nprovider = \"openai\"\nname = \"other\"\n\
+         [limits]\nagent_timeout = \"30m\"\n",
+    );
+    let load = |sources: Sources| Config::load(&sources).unwrap();
+    let config = load(Sources::none().file(own_file(&place)));
+    assert_eq!(config.profile("default").unwrap().context_window, Some(8_192));
+    assert_eq!(config.agent_timeout(), Some(Millis::seconds(1_800)));
+    assert_eq!(load(Sources::none()).agent_timeout(), None);
+}
+
+#[test]
+fn host_3_a_file_that_is_there_and_cant_be_read_is_told_of() {
+    let place = place("");
+    std::fs::remove_file(own_file(&place)).unwrap();
+    std::fs::create_dir(own_file(&place)).unwrap();
+    let told = check(&place, &["--offline"], &[]).with_code(7);
+    assert!(
+        told.stderr
+            .contains("dirigent.toml: the configuration can't be read: it is a folder"),
+        "{told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -450,11 +619,14 @@ fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
         "[limits]\nmax_iterations = 0\n",
         "[limits]\ntimeout = \"soon\"\n",
         "[limits]\nmax_cost = -1\n",
+        "[limits]\nmax_cost = 0\n",
         "[model]\nprovider = \"openia\"\n",
         "[model]\nprovider = \"openai\"\n",
         "[model]\nname = \"gpt-4.1-mini\"\n",
         "[model]\nprovider = \"openai\"\nname = \"x\"\nbase_url = \"localhost:8080\"\n",
         "[model]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"locl\"]\n[models.local]\nprovider = \"offline\"\n",
+        "[model]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"offline\"]\n",
+        "[models.x]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"none\"]\n[models.none]\nprovider = \"offline\"\n",
         "[roles]\nplanner = \"gpt-4\"\n",
         "[roles]\nexplorer = \"offline\"\n",
         "[models.offline]\nprovider = \"openai\"\nname = \"x\"\n",

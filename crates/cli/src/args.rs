@@ -127,7 +127,7 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     pub(crate) record: RecordTo,
     /// Replay a recording, with no model and no tools, and say where it differs from what would happen now
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "Limits"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "Limits"])]
     pub(crate) replay: Option<PathBuf>,
 }
 
@@ -218,7 +218,8 @@ impl FromStr for Dollars {
 
 #[derive(Args)]
 pub(crate) struct DemoCommand {
-    /// The model to ask instead of the offline model: a name of [models.NAME], or provider/name
+    /// The model to ask instead of the offline model: a name of [models.NAME], or provider/name; without it no configuration is
+    /// read, not even that of --config
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]

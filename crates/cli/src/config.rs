@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::config::{ApiKey, Connection, ModelSettings, Provider, Sources};
-use dirigent::{Config, Dirigent, DirigentError, Price, RunLimits};
+use dirigent::{Config, Dirigent, DirigentError, Price};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
@@ -151,7 +151,7 @@ impl Found {
         let _ = writeln!(text, "\n{}", style("Models").bold());
         for model in self.models()? {
             let _ = writeln!(text, "  {}", title(&model));
-            for (what, said) in facts(&model) {
+            for (what, said) in self.facts(&model) {
                 let _ = writeln!(text, "    {what:<11} {said}");
             }
             let _ = match self.results.get(&model.reference) {
@@ -167,7 +167,7 @@ impl Found {
             let _ = writeln!(text, "  {role:<11} {model}");
         }
         let _ = writeln!(text, "\n{}", style("Limits of a run").bold());
-        let _ = writeln!(text, "  {}", limits(&config.limits()));
+        let _ = writeln!(text, "  {}", limits(config));
         for note in &self.notes {
             let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), inert(note));
         }
@@ -239,12 +239,15 @@ impl Found {
             "models": models,
             "roles": roles,
             "limits": config.limits(),
+            "agent_timeout": config.agent_timeout(),
             "notes": self.notes,
         }))
     }
 
     fn model_json(&self, model: &ModelSettings) -> Value {
         let result = self.results.get(&model.reference);
+        let served = (model.provider != Provider::Offline).then_some(model);
+        let limits = served.map(|model| self.config.limits_of(model));
         json!({
             "model": model.reference,
             "provider": model.provider.name(),
@@ -254,9 +257,9 @@ impl Found {
             "calls": model.calls,
             "context_window": model.context_window,
             "max_output_tokens": model.max_output_tokens,
-            "concurrent": model.concurrent,
-            "tokens_per_minute": model.tokens_per_minute,
-            "attempts": model.attempts,
+            "concurrent": limits.and_then(|limits| limits.concurrent),
+            "tokens_per_minute": limits.and_then(|limits| limits.tokens_per_minute),
+            "attempts": served.map(|model| model.retries().attempts),
             "price": model.price.map(|price| json!({
                 "input": price.input.dollars(),
                 "cached_input": price.cached_input.dollars(),
@@ -266,6 +269,46 @@ impl Found {
             "connection": result.and_then(|result| result.as_ref().ok()),
             "problem": result.and_then(|result| result.as_ref().err()),
         })
+    }
+
+    /// What is to be known of a model that a server answers for.
+    fn facts(&self, model: &ModelSettings) -> Vec<(&'static str, String)> {
+        if model.provider == Provider::Offline {
+            return Vec::new();
+        }
+        let tokens = |count: Option<u64>| {
+            count.map_or_else(|| "not said".to_owned(), |count| format!("{count} tokens"))
+        };
+        let calls = serde_json::to_value(model.calls).unwrap_or_default();
+        let mut facts = vec![
+            ("key", key(&model.api_key)),
+            ("calls", calls.as_str().unwrap_or_default().to_owned()),
+            ("context", tokens(model.context_window)),
+            ("replies", tokens(model.max_output_tokens)),
+            ("asked", self.asked(model)),
+            ("price", model.price.map_or_else(|| "not known".to_owned(), price)),
+        ];
+        if !model.fallback.is_empty() {
+            facts.push(("fallback", inert(&model.fallback.join(", "))));
+        }
+        facts
+    }
+
+    /// How much is asked of a model.
+    fn asked(&self, model: &ModelSettings) -> String {
+        let limits = self.config.limits_of(model);
+        let mut asked = Vec::new();
+        asked.extend(limits.concurrent.map(|count| format!("{count} at once")));
+        asked.extend(
+            limits
+                .tokens_per_minute
+                .map(|count| format!("{count} tokens a minute")),
+        );
+        asked.push(match model.retries().attempts {
+            1 => "1 attempt".to_owned(),
+            attempts => format!("{attempts} attempts"),
+        });
+        asked.join(", ")
     }
 }
 
@@ -281,42 +324,6 @@ fn title(model: &ModelSettings) -> String {
             inert(model.shown_address())
         ),
     }
-}
-
-/// What is to be known of a model that a server answers for.
-fn facts(model: &ModelSettings) -> Vec<(&'static str, String)> {
-    if model.provider == Provider::Offline {
-        return Vec::new();
-    }
-    let tokens =
-        |count: Option<u64>| count.map_or_else(|| "not said".to_owned(), |count| format!("{count} tokens"));
-    let calls = serde_json::to_value(model.calls).unwrap_or_default();
-    let mut asked: Vec<String> = Vec::new();
-    asked.push(format!(
-        "{} at once",
-        model.concurrent.map_or_else(|| "8".to_owned(), |n| n.to_string())
-    ));
-    asked.extend(
-        model
-            .tokens_per_minute
-            .map(|count| format!("{count} tokens a minute")),
-    );
-    asked.push(format!(
-        "{} attempts",
-        model.attempts.map_or_else(|| "4".to_owned(), |n| n.to_string())
-    ));
-    let mut facts = vec![
-        ("key", key(&model.api_key)),
-        ("calls", calls.as_str().unwrap_or_default().to_owned()),
-        ("context", tokens(model.context_window)),
-        ("replies", tokens(model.max_output_tokens)),
-        ("asked", asked.join(", ")),
-        ("price", model.price.map_or_else(|| "not known".to_owned(), price)),
-    ];
-    if !model.fallback.is_empty() {
-        facts.push(("fallback", inert(&model.fallback.join(", "))));
-    }
-    facts
 }
 
 fn price(price: Price) -> String {
@@ -335,12 +342,14 @@ fn key(key: &ApiKey) -> String {
     }
 }
 
-fn limits(limits: &RunLimits) -> String {
+fn limits(config: &Config) -> String {
+    let limits = config.limits();
     let mut said = vec![
         format!("{} planning rounds", limits.max_iterations),
         format!("{} sub-tasks side by side", limits.max_parallel),
         format!("{} agents", limits.max_agents),
     ];
+    said.extend(config.agent_timeout().map(|span| format!("{span} an agent")));
     said.extend(limits.timeout.map(|span| span.to_string()));
     said.extend(limits.max_tokens.map(|count| format!("{count} tokens")));
     said.extend(limits.max_cost.map(|cost| cost.to_string()));

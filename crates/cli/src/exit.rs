@@ -15,7 +15,7 @@ Exit codes:
   4    the run waits for your answer: dirigent resume RUN --answer \"…\"
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording
-  7    the configuration is wrong, or a model can't be reached: dirigent config check
+  7    the configuration is wrong, or a model can't be reached that `config check` or `models` asks
   130  cancelled (Ctrl-C)";
 
 /// What to do about a replay that differs.
@@ -34,6 +34,8 @@ pub(crate) enum Exit {
     Configuration,
     Different,
     Cancelled,
+    /// By a second Ctrl-C, while the run had not ended: nothing more is done about it.
+    Killed,
 }
 
 impl Exit {
@@ -95,7 +97,7 @@ impl From<Exit> for ExitCode {
             Exit::Journal => 5,
             Exit::Different => 6,
             Exit::Configuration => 7,
-            Exit::Cancelled => 130,
+            Exit::Cancelled | Exit::Killed => 130,
         })
     }
 }

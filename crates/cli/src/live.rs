@@ -131,9 +131,9 @@ impl LiveTree {
     fn listen(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
             (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.hush(agent, *turn),
-            (EventKind::ModelFailed { .. } | EventKind::AgentFinished { .. }, Scope::Agent(agent)) => {
-                self.hush(agent, u32::MAX);
-            }
+            // The same turn is asked for again.
+            (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => self.forget(agent, u32::MAX),
+            (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.hush(agent, u32::MAX),
             (
                 EventKind::SubTaskStarted {
                     subtask,
@@ -170,9 +170,14 @@ impl LiveTree {
         }
     }
 
-    /// Takes away what was said up to that turn.
+    /// Takes away what was said up to that turn, and shows no more of it.
     fn hush(&mut self, agent: AgentId, turn: u32) {
         self.replied.insert(agent, turn);
+        self.forget(agent, turn);
+    }
+
+    /// Takes away what was said up to that turn.
+    fn forget(&mut self, agent: AgentId, turn: u32) {
         if let Some(saying) = self.sayings.remove(&agent) {
             if saying.turn > turn {
                 self.sayings.insert(agent, saying);
@@ -360,6 +365,19 @@ mod tests {
         tree.said(ONE, 3, "Found");
         tree.show(&replied(2));
         assert_eq!(saying(&tree).unwrap(), "Found");
+    }
+
+    #[test]
+    fn a_request_that_failed_mutes_nobody() {
+        let mut tree = LiveTree::new();
+        tree.said(ONE, 1, "I will");
+        let failed = EventKind::ModelFailed {
+            error: "busy".to_owned(),
+        };
+        tree.show(&event(Scope::Agent(ONE), failed));
+        assert_eq!(saying(&tree), None);
+        tree.said(ONE, 1, "I shall");
+        assert_eq!(saying(&tree).unwrap(), "I shall");
     }
 
     #[test]

@@ -31,9 +31,8 @@ impl<'a> Record<'a> {
         });
         written.map_err(|error| {
             let again = format!("write it with `dirigent show {} --record FILE`", run.short());
-            anyhow::Error::from(error).context(format!(
-                "the run is in the journal, but its recording is not written; {again}"
-            ))
+            // As a text: it was no bad usage, as the file could be written when the run began.
+            anyhow::anyhow!("the run is in the journal, but its recording is not written; {again}: {error}")
         })?;
         output.note(&format!(
             "Recorded in {file}; replay it with `dirigent run --replay {file}`.",

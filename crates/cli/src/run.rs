@@ -55,8 +55,20 @@ pub(crate) async fn start(
         .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
     let exit = watch(&run, Past::default(), &command.watching, output).await?;
-    record.write(&dirigent, run.id(), output)?;
+    if exit == Exit::Failed && !command.watching.json {
+        tell_unchosen(&config, output);
+    }
+    if exit != Exit::Killed {
+        record.write(&dirigent, run.id(), output)?;
+    }
     Ok(exit)
+}
+
+/// Tells who has a key and got no further with the offline model that it was not asked.
+fn tell_unchosen(config: &Config, output: &Output) {
+    if let Some(note) = config.no_model_chosen() {
+        output.note(&inert(&format!("note: {note}")));
+    }
 }
 
 pub(crate) async fn resume(
@@ -81,7 +93,9 @@ pub(crate) async fn resume(
         .resume(run, presence(&command.watching, output), command.answer)
         .await?;
     let exit = watch(&run, past, &command.watching, output).await?;
-    record.write(&dirigent, run.id(), output)?;
+    if exit != Exit::Killed {
+        record.write(&dirigent, run.id(), output)?;
+    }
     Ok(exit)
 }
 
@@ -131,7 +145,7 @@ pub(crate) async fn watch(
             }
             _ = interrupt.recv() => {
                 if std::mem::replace(&mut cancelled, true) {
-                    return Ok(Exit::Cancelled);
+                    return Ok(Exit::Killed);
                 }
                 screen.note("cancelling; Ctrl-C again kills", output);
                 // It may have ended this very moment.

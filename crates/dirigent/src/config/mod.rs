@@ -23,18 +23,21 @@ mod sources;
 mod value;
 
 use std::collections::BTreeSet;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dirigent_core::limits::RunLimits;
 use dirigent_core::price::Price;
 use dirigent_core::spec::ModelProfile;
+use dirigent_core::time::Millis;
+use dirigent_model::ModelLimits;
 
 pub use connect::{ConnectError, Connection};
 pub use error::{ConfigError, Origin};
 pub use model::{ApiKey, ModelSettings, Provider};
 pub use models::ConfiguredModels;
-use settings::{Settings, read_file};
+use settings::{Settings, read_file, read_file_if_there};
 pub use sources::Sources;
 use value::Value;
 
@@ -80,8 +83,8 @@ impl Config {
         if let Some(folder) = &sources.folder {
             for (name, under) in [("prices.toml", &["prices"][..]), ("dirigent.toml", &[])] {
                 let path = folder.join(name);
-                if path.is_file() {
-                    settings.lay(read_file(&path, under)?);
+                if let Some(found) = read_file_if_there(&path, under)? {
+                    settings.lay(found);
                     files.push(path);
                 }
             }
@@ -124,8 +127,10 @@ impl Config {
             self.check_model(name, &["models", name])?;
         }
         self.check_model("default", &["model"])?;
-        for (reference, origin) in self.references() {
-            let _ = self.find(&reference, &origin)?;
+        let (chosen, origin) = &self.shared.chosen;
+        let roles = self.said_roles().map(|(_, model, origin)| (model, origin));
+        for (reference, origin) in [(chosen.as_str(), origin)].into_iter().chain(roles) {
+            let _ = self.find(reference, origin)?;
         }
         Ok(())
     }
@@ -138,7 +143,12 @@ impl Config {
             if next == name {
                 return Err(table.wrong("fallback", "names the model itself: leave it out"));
             }
-            let _ = self.find(next, origin)?;
+            if self.find(next, origin)?.provider == Provider::Offline {
+                return Err(table.wrong(
+                    "fallback",
+                    "names the offline model, which understands only its own goals and can't stand in for another: leave it out",
+                ));
+            }
         }
         Ok(())
     }
@@ -153,9 +163,11 @@ impl Config {
         &self.shared.chosen.1
     }
 
-    /// The model that a planner, a reflector or an agent of that name asks, if the configuration says so for it alone.
+    /// The model that a planner, a reflector or an agent of that name asks, if the configuration says so for it alone; none where the
+    /// model was chosen outside of files, as [`Config::roles`] tells.
     pub fn role(&self, name: &str) -> Option<&str> {
-        self.shared.settings.table(&["roles"]).text(name)
+        self.roles()
+            .find_map(|(role, model, _)| (role == name).then_some(model))
     }
 
     /// Looks whether all names of `[roles]` are of agents that there are.
@@ -164,7 +176,7 @@ impl Config {
             .into_iter()
             .chain(agents)
             .collect();
-        match self.roles().find(|(name, _, _)| !known.contains(name)) {
+        match self.said_roles().find(|(name, _, _)| !known.contains(name)) {
             None => Ok(()),
             Some((name, _, origin)) => Err(ConfigError::UnknownKey {
                 origin: origin.clone(),
@@ -174,8 +186,18 @@ impl Config {
         }
     }
 
-    /// The names of `[roles]`, each with its model and where that was said.
+    /// The names of `[roles]`, each with its model and where that was said; none where the model was chosen by `--model` or
+    /// `DIRIGENT_MODEL`, as all agents ask that one then: whoever chooses `offline` wants nothing sent elsewhere.
     pub fn roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
+        let count = match self.default_model_origin() {
+            Origin::BuiltIn | Origin::File { .. } => usize::MAX,
+            Origin::Variable(_) | Origin::Flag(_) => 0,
+        };
+        self.said_roles().take(count)
+    }
+
+    /// All that `[roles]` says, whether it counts or not.
+    fn said_roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
         self.shared.settings.iter().filter_map(|(key, found)| {
             let parts = key.parts();
             let (&["roles", name], Value::Text(model)) = (&parts[..], &found.value) else {
@@ -241,7 +263,8 @@ impl Config {
         })
     }
 
-    /// What a run knows of a model: of one with others that stand in for it, the least that replies may have, and the dearest price.
+    /// What a run knows of a model: of one with others that stand in for it, the smallest context window, the least that replies may have,
+    /// and the dearest price.
     ///
     /// # Errors
     /// As [`Config::model`].
@@ -255,6 +278,7 @@ impl Config {
         };
         for next in &model.fallback {
             let next = self.model(next)?;
+            profile.context_window = least(profile.context_window, next.context_window);
             profile.max_output_tokens = least(profile.max_output_tokens, next.max_output_tokens);
             profile.price = dearest(profile.price, next.price);
         }
@@ -278,6 +302,31 @@ impl Config {
                 Some(_) | None => None,
             },
             max_model_calls: table.small("max_model_calls"),
+        }
+    }
+
+    /// How long an agent may work, where a run's configuration says so for all of them (LOOP-5); none where each has its own time.
+    pub fn agent_timeout(&self) -> Option<Millis> {
+        self.shared.settings.table(&["limits"]).span("agent_timeout")
+    }
+
+    /// What all who ask a model are kept to (HOST-7): where several tables have the same one at the same address, the tightest of
+    /// theirs.
+    pub fn limits_of(&self, model: &ModelSettings) -> ModelLimits {
+        let all = ["default"].into_iter().chain(self.names());
+        let same = all
+            .filter_map(|reference| self.model(reference).ok())
+            .filter(|other| other.base_url == model.base_url && other.name == model.name);
+        let (mut concurrent, mut tokens) = (model.concurrent, model.tokens_per_minute);
+        for other in same {
+            concurrent = concurrent.into_iter().chain(other.concurrent).min();
+            tokens = tokens.into_iter().chain(other.tokens_per_minute).min();
+        }
+        let default = ModelLimits::default();
+        ModelLimits {
+            concurrent: concurrent.and_then(NonZeroU32::new).or(default.concurrent),
+            tokens_per_minute: tokens.and_then(NonZeroU64::new),
+            ..default
         }
     }
 
@@ -328,13 +377,18 @@ impl Config {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.no_model_chosen());
+        notes.extend(self.unused_roles());
         notes.extend(self.unused_addresses());
         notes.extend(self.open_keys());
         notes
     }
 
-    /// Keys that are set while nobody has chosen a model: they alone never switch away from the offline model.
-    fn no_model_chosen(&self) -> Option<String> {
+    /// A key that is set while nobody has chosen a model, for people: it alone never switches away from the offline model.
+    pub fn no_model_chosen(&self) -> Option<String> {
+        match self.default_model_origin() {
+            Origin::BuiltIn | Origin::File { .. } => {}
+            Origin::Variable(_) | Origin::Flag(_) => return None,
+        }
         let used = self.used();
         let is_offline = |reference: &String| {
             self.model(reference)
@@ -358,6 +412,18 @@ impl Config {
         })
     }
 
+    /// Roles that files have, where all agents ask the model that was chosen outside of them.
+    fn unused_roles(&self) -> Option<String> {
+        let (_, _, said) = self.said_roles().next()?;
+        if self.roles().next().is_some() {
+            return None;
+        }
+        let (model, origin) = &self.shared.chosen;
+        Some(format!(
+            "[roles] ({said}) does not count: {origin} has all agents ask `{model}`"
+        ))
+    }
+
     /// Addresses in the environment that no model goes by.
     fn unused_addresses(&self) -> impl Iterator<Item = String> {
         let models: Vec<ModelSettings> = self
@@ -371,7 +437,7 @@ impl Config {
             let mut of_provider = models.iter().filter(|model| model.provider == provider).peekable();
             of_provider.peek()?;
             of_provider.all(|model| model.base_url != address).then(|| {
-                format!("{variable} is not used: the models of provider `{provider}` have a base_url of their own")
+                format!("{variable} is not used: the models of provider `{provider}` have a base_url or a key of their own")
             })
         })
     }

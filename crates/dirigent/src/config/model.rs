@@ -5,9 +5,11 @@ use std::fmt;
 use dirigent_core::call::CallForm;
 use dirigent_core::price::Price;
 use dirigent_core::time::Millis;
+use dirigent_model::RetryPolicy;
 use dirigent_model::openai::Delivery;
 use secrecy::SecretString;
 use serde_json::{Map, Value as Json};
+use url::Url;
 
 use super::error::{ConfigError, Origin};
 use super::schema::PROVIDERS;
@@ -177,6 +179,15 @@ impl ModelSettings {
         }
     }
 
+    /// How it is asked again when it is unavailable (HOST-7).
+    pub fn retries(&self) -> RetryPolicy {
+        let default = RetryPolicy::default();
+        RetryPolicy {
+            attempts: self.attempts.unwrap_or(default.attempts),
+            ..default
+        }
+    }
+
     /// Whether the address is the provider's own.
     pub fn is_at_its_provider(&self) -> bool {
         is_own_address(self.provider, &self.base_url)
@@ -297,14 +308,18 @@ fn complete(
     })
 }
 
-/// The table's address, or the variable's, or the provider's own. A variable never moves a model that has an address of its own, as
-/// that one's key would go there.
+/// The table's address, or the variable's, or the provider's own. A variable never moves a model that has an address or a key of its
+/// own, as that one's key would go there.
 fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<String, ConfigError> {
     if let Some(address) = table.text("base_url") {
         return Ok(address.to_owned());
     }
+    let has_key = ["api_key", "api_key_env"]
+        .iter()
+        .any(|name| table.value(name).is_some());
     let set = provider
         .address_variable()
+        .filter(|_| !has_key)
         .and_then(|name| Some((name, sources.variable(name)?)));
     match set {
         Some((name, address)) => value::address(&address).map_err(|problem| ConfigError::Value {
@@ -317,13 +332,13 @@ fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<
 }
 
 fn is_own_address(provider: Provider, base_url: &str) -> bool {
-    let host = |url: &str| {
-        let rest = url
-            .strip_prefix("https://")
-            .map(|rest| rest.split(['/', ':']).next());
-        rest.flatten().unwrap_or_default().to_lowercase()
+    let host = |address: &str| {
+        let url = Url::parse(address).ok().filter(|url| url.scheme() == "https")?;
+        url.host_str().map(str::to_owned)
     };
-    let (own, host) = (host(provider.address()), host(base_url));
+    let (Some(own), Some(host)) = (host(provider.address()), host(base_url)) else {
+        return false;
+    };
     // A region's address, such as eu.api.openai.com, is the provider's own, too.
     host == own || host.ends_with(&format!(".{own}"))
 }

@@ -1,15 +1,13 @@
 //! The models of a configuration, ready to be asked.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::openai::{HttpClient, Timeouts};
 use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, Limited, ModelLimits, OfflineModel, Priced, RetryPolicy,
-    Retrying,
+    Alternative, ChatModel, ChatRequest, Fallback, Limited, OfflineModel, Priced, Retrying,
 };
 use futures::future::BoxFuture;
 
@@ -114,36 +112,13 @@ impl ConfiguredModels {
         let shared = state
             .limits
             .entry(place)
-            .or_insert_with(|| Limited::new((), self.limits(settings)));
+            .or_insert_with(|| Limited::new((), self.config.limits_of(settings)));
         // What has no price costs nothing.
         let limited = shared.around(Priced::new(server, settings.price.unwrap_or_default()));
-        let policy = RetryPolicy {
-            attempts: settings.attempts.unwrap_or(RetryPolicy::default().attempts),
-            ..RetryPolicy::default()
-        };
         Ok(Ready {
-            model: Arc::new(Retrying::new(limited, policy)),
+            model: Arc::new(Retrying::new(limited, settings.retries())),
             name: Some(settings.name.clone()),
         })
-    }
-
-    /// The limits of a model: where several tables have the same one at the same address, the tightest of theirs.
-    fn limits(&self, settings: &ModelSettings) -> ModelLimits {
-        let all = ["default"].into_iter().chain(self.config.names());
-        let same = all
-            .filter_map(|reference| self.config.model(reference).ok())
-            .filter(|other| other.base_url == settings.base_url && other.name == settings.name);
-        let default = ModelLimits::default();
-        let (mut concurrent, mut tokens) = (settings.concurrent, settings.tokens_per_minute);
-        for other in same {
-            concurrent = concurrent.into_iter().chain(other.concurrent).min();
-            tokens = tokens.into_iter().chain(other.tokens_per_minute).min();
-        }
-        ModelLimits {
-            concurrent: concurrent.and_then(NonZeroU32::new).or(default.concurrent),
-            tokens_per_minute: tokens.and_then(NonZeroU64::new),
-            ..default
-        }
     }
 }
 

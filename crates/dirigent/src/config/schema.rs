@@ -47,12 +47,13 @@ const MODEL: [(&str, Kind); 16] = [
     ("fallback", Kind::Texts),
 ];
 
-const LIMITS: [(&str, Kind); 9] = [
+const LIMITS: [(&str, Kind); 10] = [
     ("max_iterations", SMALL),
     ("max_parallel", SMALL),
     ("max_subtasks", SMALL),
     ("max_agents", SMALL),
     ("call_timeout", Kind::Span),
+    ("agent_timeout", Kind::Span),
     ("timeout", Kind::Span),
     ("max_tokens", ANY),
     ("max_cost", Kind::Dollars),

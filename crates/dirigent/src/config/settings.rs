@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,11 +30,10 @@ impl Key {
         self.0.starts_with(table)
     }
 
-    /// The table of a model that this setting makes a whole one.
-    fn begins_model(&self) -> Option<&[String]> {
-        let (key, table) = self.0.split_last()?;
-        let of_model = matches!(table.first()?.as_str(), "model" | "models");
-        (of_model && key == "provider").then_some(table)
+    /// The table of a model, and the name of the setting in it.
+    fn of_model(&self) -> Option<(&[String], &str)> {
+        let (name, table) = self.0.split_last()?;
+        matches!(table.first()?.as_str(), "model" | "models").then_some((table, name))
     }
 }
 
@@ -130,11 +130,18 @@ impl Settings {
         Ok(())
     }
 
-    /// Lays others over these. A model that names its provider there is another model: nothing of the one below shows through, so
-    /// that no key of one goes to the address of another.
+    /// Lays others over these. A model that names its provider there is another model: nothing of the one below shows through. And
+    /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for.
     pub(super) fn lay(&mut self, above: Settings) {
-        for table in above.0.keys().filter_map(Key::begins_model) {
-            self.0.retain(|key, _| !key.is_in(table));
+        for (table, name) in above.0.keys().filter_map(Key::of_model) {
+            let is_replaced = |key: &Key| match name {
+                "provider" => key.is_in(table),
+                "base_url" => key
+                    .of_model()
+                    .is_some_and(|(of, name)| of == table && matches!(name, "api_key" | "api_key_env")),
+                _ => false,
+            };
+            self.0.retain(|key, _| !is_replaced(key));
         }
         self.0.extend(above.0);
     }
@@ -234,13 +241,27 @@ impl<'a> Table<'a> {
 
 /// A file's settings.
 pub(super) fn read_file(path: &Path, under: &[&str]) -> Result<Settings, ConfigError> {
+    parse(path, under, std::fs::read_to_string(path))
+}
+
+/// A file's settings, if there is such a file.
+pub(super) fn read_file_if_there(path: &Path, under: &[&str]) -> Result<Option<Settings>, ConfigError> {
+    match std::fs::read_to_string(path) {
+        // A home that is no folder, such as /dev/null, holds no file.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        text => parse(path, under, text).map(Some),
+    }
+}
+
+fn parse(path: &Path, under: &[&str], text: std::io::Result<String>) -> Result<Settings, ConfigError> {
     let path: Arc<Path> = path.into();
-    let text = std::fs::read_to_string(&path).map_err(|error| ConfigError::Unreadable {
+    let text = text.map_err(|error| ConfigError::Unreadable {
         path: path.clone(),
         problem: match error.kind() {
-            std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
-            std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+            ErrorKind::NotFound => "there is no such file".to_owned(),
+            ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+            ErrorKind::IsADirectory => "it is a folder".to_owned(),
+            ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
             _ => error.to_string(),
         },
     })?;

@@ -7,6 +7,7 @@ use dirigent_core::time::Millis;
 use secrecy::SecretString;
 use serde_json::{Map, Number};
 use toml::de::{DeTable, DeValue};
+use url::{ParseError, Url};
 
 /// What kind of value a setting has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) enum Kind {
     Count {
         most: u64,
     },
-    /// An amount of money.
+    /// An amount of money, more than nothing.
     Dollars,
     /// A span of time, such as `90s`.
     Span,
@@ -58,7 +59,7 @@ impl Kind {
             Kind::Address => address(&text(value)?).map(Value::Text),
             Kind::Texts => texts(value).map(Value::Texts),
             Kind::Count { most } => count(value, most).map(Value::Count),
-            Kind::Dollars => dollars(value).map(Value::Dollars),
+            Kind::Dollars => some_dollars(value).map(Value::Dollars),
             Kind::Span => span(&text(value)?).map(Value::Span),
             Kind::OneOf(words) => one_of(text(value)?, words).map(Value::Text),
             Kind::Price => price(value).map(Value::Price),
@@ -139,19 +140,19 @@ fn variable(name: String) -> Result<String, String> {
 /// An address that a model may be at, as a setting or a variable has it.
 pub(super) fn address(text: &str) -> Result<String, String> {
     let text = text.trim();
-    let rest = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
-    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
     let wanted = "it must look like https://api.openai.com/v1 or http://127.0.0.1:8080/v1";
-    match host {
-        None => Err(format!("is not an address: {wanted}")),
-        Some(host) if host.contains('@') => Err(
+    let is_web = ["https://", "http://"]
+        .iter()
+        .any(|scheme| text.starts_with(scheme));
+    match Url::parse(text) {
+        _ if !is_web => Err(format!("is not an address: {wanted}")),
+        _ if text.chars().any(char::is_whitespace) => Err(format!("has a blank in it: {wanted}")),
+        Err(ParseError::EmptyHost) => Err(format!("names no host: {wanted}")),
+        Err(_) => Err(format!("is not an address: {wanted}")),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => Err(
             "holds a user's name or a password: leave them out, and give the key as api_key_env".to_owned(),
         ),
-        Some(host) if host.is_empty() || host.starts_with(':') => Err(format!("names no host: {wanted}")),
-        Some(_) if text.chars().any(char::is_whitespace) => Err(format!("has a blank in it: {wanted}")),
-        Some(_) => Ok(text.trim_end_matches('/').to_owned()),
+        Ok(_) => Ok(text.trim_end_matches('/').to_owned()),
     }
 }
 
@@ -195,6 +196,14 @@ fn dollars(value: &DeValue<'_>) -> Result<Cost, String> {
     number
         .and_then(Cost::from_dollars)
         .ok_or_else(|| wanted.to_owned())
+}
+
+fn some_dollars(value: &DeValue<'_>) -> Result<Cost, String> {
+    let cost = dollars(value)?;
+    if cost.is_zero() {
+        return Err("must be more than nothing, such as 2.50".to_owned());
+    }
+    Ok(cost)
 }
 
 fn span(text: &str) -> Result<Millis, String> {
