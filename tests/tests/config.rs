@@ -20,12 +20,16 @@ fn call(tool: &str, parameters: Value) -> Turn {
 
 /// A planner that sends a scout, a scout that answers, a reflector that is content.
 fn script() -> Script {
+    Script::rules(rules())
+}
+
+fn rules() -> [Rule; 4] {
     let plan = json!({
         "summary": "Look into the notes.",
         "subtasks": [{"id": "look", "title": "Read the notes", "agent": "explore", "task": "Read notes.txt."}]
     });
     let judgement = json!({"verdict": "achieved", "summary": "The notes say milk."});
-    Script::rules([
+    [
         Rule::always(Matcher::system("## submit_plan"), call("submit_plan", plan)),
         Rule::always(
             Matcher::system("You explore a workspace"),
@@ -36,7 +40,7 @@ fn script() -> Script {
             call("submit_reflection", judgement),
         ),
         Rule::always(Matcher::user("Say OK."), Turn::text("OK")),
-    ])
+    ]
 }
 
 async fn serve(script: Script) -> ModelServer {
@@ -271,6 +275,41 @@ async fn host_9_a_recording_that_can_no_longer_be_written_is_no_bad_usage() {
             .contains("the run is in the journal, but its recording is not written"),
         "{ended}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_2_a_run_never_goes_on_with_another_model_than_it_was_started_with() {
+    let judgement = json!({"verdict": "ask_user", "summary": "Unclear.", "question": "Which notes?"});
+    let asks = Rule::always(
+        Matcher::system("## submit_reflection"),
+        call("submit_reflection", judgement),
+    );
+    let (first, second) = (
+        serve_any(Script::rules([asks].into_iter().chain(rules()))).await,
+        serve_any(script()).await,
+    );
+    let place = place("");
+    let (model, key) = (("DIRIGENT_MODEL", "openai/test"), ("OPENAI_API_KEY", CANARY));
+    let url = ("OPENAI_BASE_URL", first.url());
+    let _ = pursue(&place, &["--non-interactive"], &[model, key, (url.0, &url.1)]).with_code(4);
+
+    let resume = |variables: &[(&str, &str)]| {
+        let mut command = place.command(["resume", "last", "--answer", "All"]);
+        ended(command.envs(variables.iter().copied()))
+    };
+    // Nothing says which model it was, or another address does.
+    for variables in [&[key][..], &[model, key, ("OPENAI_BASE_URL", &second.url())]] {
+        let refused = resume(variables).with_code(7);
+        assert!(
+            refused.stderr.contains("the run was started with openai test at"),
+            "{refused}"
+        );
+        assert!(refused.stderr.contains("OPENAI_BASE_URL"), "{refused}");
+    }
+    assert_eq!(second.requests().len(), 0);
+    let asked = first.requests().len();
+    let _ = resume(&[model, key, (url.0, &url.1)]).with_code(4);
+    assert!(first.requests().len() > asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]

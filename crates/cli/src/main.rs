@@ -25,6 +25,7 @@ use crate::output::Output;
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let output = Output::new();
+    keep_to_itself();
     start_log();
     let exit = match dispatch(arguments, &output) {
         Ok(exit) => exit,
@@ -56,6 +57,16 @@ fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
     // What is left are blocked threads of work that ignored its cancellation; child processes are killed as it is dropped.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     exit
+}
+
+/// What this process holds, such as keys from its environment, is not for the commands that agents run: the system lets no other
+/// process of the user look into it.
+fn keep_to_itself() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        tracing::warn!("other processes can look into this one: {error}");
+    }
 }
 
 /// Warnings to standard error; `DIRIGENT_LOG` says otherwise (`DIRIGENT_LOG=debug`).

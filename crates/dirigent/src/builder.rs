@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dirigent_core::id::RunId;
-use dirigent_core::limits::RunLimits;
+use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
@@ -139,6 +140,7 @@ impl Builder {
                 name: agent.own_model().map(str::to_owned),
                 asks: None,
                 profile: self.profile,
+                timeout: None,
             });
         };
         let of_all = match agent.answer() {
@@ -154,6 +156,7 @@ impl Builder {
             name: Some(model.to_owned()),
             asks: Some(config.model(model)?.to_string()),
             profile: config.profile(model)?,
+            timeout: config.agent_timeout(),
         })
     }
 }
@@ -165,6 +168,8 @@ struct AgentModel {
     /// What the name stands for.
     asks: Option<String>,
     profile: ModelProfile,
+    /// How long the agent may take, where its definition says nothing else.
+    timeout: Option<Millis>,
 }
 
 /// What every run is started with.
@@ -186,9 +191,15 @@ impl Crew {
         model_of: impl Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
     ) -> Result<Self, DirigentError> {
         let spec = |agent: &AgentDefinition| {
-            let AgentModel { name, asks, profile } = model_of(agent)?;
-            let spec = agent.spec(&tools, name, profile)?;
-            Ok::<_, DirigentError>(AgentSpec { asks, ..spec })
+            let model = model_of(agent)?;
+            let mut spec = agent.spec(&tools, model.name, model.profile)?;
+            spec.asks = model.asks;
+            if let Some(timeout) = model.timeout
+                && spec.limits.timeout == AgentLimits::default().timeout
+            {
+                spec.limits.timeout = timeout;
+            }
+            Ok::<_, DirigentError>(spec)
         };
         Ok(Crew {
             planner: spec(&agents::planner())?,
@@ -212,6 +223,7 @@ impl Crew {
                 name: other.model.clone(),
                 asks: other.asks.clone(),
                 profile: other.profile,
+                timeout: Some(other.limits.timeout),
             }))
         };
         Crew::new(

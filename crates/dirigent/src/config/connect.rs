@@ -36,9 +36,14 @@ pub enum ConnectError {
     /// It did not answer as it should; the message says what to do.
     #[error(transparent)]
     Model(#[from] ModelFailure),
-    /// It answers, but has no such model.
-    #[error("the server has no model `{name}`{}", suggestion(name, models))]
-    NoSuchModel {
+    /// It refuses, and does not list the model.
+    #[error(
+        "{failure}; the server does not list the model `{name}`{}",
+        suggestion(name, models)
+    )]
+    NotListed {
+        /// What it said when it was asked.
+        failure: ModelFailure,
         /// The name that the configuration has.
         name: String,
         /// What it offers.
@@ -65,7 +70,7 @@ impl Config {
     /// word.
     ///
     /// # Errors
-    /// As [`Config::offered`], or [`ConnectError::NoSuchModel`].
+    /// As [`Config::offered`], or [`ConnectError::NotListed`].
     pub async fn connect(&self, reference: &str) -> Result<Connection, ConnectError> {
         let settings = self.model(reference)?;
         if settings.provider == Provider::Offline {
@@ -74,9 +79,11 @@ impl Config {
         let server = server(&settings)?;
         let models = match server.models().await {
             Ok(models) => models,
-            // A server may have no list.
-            Err(failure) if is_about_us(failure.kind) => Vec::new(),
-            Err(failure) => return Err(failure.into()),
+            Err(failure) if settings.is_at_its_provider() && !is_about_us(failure.kind) => {
+                return Err(failure.into());
+            }
+            // A server may have no list, or a broken one.
+            Err(_) => Vec::new(),
         };
         // Elsewhere a list may be for everyone, so that it says nothing of the key.
         if models.contains(&settings.name) && settings.is_at_its_provider() {
@@ -87,7 +94,8 @@ impl Config {
             Err(failure)
                 if is_about_us(failure.kind) && !models.is_empty() && !models.contains(&settings.name) =>
             {
-                Err(ConnectError::NoSuchModel {
+                Err(ConnectError::NotListed {
+                    failure,
                     name: settings.name,
                     models,
                 })

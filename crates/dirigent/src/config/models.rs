@@ -56,18 +56,21 @@ impl ConfiguredModels {
         self.ready(reference).map(drop)
     }
 
-    /// Looks whether a name still stands for what it stood for when a run was started.
+    /// Looks whether a name still stands for what it stood for when a run was started. A table of the user's own, `[models.NAME]`, may
+    /// have been moved to another server by its user; what `default` or `provider/name` are depends on what was said in passing.
     ///
     /// # Errors
     /// [`ConfigError::OtherModel`], or no such model.
     pub(crate) fn check_same(&self, reference: &str, asked: Option<&str>) -> Result<(), ConfigError> {
         let present = self.config.model(reference)?.to_string();
         match asked {
-            Some(asked) if asked != present => Err(ConfigError::OtherModel {
-                model: reference.to_owned(),
-                asked: asked.to_owned(),
-                present,
-            }),
+            Some(asked) if asked != present && !self.config.names().contains(reference) => {
+                Err(ConfigError::OtherModel {
+                    model: reference.to_owned(),
+                    asked: asked.to_owned(),
+                    present,
+                })
+            }
             Some(_) | None => Ok(()),
         }
     }

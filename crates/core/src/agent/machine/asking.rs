@@ -35,7 +35,7 @@ impl Agent {
     fn ask_next(&mut self, commands: &mut Commands) {
         for guidance in std::mem::take(&mut self.guidance) {
             self.conversation.say(Message::User {
-                content: format!("The user says: {guidance}"),
+                content: format!("The user says: {}", prompt::inert(&guidance)),
             });
         }
         self.turns += 1;

@@ -109,7 +109,8 @@ impl Conversation {
         self.say(Message::Tool {
             call_id: call.id.clone(),
             name: call.tool.clone(),
-            content: content.to_string(),
+            // What a tool read may look like a part of a prompt.
+            content: prompt::inert(&content.to_string()).into_owned(),
         });
     }
 
