@@ -358,7 +358,7 @@ async fn host_3_config_check_tells_what_to_do_where_a_model_does_not_answer() {
         "{text}"
     );
     assert!(
-        text.contains("the server has no model `smal`; did you mean `small`?"),
+        text.contains("the server does not list the model `smal`; did you mean `small`?"),
         "{text}"
     );
     assert!(

@@ -8,6 +8,7 @@ use crate::budget::EXPECTED_REPLY;
 use crate::call::{Said, parse};
 use crate::message::{Message, ModelFailure, ModelFailureKind, ModelReply};
 use crate::observation::CallDigest;
+use crate::prompt;
 use crate::time::Timestamp;
 
 /// How many of its calls stand in a summary that the model could not write itself.
