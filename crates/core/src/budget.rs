@@ -34,6 +34,15 @@ pub enum BudgetKind {
 }
 
 impl BudgetKind {
+    /// How much of it that is.
+    pub fn used(self, usage: &Usage) -> u64 {
+        match self {
+            BudgetKind::Tokens => usage.tokens(),
+            BudgetKind::Cost => usage.cost.0,
+            BudgetKind::ModelCalls => usage.model_calls.into(),
+        }
+    }
+
     /// An amount of it for people: `12000 tokens`, `$0.50`, `1 model call`.
     pub fn amount(self, amount: u64) -> String {
         let plural = if amount == 1 { "" } else { "s" };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole, interrupted_result};
-use crate::budget::BudgetKind;
+use crate::budget::{BudgetKind, Overdrawn};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
@@ -57,7 +57,7 @@ pub struct Run {
     sub_agents: u32,
     usage: Usage,
     /// The limit that left an agent no room for another request.
-    overdrawn: Option<EndReason>,
+    overdrawn: Option<Overdrawn>,
     answer: Option<String>,
     /// What the last judgement would have asked, had the answer been of use.
     unasked: Option<Question>,
@@ -349,11 +349,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.usage += report.work.usage;
         if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
-            self.overdrawn = Some(EndReason::BudgetExhausted {
-                budget: overdrawn.budget,
-                used: overdrawn.used,
-                limit: overdrawn.limit,
-            });
+            self.overdrawn = Some(*overdrawn);
         }
         match (pending, report.result) {
             (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
@@ -398,7 +394,9 @@ impl Run {
         result: Result<AgentAnswer, AgentFailure>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        if let Some(reason) = self.overdrawn.clone() {
+        if self.overdrawn.is_some()
+            && let Some(reason) = self.budget_exhausted()
+        {
             return self.finish(reason, commands);
         }
         let error = match result {
@@ -416,24 +414,22 @@ impl Run {
 
     /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
     fn budget_exhausted(&self) -> Option<EndReason> {
-        if self.overdrawn.is_some() {
-            return self.overdrawn.clone();
+        if let Some(Overdrawn {
+            budget, used, limit, ..
+        }) = self.overdrawn
+        {
+            // Others have used more since, of what they had reserved.
+            let used = used.max(budget.used(&self.usage));
+            return Some(EndReason::BudgetExhausted { budget, used, limit });
         }
         let limits = &self.spec()?.limits;
-        let used = [
-            (BudgetKind::Tokens, self.usage.tokens(), limits.max_tokens),
-            (
-                BudgetKind::Cost,
-                self.usage.cost.0,
-                limits.max_cost.map(|cost| cost.0),
-            ),
-            (
-                BudgetKind::ModelCalls,
-                self.usage.model_calls.into(),
-                limits.max_model_calls.map(u64::from),
-            ),
+        let limits = [
+            (BudgetKind::Tokens, limits.max_tokens),
+            (BudgetKind::Cost, limits.max_cost.map(|cost| cost.0)),
+            (BudgetKind::ModelCalls, limits.max_model_calls.map(u64::from)),
         ];
-        used.into_iter().find_map(|(budget, used, limit)| {
+        limits.into_iter().find_map(|(budget, limit)| {
+            let used = budget.used(&self.usage);
             let limit = limit.filter(|limit| used >= *limit)?;
             Some(EndReason::BudgetExhausted { budget, used, limit })
         })
