@@ -313,6 +313,23 @@ async fn host_2_a_run_never_goes_on_with_another_model_than_it_was_started_with(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn host_6_a_limit_of_money_that_bounds_nothing_is_told() {
+    let server = serve(script()).await;
+    let price = "price = { input = 1, output = 2 }\n";
+    for (price, told) in [("", true), (price, false)] {
+        let place = place(&format!("{}{price}", model("model", &server, "small")));
+        let ended = pursue(&place, &["--max-cost", "0.50"], &[]).with_code(0);
+        assert_eq!(
+            ended
+                .stderr
+                .contains("the limit of money does not bound `default`"),
+            told,
+            "{ended}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers() {
     let server = serve(script()).await;
     let place = place(&format!(

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use dirigent::config::Provider;
 use dirigent::{
     Builder, Config, Delta, Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence,
 };
@@ -49,9 +50,13 @@ pub(crate) async fn start(
     config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
     let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
+    let limits = command.limits.over(config.limits());
+    if limits.max_cost.is_some() {
+        tell_unpriced(&config, output);
+    }
     let goal = Goal::new(command.goal.unwrap_or_default())
         .workspace(command.workspace)
-        .limits(command.limits.over(config.limits()))
+        .limits(limits)
         .user(presence(&command.watching, output));
     let run = dirigent.start(goal).await?;
     let exit = watch(&run, Past::default(), &command.watching, output).await?;
@@ -62,6 +67,20 @@ pub(crate) async fn start(
         record.write(&dirigent, run.id(), output)?;
     }
     Ok(exit)
+}
+
+/// Tells who bounds what a run costs that it has a model whose price nobody knows.
+fn tell_unpriced(config: &Config, output: &Output) {
+    for reference in config.used() {
+        let unpriced = config
+            .model(&reference)
+            .is_ok_and(|model| model.provider != Provider::Offline && model.price.is_none());
+        if unpriced {
+            output.note(&inert(&format!(
+                "note: the limit of money does not bound `{reference}`, whose price is not known: set its `price` (docs/models.md)"
+            )));
+        }
+    }
 }
 
 /// Tells who has a key and got no further with the offline model that it was not asked.
