@@ -161,9 +161,11 @@ fn agent_step(criterion: &mut Criterion) {
                 reply: reply.clone(),
             };
             black_box(agent.handle(NOW, replied).unwrap());
+            let effect = next();
+            // Another result each time: an agent that repeats itself is stuck.
             let finished = AgentInput::ToolFinished {
-                effect: next(),
-                result: ToolResult::success(json!("fn main() {}")),
+                effect,
+                result: ToolResult::success(json!(format!("fn main() {{ {effect} }}"))),
             };
             black_box(agent.handle(NOW, finished).unwrap());
         });

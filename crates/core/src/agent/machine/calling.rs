@@ -119,6 +119,7 @@ impl Agent {
     ) {
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
         self.work.calls.push(digest(effect, &call, &result));
+        self.failed += u32::from(!result.succeeded());
         self.work.changes.extend(result.changes.iter().cloned());
         self.answer_call(&call, Some(effect), &result);
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
@@ -170,10 +171,9 @@ impl Agent {
         if work.calls.len() < 2 {
             return;
         }
-        let failed = work.calls.iter().filter(|call| !call.success).count();
         let mut so_far = json!({"calls": work.calls.len()});
-        if failed > 0 {
-            so_far["failed"] = json!(failed);
+        if self.failed > 0 {
+            so_far["failed"] = json!(self.failed);
         }
         if let Some(earlier) = work
             .changes

@@ -39,6 +39,8 @@ pub struct Agent {
     /// The turn in which it was first told that it repeats itself.
     warned: Option<u32>,
     compactions: u32,
+    /// Of its calls, those that failed.
+    failed: u32,
     /// Tokens of a request that was too long for the model, whatever its context window is said to be.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
@@ -84,6 +86,7 @@ impl Agent {
             stuck: None,
             warned: None,
             compactions: 0,
+            failed: 0,
             too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id)),
             guidance: Vec::new(),
