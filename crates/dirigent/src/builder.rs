@@ -295,8 +295,8 @@ impl Dirigent {
         Ok(record_run(&self.journal, run)?)
     }
 
-    /// Replays a recording with the agents, prompts and tools of this orchestrator, and journals it as a new run, which has ended
-    /// when this returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run is a
+    /// Replays a recording with the agents, prompts and tools of this orchestrator, and journals it as a new run, which has come
+    /// to where the recording ends when this returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run is a
     /// test:
     ///
     /// ```

@@ -4,8 +4,9 @@
 //!              ModelReplied: calls                     ToolFinished: more calls
 //!             ┌────────────────────▶ Running calls ◀──────────┐
 //!  Started ──▶ Asking ◀───────────────────┘  └────────────────┘
-//!             └──▶ Asking again (malformed)     ToolFinished: the last one
-//!             └──▶ Done (text, terminating call, a limit, a failure, cancelled)
+//!             ├──▶ Asking again (malformed)     ToolFinished: the last one
+//!             ├──▶ Summarising, then Asking (the conversation is too long)
+//!             └──▶ Done (text, terminating call, a limit, no budget, stuck, a failure, cancelled)
 //! ```
 //!
 //! The model decides (LOOP-6): the machine runs what was asked, returns every result, and ends the loop only when the

@@ -67,8 +67,8 @@ impl Conversation {
         &self.messages
     }
 
-    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand. Two
-    /// messages, however long the conversation is.
+    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand, with the
+    /// summary of what was left out, if there is one. Two messages, however long the conversation is.
     pub(super) fn prompts(&self) -> [&str; 2] {
         [0, 1].map(|place| self.messages.get(place).map_or("", Message::content))
     }
