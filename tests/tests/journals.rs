@@ -54,6 +54,10 @@ fn run_command(command: &RunCommand) -> String {
             call,
         } => format!("run {effect} {} for {subtask}", call.tool),
         RunCommand::StopTool { effect } => format!("stop {effect}"),
+        RunCommand::StopAgent { effect } => format!("stop agent {effect}"),
+        RunCommand::ReturnFindings { effect, .. } => format!("return {effect}"),
+        RunCommand::AskApproval { approval } => format!("ask to approve {}", approval.effect),
+        RunCommand::AwaitUser { effect } => format!("await user {effect}"),
         RunCommand::AskUser { effect, .. } => format!("ask {effect}"),
         RunCommand::SetTimer { timer, .. } => format!("timer {timer:?}"),
         RunCommand::Finish { reason } => format!("finish {reason}"),
@@ -64,6 +68,9 @@ fn agent_command(command: &AgentCommand) -> String {
     match command {
         AgentCommand::AskModel { effect } => format!("ask {effect}"),
         AgentCommand::RunTool { effect, call } => format!("run {effect} {}", call.tool),
+        AgentCommand::AskApproval { approval } => format!("ask to approve {}", approval.effect),
+        AgentCommand::ApprovalSettled { effect } => format!("settled {effect}"),
+        AgentCommand::Delegate { effect, agent, .. } => format!("delegate {effect} to {agent}"),
         AgentCommand::SetTimer { timer, .. } => format!("timer {timer:?}"),
         AgentCommand::Finish { report } => format!(
             "finish, {}",

@@ -79,6 +79,9 @@ impl LiveTree {
             EventKind::RunFinished { .. } => self.status.finish_and_clear(),
             EventKind::RunStarted { .. }
             | EventKind::Guided { .. }
+            | EventKind::ApprovalAsked { .. }
+            | EventKind::ApprovalDecided { .. }
+            | EventKind::ApprovalExpired { .. }
             | EventKind::QuestionAsked { .. }
             | EventKind::QuestionAnswered { .. }
             | EventKind::ModelFailed { .. }
@@ -162,6 +165,9 @@ impl LiveTree {
                 | EventKind::ToolFinished { .. }
                 | EventKind::AgentFinished { .. }
                 | EventKind::Guided { .. }
+                | EventKind::ApprovalAsked { .. }
+                | EventKind::ApprovalDecided { .. }
+                | EventKind::ApprovalExpired { .. }
                 | EventKind::QuestionAsked { .. }
                 | EventKind::QuestionAnswered { .. }
                 | EventKind::Resumed,

@@ -64,7 +64,17 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             }
             text
         }
-        EventKind::Guided { guidance } => format!("  guidance: {}", inert(guidance)),
+        EventKind::Guided { guidance, now: false } => format!("  guidance: {}", inert(guidance)),
+        EventKind::Guided { guidance, now: true } => format!("  guidance, at once: {}", inert(guidance)),
+        EventKind::ApprovalAsked { approval } => format!(
+            "  {} {}: {} {}",
+            style("!").yellow().bold(),
+            approval.effect,
+            inert(&approval.tool),
+            inert(&approval.parameters.to_string())
+        ),
+        EventKind::ApprovalDecided { effect, .. } => format!("  {effect}: decided"),
+        EventKind::ApprovalExpired { effect } => format!("  {effect}: nobody decided in time"),
         EventKind::QuestionAsked { question, .. } => {
             let choices: String = question
                 .choices

@@ -13,6 +13,7 @@ use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, ModelReply, Usage};
 use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
+use dirigent_core::policy::Policy;
 use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunContext, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
@@ -52,8 +53,10 @@ fn spec() -> RunSpec {
             description: "Looks at a file.".to_owned(),
             parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
             repeat: Repeat::Safe,
+            requires_approval: false,
             example: json!({"path": "x"}),
         }],
+        policy: Policy::default(),
     }
 }
 
@@ -133,6 +136,7 @@ fn agent_step(criterion: &mut Criterion) {
         role: AgentRole::Sub("explore".to_owned()),
         task: "Look.".to_owned(),
         agents_left: None,
+        depth: 0,
     };
     agent.handle(NOW, AgentInput::Started { brief }).unwrap();
     let reply = ModelReply {

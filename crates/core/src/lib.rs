@@ -10,6 +10,7 @@
 
 pub mod account;
 pub mod agent;
+pub mod approval;
 pub mod budget;
 pub mod call;
 pub mod id;
@@ -19,12 +20,14 @@ pub mod machine;
 pub mod message;
 pub mod observation;
 pub mod plan;
+pub mod policy;
 pub mod price;
 pub mod prompt;
 pub mod recording;
 pub mod reflection;
 pub mod run;
 pub mod spec;
+pub mod steering;
 pub mod time;
 pub mod tool;
 pub mod view;

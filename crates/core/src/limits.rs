@@ -17,6 +17,11 @@ pub struct RunLimits {
     pub max_subtasks: u32,
     /// Sub-agents over the whole run, planners and reflectors apart (PAOR-5).
     pub max_agents: u32,
+    /// How deep agents may delegate: 1 for those of the plan alone, 2 for those that these start, and so on (PAOR-5).
+    pub max_depth: u32,
+    /// How long a call waits for an approval before it counts as not approved (APPROVE-3); `None` for as long as it takes. The time that
+    /// no process carries the run out does not count.
+    pub approval_timeout: Option<Millis>,
     /// How long one tool call of a sub-task's sequence may take before it is observed as failed (PAOR-7).
     pub call_timeout: Millis,
     /// How long the run may take; `None` for as long as it takes.
@@ -36,6 +41,8 @@ impl Default for RunLimits {
             max_parallel: 4,
             max_subtasks: 1_000,
             max_agents: 100,
+            max_depth: 3,
+            approval_timeout: Some(Millis::seconds(86_400)),
             call_timeout: Millis::seconds(900),
             timeout: None,
             max_tokens: None,

@@ -34,6 +34,9 @@ pub enum Refusal {
         /// The state.
         state: String,
     },
+    /// A decision that does not count (APPROVE-3).
+    #[error(transparent)]
+    Decision(#[from] crate::approval::DecisionFault),
     /// A step between phases that there is not (PAOR-1).
     #[error(transparent)]
     Transition(#[from] crate::run::ImpossibleTransition),

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::agent::AgentRole;
 use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::limits::{AgentLimits, RunLimits};
+use crate::policy::Policy;
 use crate::price::Price;
 use crate::prompt::{submission, text_allowed};
 use crate::tool::{Access, ToolSpec};
@@ -31,6 +32,9 @@ pub struct RunSpec {
     pub agents: Vec<AgentSpec>,
     /// The tools that there are: sub-tasks may call any, an agent those that its spec names.
     pub tools: Vec<ToolSpec>,
+    /// Which calls must be approved, and which are never made.
+    #[serde(default, skip_serializing_if = "Policy::is_empty")]
+    pub policy: Policy,
 }
 
 impl RunSpec {

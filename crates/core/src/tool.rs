@@ -19,6 +19,9 @@ pub struct ToolSpec {
     pub parameters: Value,
     /// Whether a call that was under way when the process died may be made again.
     pub repeat: Repeat,
+    /// Whether a person must approve each call of it, where no rule of the run's [policy](crate::policy) says otherwise (APPROVE-1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requires_approval: bool,
     /// A call's parameters as an example for prompts; `null` for none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
@@ -64,9 +67,22 @@ pub struct ToolResult {
     /// What it changed (LOOP-8), also where it failed half-way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<StateChange>,
+    /// The files whose content the caller knows by this call: what it read, and what it wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<SeenFile>,
     /// For operators, not for the model.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+/// A file as a call left or found it. An agent that changes a file which is other than it last saw it is refused (PAOR-5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenFile {
+    /// Relative to the workspace, with `/`.
+    pub path: String,
+    /// Of its whole content, in the form of the tools' own; none where there is no such file any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// What came of a tool call.
@@ -95,6 +111,7 @@ impl ToolResult {
             outcome: ToolOutcome::Success { output },
             duration: Millis(0),
             changes: Vec::new(),
+            seen: Vec::new(),
             metadata: Map::new(),
         }
     }

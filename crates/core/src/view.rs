@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::account::{Account, Before, Ledger, Noted};
 use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
+use crate::approval::{Approval, Decision};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use crate::journal::{Entry, Input};
@@ -138,6 +140,27 @@ pub enum EventKind {
     Guided {
         /// The user's words.
         guidance: String,
+        /// Whether what was under way was stopped for it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        now: bool,
+    },
+    /// A call waits for an approval.
+    ApprovalAsked {
+        /// What a person must decide about.
+        approval: Arc<Approval>,
+    },
+    /// A person decided about a call.
+    ApprovalDecided {
+        /// Which.
+        effect: EffectId,
+        /// What was decided.
+        #[serde(flatten)]
+        decision: Decision,
+    },
+    /// Nobody decided about a call in time.
+    ApprovalExpired {
+        /// Which.
+        effect: EffectId,
     },
     /// The run waits for the user.
     QuestionAsked {
@@ -294,6 +317,11 @@ impl RunView {
             | RunInput::ToolStarted { .. }
             | RunInput::ToolFinished { .. }
             | RunInput::Guided { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Decided { .. }
+            | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
@@ -352,12 +380,24 @@ impl RunView {
                 .collect(),
             RunInput::Guided { guidance } => vec![EventKind::Guided {
                 guidance: guidance.clone(),
+                now: false,
+            }],
+            RunInput::Redirected { guidance } => vec![EventKind::Guided {
+                guidance: guidance.clone(),
+                now: true,
+            }],
+            RunInput::Decided { effect, decision } => vec![EventKind::ApprovalDecided {
+                effect: *effect,
+                decision: decision.clone(),
             }],
             RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered {
                 answer: answer.clone(),
             }],
             RunInput::Resumed { .. } => vec![EventKind::Resumed],
             RunInput::AgentFinished { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Cancelled => Vec::new(),
@@ -409,7 +449,13 @@ impl RunView {
                 reason,
                 summary: self.run.summary(),
             }),
-            RunCommand::RunTool { .. } | RunCommand::StopTool { .. } | RunCommand::SetTimer { .. } => None,
+            RunCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
+            RunCommand::RunTool { .. }
+            | RunCommand::StopTool { .. }
+            | RunCommand::StopAgent { .. }
+            | RunCommand::ReturnFindings { .. }
+            | RunCommand::AwaitUser { .. }
+            | RunCommand::SetTimer { .. } => None,
         }
     }
 
@@ -447,8 +493,13 @@ impl RunView {
             AgentInput::ToolFinished { effect, result } => agent
                 .running_call(*effect)
                 .map(|call| finished(*effect, call, result)),
+            AgentInput::Decided { effect, decision } => Some(EventKind::ApprovalDecided {
+                effect: *effect,
+                decision: decision.clone(),
+            }),
             AgentInput::Guided { guidance } => Some(EventKind::Guided {
                 guidance: guidance.clone(),
+                now: false,
             }),
             AgentInput::Resumed { .. } => Some(EventKind::Resumed),
             AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
@@ -465,9 +516,12 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            AgentCommand::AskModel { .. } | AgentCommand::RunTool { .. } | AgentCommand::SetTimer { .. } => {
-                None
-            }
+            AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
+            AgentCommand::AskModel { .. }
+            | AgentCommand::RunTool { .. }
+            | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::Delegate { .. }
+            | AgentCommand::SetTimer { .. } => None,
         });
         Ok(event.into_iter().chain(ended).collect())
     }

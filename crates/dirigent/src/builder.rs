@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dirigent_core::id::RunId;
 use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::Millis;
@@ -247,6 +248,7 @@ impl Crew {
             reflector: self.reflector.clone(),
             agents: self.agents.clone(),
             tools: self.tools.clone(),
+            policy: Policy::default(),
         }
     }
 }

@@ -234,6 +234,9 @@ impl AgentState {
                     earlier.abort();
                 }
             }
+            AgentCommand::AskApproval { .. }
+            | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::Delegate { .. } => {}
             AgentCommand::Finish { report } => self.finish(report),
         }
     }

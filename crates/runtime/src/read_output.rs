@@ -53,6 +53,7 @@ impl Tool for ReadOutput {
                 "additionalProperties": false
             }),
             repeat: Repeat::Safe,
+            requires_approval: false,
             example: json!({"handle": "run.7", "offset": 0}),
         }
     }

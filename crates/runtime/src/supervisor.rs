@@ -300,6 +300,10 @@ impl SupervisorState {
                     call.cancel();
                 }
             }
+            RunCommand::StopAgent { .. }
+            | RunCommand::ReturnFindings { .. }
+            | RunCommand::AskApproval { .. }
+            | RunCommand::AwaitUser { .. } => {}
             RunCommand::AskUser { effect, .. } => self.ask_user(effect),
             RunCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
             RunCommand::Finish { .. } => self.close(myself, Closing::End),

@@ -38,6 +38,7 @@ where
             description: description.into(),
             parameters: parameters_schema::<P>(),
             repeat,
+            requires_approval: false,
             example: Value::Null,
         },
         body: Arc::new(Function {

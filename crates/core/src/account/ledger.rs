@@ -105,7 +105,10 @@ impl Ledger {
                 AgentCommand::AskModel { effect } => self.begin(*effect, Reason::Model, now),
                 AgentCommand::RunTool { effect, .. } => self.begin(*effect, Reason::Tool, now),
                 AgentCommand::Finish { .. } => self.end_all(Some(scope), now),
-                AgentCommand::SetTimer { .. } => {}
+                AgentCommand::AskApproval { .. }
+                | AgentCommand::ApprovalSettled { .. }
+                | AgentCommand::Delegate { .. }
+                | AgentCommand::SetTimer { .. } => {}
             }
         }
     }
@@ -140,6 +143,10 @@ impl Ledger {
                 RunCommand::Finish { .. } => self.end_all(None, now),
                 RunCommand::Announce { .. }
                 | RunCommand::StartAgent { .. }
+                | RunCommand::StopAgent { .. }
+                | RunCommand::ReturnFindings { .. }
+                | RunCommand::AskApproval { .. }
+                | RunCommand::AwaitUser { .. }
                 | RunCommand::AskUser { .. }
                 | RunCommand::SetTimer { .. } => {}
             }
@@ -282,6 +289,7 @@ impl Noted {
             },
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
+            | AgentInput::Decided { .. }
             | AgentInput::Guided { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => Noted::Nothing,
@@ -298,6 +306,11 @@ impl Noted {
             | RunInput::AgentFinished { .. }
             | RunInput::ToolStarted { .. }
             | RunInput::Guided { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Decided { .. }
+            | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }

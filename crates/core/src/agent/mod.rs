@@ -14,11 +14,14 @@
 
 mod machine;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use machine::Agent;
 pub(crate) use machine::interrupted_result;
 
+use crate::approval::{Approval, Decision};
 use crate::budget::Overdrawn;
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId};
@@ -41,6 +44,14 @@ pub struct AgentBrief {
     /// Sub-agents that a plan may still start; only a planner needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_left: Option<u32>,
+    /// How deep it is: 0 for planner and reflector, 1 for a plan's sub-agent, one more than its caller's for one that was delegated to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What an agent is to the run.
@@ -97,6 +108,13 @@ pub enum AgentInput {
         /// How.
         result: ToolResult,
     },
+    /// A person decided about the call that waits for an approval.
+    Decided {
+        /// Which call.
+        effect: EffectId,
+        /// What was decided.
+        decision: Decision,
+    },
     /// The user has something to say: it joins the conversation before the next model request.
     Guided {
         /// The user's words.
@@ -123,6 +141,8 @@ pub enum AgentInput {
 pub enum AgentTimer {
     /// The end of its execution time (LOOP-5).
     Deadline,
+    /// The end of the wait for an approval.
+    Approval,
 }
 
 /// What an agent asks its driver for.
@@ -139,6 +159,25 @@ pub enum AgentCommand {
         effect: EffectId,
         /// The call, validated.
         call: ToolCall,
+    },
+    /// Let a person decide about the call.
+    AskApproval {
+        /// What the person decides about.
+        approval: Arc<Approval>,
+    },
+    /// Nobody need decide about that call any more: it was decided, expired, or its loop has ended.
+    ApprovalSettled {
+        /// Which call.
+        effect: EffectId,
+    },
+    /// Have another agent do something; its findings are the call's result.
+    Delegate {
+        /// What the result must carry.
+        effect: EffectId,
+        /// The other agent's name.
+        agent: String,
+        /// What it is to do.
+        task: String,
     },
     /// Wake the machine at a time; an earlier setting of the same timer is void.
     SetTimer {
@@ -239,6 +278,15 @@ pub enum AgentFailure {
         tool: String,
         /// How often.
         times: u32,
+    },
+    /// APPROVE-2.
+    #[error("the user rejected a call of `{tool}`{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    Rejected {
+        /// The tool.
+        tool: String,
+        /// Why, in the user's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// The run or the user ended it.
     #[error("cancelled")]

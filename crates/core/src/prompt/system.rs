@@ -39,6 +39,7 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
         description: description.to_owned(),
         parameters,
         repeat: Repeat::Safe,
+        requires_approval: false,
         example,
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Asked, Request};
 use crate::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentReport};
+use crate::approval::Approval;
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
@@ -60,6 +61,10 @@ impl Machines {
                 RunCommand::Announce { .. }
                 | RunCommand::RunTool { .. }
                 | RunCommand::StopTool { .. }
+                | RunCommand::StopAgent { .. }
+                | RunCommand::ReturnFindings { .. }
+                | RunCommand::AskApproval { .. }
+                | RunCommand::AwaitUser { .. }
                 | RunCommand::AskUser { .. }
                 | RunCommand::SetTimer { .. }
                 | RunCommand::Finish { .. } => None,
@@ -94,6 +99,11 @@ impl Machines {
             | RunInput::AgentFinished { .. }
             | RunInput::ToolFinished { .. }
             | RunInput::Guided { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Decided { .. }
+            | RunInput::Delegated { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
             | RunInput::Cancelled => None,
@@ -111,6 +121,7 @@ impl Machines {
             }
             AgentInput::Started { .. }
             | AgentInput::ToolFinished { .. }
+            | AgentInput::Decided { .. }
             | AgentInput::Guided { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }
@@ -154,7 +165,13 @@ fn of_run(command: &RunCommand) -> Option<String> {
         }
         RunCommand::AskUser { effect, .. } => Some(format!("waiting for an answer to the question {effect}")),
         RunCommand::Finish { reason } => Some(format!("ended: {reason}")),
-        RunCommand::Announce { .. } | RunCommand::StopTool { .. } | RunCommand::SetTimer { .. } => None,
+        RunCommand::AskApproval { approval } => Some(of_approval(approval)),
+        RunCommand::Announce { .. }
+        | RunCommand::StopTool { .. }
+        | RunCommand::StopAgent { .. }
+        | RunCommand::ReturnFindings { .. }
+        | RunCommand::AwaitUser { .. }
+        | RunCommand::SetTimer { .. } => None,
     }
 }
 
@@ -168,8 +185,19 @@ fn of_agent(command: &AgentCommand) -> Option<String> {
             Ok(_) => "ended with an answer".to_owned(),
             Err(failure) => format!("ended: {failure}"),
         }),
-        AgentCommand::SetTimer { .. } => None,
+        AgentCommand::AskApproval { approval } => Some(of_approval(approval)),
+        AgentCommand::Delegate { effect, agent, .. } => {
+            Some(format!("waiting for agent `{agent}` ({effect})"))
+        }
+        AgentCommand::ApprovalSettled { .. } | AgentCommand::SetTimer { .. } => None,
     }
+}
+
+fn of_approval(approval: &Approval) -> String {
+    format!(
+        "waiting for an approval of the call {}: {} {}",
+        approval.effect, approval.tool, approval.parameters
+    )
 }
 
 fn of_call(call: &ToolCall) -> String {

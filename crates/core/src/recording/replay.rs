@@ -87,6 +87,11 @@ impl Replay {
                     RunInput::ToolStarted { .. }
                     | RunInput::ToolFinished { .. }
                     | RunInput::Guided { .. }
+                    | RunInput::Redirected { .. }
+                    | RunInput::ApprovalAsked { .. }
+                    | RunInput::ApprovalSettled { .. }
+                    | RunInput::Decided { .. }
+                    | RunInput::Delegated { .. }
                     | RunInput::UserAnswered { .. }
                     | RunInput::UserAbsent { .. }
                     | RunInput::TimerFired { .. }
@@ -100,6 +105,7 @@ impl Replay {
                     | AgentInput::OverBudget { .. }
                     | AgentInput::ToolStarted { .. }
                     | AgentInput::ToolFinished { .. }
+                    | AgentInput::Decided { .. }
                     | AgentInput::Guided { .. }
                     | AgentInput::TimerFired { .. }
                     | AgentInput::Resumed { .. }

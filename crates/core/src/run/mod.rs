@@ -27,6 +27,7 @@ pub use report::{Detail, Report};
 pub use round::{Active, Round};
 
 use crate::agent::{AgentBrief, AgentReport};
+use crate::approval::{Approval, Decision};
 use crate::budget::BudgetKind;
 use crate::call::ToolCall;
 use crate::id::{EffectId, SubTaskId};
@@ -67,6 +68,37 @@ pub enum RunInput {
         /// The user's words.
         guidance: String,
     },
+    /// The user has something to say that cannot wait: what is under way is stopped, and the next plan is made now (PAOR-8).
+    Redirected {
+        /// The user's words.
+        guidance: String,
+    },
+    /// A call of an agent waits for an approval.
+    ApprovalAsked {
+        /// Which.
+        effect: EffectId,
+    },
+    /// It waits no longer.
+    ApprovalSettled {
+        /// Which.
+        effect: EffectId,
+    },
+    /// A person decided about a call of a sub-task's sequence.
+    Decided {
+        /// Which.
+        effect: EffectId,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// An agent has another one do something (PAOR-5).
+    Delegated {
+        /// The call by which it does.
+        effect: EffectId,
+        /// The other one's name.
+        agent: String,
+        /// What it is to do.
+        task: String,
+    },
     /// The user answered the run's question (PAOR-9).
     UserAnswered {
         /// Which question.
@@ -74,9 +106,9 @@ pub enum RunInput {
         /// The user's words.
         answer: String,
     },
-    /// Nobody can answer the run's question now: the run stops until somebody does.
+    /// Nobody can answer the run's question, or decide about the calls that it waits for: the run stops until somebody does.
     UserAbsent {
-        /// Which question.
+        /// Which question or call.
         effect: EffectId,
     },
     /// A timer ran out.
@@ -102,6 +134,8 @@ pub enum RunTimer {
     Deadline,
     /// The end of a tool call's time, by the call's step.
     Call(u32),
+    /// The end of the wait for an approval, by the call's step.
+    Approval(u32),
 }
 
 /// What a run asks its driver for.
@@ -131,6 +165,29 @@ pub enum RunCommand {
     /// Stop a call whose result no longer matters.
     StopTool {
         /// Which.
+        effect: EffectId,
+    },
+    /// Stop an agent, which then reports what it did.
+    StopAgent {
+        /// Which start its report answers.
+        effect: EffectId,
+    },
+    /// Give an agent the result of a call by which it had another one do something.
+    ReturnFindings {
+        /// Which call.
+        effect: EffectId,
+        /// What the other one found, or why it has found nothing.
+        result: ToolResult,
+    },
+    /// Let a person decide about a call of a sub-task's sequence.
+    AskApproval {
+        /// What the person decides about.
+        approval: Arc<Approval>,
+    },
+    /// Nothing goes on until a person has decided about one of the calls that wait: where nobody is there, say so with
+    /// [`RunInput::UserAbsent`].
+    AwaitUser {
+        /// The call that has waited longest.
         effect: EffectId,
     },
     /// Put a question to the user.

@@ -31,6 +31,7 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
         description: "A tool.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
+        requires_approval: false,
         example: Value::Null,
     };
     let tools = ToolSet::new(vec![tool("list_files"), tool("execute_sql")]);

@@ -13,6 +13,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
         description: "A tool.".to_owned(),
         parameters,
         repeat: Repeat::Safe,
+        requires_approval: false,
         example: Value::Null,
     }
 }

@@ -58,6 +58,7 @@ impl Watched {
             role,
             task: "t".to_owned(),
             agents_left: None,
+            depth: 0,
         };
         self.agent(after, agent, AgentInput::Started { brief });
     }

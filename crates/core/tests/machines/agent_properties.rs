@@ -115,6 +115,9 @@ fn under_way(agent: &Agent, tool: bool) -> EffectId {
             AgentCommand::RunTool { effect, .. } if tool => Some(*effect),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
+            | AgentCommand::AskApproval { .. }
+            | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::Delegate { .. }
             | AgentCommand::SetTimer { .. }
             | AgentCommand::Finish { .. } => None,
         })
@@ -178,6 +181,7 @@ fn brief(role: &AgentRole) -> AgentBrief {
         role: role.clone(),
         task: "t".to_owned(),
         agents_left: None,
+        depth: 0,
     }
 }
 
@@ -198,6 +202,7 @@ impl Expected {
             }
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
+            | AgentInput::Decided { .. }
             | AgentInput::Guided { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => None,
@@ -206,7 +211,11 @@ impl Expected {
             AgentCommand::AskModel { effect } | AgentCommand::RunTool { effect, .. } => {
                 Some(*effect) != completed
             }
-            AgentCommand::SetTimer { .. } | AgentCommand::Finish { .. } => true,
+            AgentCommand::AskApproval { .. }
+            | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::Delegate { .. }
+            | AgentCommand::SetTimer { .. }
+            | AgentCommand::Finish { .. } => true,
         });
         for command in without_timers(commands) {
             if matches!(command, AgentCommand::Finish { .. }) {

@@ -96,6 +96,10 @@ pub fn brief_of(run: &Run, of: &str) -> Arc<AgentBrief> {
             | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::AskUser { .. }
+            | RunCommand::StopAgent { .. }
+            | RunCommand::ReturnFindings { .. }
+            | RunCommand::AskApproval { .. }
+            | RunCommand::AwaitUser { .. }
             | RunCommand::SetTimer { .. }
             | RunCommand::Finish { .. } => None,
         })

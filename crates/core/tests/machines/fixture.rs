@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dirigent_core::agent::{
-    Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentReport, AgentRole,
+    Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
 use dirigent_core::call::ToolCall;
 use dirigent_core::id::{AgentId, EffectId};
@@ -12,6 +12,7 @@ use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, ModelReply, Usage};
 use dirigent_core::observation::AgentWork;
 use dirigent_core::plan::Plan;
+use dirigent_core::policy::Policy;
 use dirigent_core::reflection::Reflection;
 use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunContext, RunSpec};
@@ -49,6 +50,7 @@ pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
             "additionalProperties": false
         }),
         repeat,
+        requires_approval: false,
         example: json!({"path": "src/lib.rs"}),
     }
 }
@@ -84,6 +86,7 @@ pub fn spec() -> RunSpec {
             tool("look", "Looks at a file. Changes nothing.", Repeat::Safe),
             tool("change", "Changes a file.", Repeat::Unsafe),
         ],
+        policy: Policy::default(),
     }
 }
 
@@ -95,6 +98,7 @@ pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
         role,
         task: "Do it.".to_owned(),
         agents_left: None,
+        depth: 0,
     };
     let commands = agent.handle(at(0), AgentInput::Started { brief }).unwrap();
     assert_eq!(agent_outline(&commands), ["deadline 301000", "ask a7.1"]);
@@ -200,7 +204,22 @@ pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
         .map(|command| match command {
             AgentCommand::AskModel { effect } => format!("ask {effect}"),
             AgentCommand::RunTool { effect, call } => format!("run {effect} {}", call_line(call)),
-            AgentCommand::SetTimer { at, .. } => format!("deadline {}", at.0),
+            AgentCommand::SetTimer {
+                timer: AgentTimer::Deadline,
+                at,
+            } => format!("deadline {}", at.0),
+            AgentCommand::SetTimer {
+                timer: AgentTimer::Approval,
+                at,
+            } => format!("approval until {}", at.0),
+            AgentCommand::AskApproval { approval } => {
+                format!(
+                    "ask to approve {} {} {}",
+                    approval.effect, approval.tool, approval.parameters
+                )
+            }
+            AgentCommand::ApprovalSettled { effect } => format!("settled {effect}"),
+            AgentCommand::Delegate { effect, agent, task } => format!("delegate {effect} to {agent}: {task}"),
             AgentCommand::Finish { report } => match &report.result {
                 Ok(AgentAnswer::Text(text)) => format!("finish with {text}"),
                 Ok(AgentAnswer::Plan(plan)) => format!("finish with plan {}", plan.summary),
@@ -240,6 +259,17 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 format!("ask user {effect} {} {:?}", question.question, question.choices)
             }
             RunCommand::SetTimer { timer, at } => format!("timer {timer:?} {}", at.0),
+            RunCommand::StopAgent { effect } => format!("stop agent {effect}"),
+            RunCommand::ReturnFindings { effect, result } => {
+                format!("return {effect} {}", result.for_model())
+            }
+            RunCommand::AskApproval { approval } => {
+                format!(
+                    "ask to approve {} {} {}",
+                    approval.effect, approval.tool, approval.parameters
+                )
+            }
+            RunCommand::AwaitUser { effect } => format!("await user {effect}"),
             RunCommand::Finish { reason } => format!("finish, {reason}"),
         })
         .collect()

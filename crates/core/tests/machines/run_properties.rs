@@ -129,6 +129,10 @@ fn is_work(command: &RunCommand) -> bool {
         RunCommand::StartAgent { .. } | RunCommand::RunTool { .. } | RunCommand::AskUser { .. } => true,
         RunCommand::Announce { .. }
         | RunCommand::StopTool { .. }
+        | RunCommand::StopAgent { .. }
+        | RunCommand::ReturnFindings { .. }
+        | RunCommand::AskApproval { .. }
+        | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer { .. }
         | RunCommand::Finish { .. } => false,
     }
@@ -141,6 +145,10 @@ fn effect_of(command: &RunCommand) -> Option<EffectId> {
         | RunCommand::AskUser { effect, .. } => Some(*effect),
         RunCommand::Announce { .. }
         | RunCommand::StopTool { .. }
+        | RunCommand::StopAgent { .. }
+        | RunCommand::ReturnFindings { .. }
+        | RunCommand::AskApproval { .. }
+        | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer { .. }
         | RunCommand::Finish { .. } => None,
     }
@@ -211,6 +219,10 @@ fn completion(command: &RunCommand, kind: u8, plan: Plan) -> RunInput {
         },
         RunCommand::Announce { .. }
         | RunCommand::StopTool { .. }
+        | RunCommand::StopAgent { .. }
+        | RunCommand::ReturnFindings { .. }
+        | RunCommand::AskApproval { .. }
+        | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer { .. }
         | RunCommand::Finish { .. } => panic!("{command:?} has no completion"),
     }
@@ -273,6 +285,11 @@ impl Expected {
             RunInput::Started { .. }
             | RunInput::ToolStarted { .. }
             | RunInput::Guided { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Decided { .. }
+            | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }

@@ -157,6 +157,7 @@ fn a_watcher_sees_an_agents_loop() {
         role: AgentRole::Planner,
         task: "t".to_owned(),
         agents_left: None,
+        depth: 0,
     };
     assert_eq!(
         watcher.agent(1, AgentInput::Started { brief }),
@@ -245,6 +246,7 @@ fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_
         role: AgentRole::Sub("implement".to_owned()),
         task: "t".to_owned(),
         agents_left: None,
+        depth: 0,
     };
     watcher.agent(2, AgentInput::Started { brief });
     let change = says_call("change", json!({"path": "x"}), false);
@@ -279,6 +281,7 @@ fn what_an_agent_has_reported_counts_once() {
         role: AgentRole::Planner,
         task: "t".to_owned(),
         agents_left: None,
+        depth: 0,
     };
     watcher.agent(1, AgentInput::Started { brief });
     let submitted = says_call("submit_plan", json!({"summary": "s", "subtasks": []}), true);

@@ -90,6 +90,10 @@ impl Driver {
                 RunCommand::Finish { .. }
                 | RunCommand::Announce { .. }
                 | RunCommand::StopTool { .. }
+                | RunCommand::StopAgent { .. }
+                | RunCommand::ReturnFindings { .. }
+                | RunCommand::AskApproval { .. }
+                | RunCommand::AwaitUser { .. }
                 | RunCommand::SetTimer { .. } => {}
             }
         }
@@ -125,7 +129,10 @@ impl Driver {
                     let effect = self.answers[&id];
                     self.give_run(RunInput::AgentFinished { effect, report });
                 }
-                AgentCommand::SetTimer { .. } => {}
+                AgentCommand::AskApproval { .. }
+                | AgentCommand::ApprovalSettled { .. }
+                | AgentCommand::Delegate { .. }
+                | AgentCommand::SetTimer { .. } => {}
             }
         }
     }

@@ -294,6 +294,8 @@ impl Config {
             max_parallel: table.small("max_parallel").unwrap_or(default.max_parallel),
             max_subtasks: table.small("max_subtasks").unwrap_or(default.max_subtasks),
             max_agents: table.small("max_agents").unwrap_or(default.max_agents),
+            max_depth: table.small("max_depth").unwrap_or(default.max_depth),
+            approval_timeout: table.span("approval_timeout").or(default.approval_timeout),
             call_timeout: table.span("call_timeout").unwrap_or(default.call_timeout),
             timeout: table.span("timeout"),
             max_tokens: table.count("max_tokens"),

@@ -47,11 +47,13 @@ const MODEL: [(&str, Kind); 16] = [
     ("fallback", Kind::Texts),
 ];
 
-const LIMITS: [(&str, Kind); 10] = [
+const LIMITS: [(&str, Kind); 12] = [
     ("max_iterations", SMALL),
     ("max_parallel", SMALL),
     ("max_subtasks", SMALL),
     ("max_agents", SMALL),
+    ("max_depth", SMALL),
+    ("approval_timeout", Kind::Span),
     ("call_timeout", Kind::Span),
     ("agent_timeout", Kind::Span),
     ("timeout", Kind::Span),

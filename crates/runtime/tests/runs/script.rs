@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dirigent_core::call::ToolCall;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
@@ -190,6 +191,7 @@ impl Scriptool {
                 description: "Does what the test says.".to_owned(),
                 parameters: json!({"type": "object"}),
                 repeat,
+                requires_approval: false,
                 example: Value::Null,
             },
             body: Box::new(move |context, parameters| body(context, parameters).boxed()),
@@ -287,6 +289,7 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
         reflector: agent("reflector", AnswerForm::Reflection, Vec::new()),
         agents: vec![agent("worker", AnswerForm::Text, names)],
         tools,
+        policy: Policy::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The agent machine: its state, and what each input does to it. What becomes of a reply is in [`replying`], of a call and its
 //! result in [`calling`]; [`asking`] sends the next request, within the model's context window.
 
+mod approving;
 mod asking;
 mod calling;
 mod conversation;
@@ -256,7 +257,11 @@ impl Agent {
                 let call = self.end_call(effect)?;
                 self.read_result(now, effect, call, result, &mut commands);
             }
+            AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             AgentInput::Guided { guidance } => self.guidance.push(guidance),
+            AgentInput::TimerFired {
+                timer: AgentTimer::Approval,
+            } => self.approval_expired(now, &mut commands)?,
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
             } if now < self.deadline => {
@@ -417,6 +422,7 @@ impl AgentInput {
             AgentInput::OverBudget { .. } => "OverBudget",
             AgentInput::ToolStarted { .. } => "ToolStarted",
             AgentInput::ToolFinished { .. } => "ToolFinished",
+            AgentInput::Decided { .. } => "Decided",
             AgentInput::Guided { .. } => "Guided",
             AgentInput::TimerFired { .. } => "TimerFired",
             AgentInput::Resumed { .. } => "Resumed",

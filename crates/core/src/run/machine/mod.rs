@@ -1,7 +1,10 @@
 //! The run machine: its state, and what each input does to it. What a phase does is in the module of its name.
 
 mod acting;
+mod approving;
+mod delegating;
 mod planning;
+mod redirecting;
 mod reflecting;
 
 use std::sync::Arc;
@@ -280,6 +283,16 @@ impl Run {
             },
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
+            RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
+            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
+            RunInput::ApprovalSettled { effect } => self.approval_settled(now, effect, &mut commands)?,
+            RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
+            RunInput::TimerFired {
+                timer: RunTimer::Approval(step),
+            } => self.approval_expired(now, step, &mut commands)?,
+            RunInput::Delegated { effect, agent, task } => {
+                self.delegate(now, effect, agent, task, &mut commands)?;
+            }
             // Standing still, it takes an answer only once it was resumed.
             RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
             RunInput::UserAnswered { effect, answer } => {
@@ -479,6 +492,14 @@ impl Run {
             | RunCommand::StartAgent { .. }
             | RunCommand::AskUser { .. }
             | RunCommand::StopTool { .. }
+            | RunCommand::StopAgent { .. }
+            | RunCommand::ReturnFindings { .. }
+            | RunCommand::AskApproval { .. }
+            | RunCommand::AwaitUser { .. }
+            | RunCommand::SetTimer {
+                timer: RunTimer::Approval(_),
+                ..
+            }
             | RunCommand::SetTimer {
                 timer: RunTimer::Deadline,
                 ..
@@ -545,6 +566,7 @@ impl Run {
             role,
             task,
             agents_left,
+            depth: 0,
         })
     }
 
@@ -588,6 +610,11 @@ impl RunInput {
             RunInput::ToolStarted { .. } => "ToolStarted",
             RunInput::ToolFinished { .. } => "ToolFinished",
             RunInput::Guided { .. } => "Guided",
+            RunInput::Redirected { .. } => "Redirected",
+            RunInput::ApprovalAsked { .. } => "ApprovalAsked",
+            RunInput::ApprovalSettled { .. } => "ApprovalSettled",
+            RunInput::Decided { .. } => "Decided",
+            RunInput::Delegated { .. } => "Delegated",
             RunInput::UserAnswered { .. } => "UserAnswered",
             RunInput::UserAbsent { .. } => "UserAbsent",
             RunInput::TimerFired { .. } => "TimerFired",
