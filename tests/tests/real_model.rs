@@ -296,7 +296,11 @@ fn was_malformed(agent: &Agent, commands: &[AgentCommand]) -> bool {
     commands.iter().any(|command| match command {
         AgentCommand::AskModel { .. } => matches!(agent.conversation().last(), Some(Message::User { .. })),
         AgentCommand::Finish { report } => matches!(report.result, Err(AgentFailure::Malformed { .. })),
-        AgentCommand::RunTool { .. } | AgentCommand::SetTimer { .. } => false,
+        AgentCommand::RunTool { .. }
+        | AgentCommand::AskApproval { .. }
+        | AgentCommand::ApprovalSettled { .. }
+        | AgentCommand::Delegate { .. }
+        | AgentCommand::SetTimer { .. } => false,
     })
 }
 
