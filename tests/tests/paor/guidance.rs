@@ -68,7 +68,8 @@ async fn guided_when(moment: impl Fn(&EventKind) -> bool) {
     let events = all_events(&run).await;
     assert!(events.iter().any(|event| event.kind
         == EventKind::Guided {
-            guidance: GUIDANCE.to_owned()
+            guidance: GUIDANCE.to_owned(),
+            now: false,
         }));
     let answered: Vec<Vec<u32>> = events
         .into_iter()
