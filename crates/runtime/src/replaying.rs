@@ -15,9 +15,10 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::deltas::Listeners;
+use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
-use crate::handle::{Door, Hearing, RunHandle, read_entries};
-use crate::orchestrator::{Orchestrator, blocking};
+use crate::handle::{RunHandle, read_entries};
+use crate::orchestrator::{Orchestrator, UserPresence, blocking};
 
 /// A recording of a run as its journal has it now. Reads the disk: not for an async context.
 ///
@@ -51,7 +52,7 @@ impl Orchestrator {
             Ok(RunHandle {
                 run,
                 journal,
-                door: Arc::new(Door::new(Hearing::Ending)),
+                door: Arc::new(Door::new(UserPresence::Absent, Hearing::Ending)),
                 outcome,
                 listeners: Listeners::default(),
             })
