@@ -7,10 +7,10 @@ use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
-use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Repeat, ToolSpec};
-use dirigent_store::{Durability, Journal, RunClaim, StoreError};
+use dirigent_store::{Durability, Ending, Journal, NewEntry, RunClaim, StoreError};
 
 /// Called on the journal's thread when an input is stored: it sends the actor a message.
 pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
@@ -75,6 +75,19 @@ impl Journaled for Agent {
 
     fn tool(&self, effect: EffectId) -> Option<&ToolSpec> {
         self.context().tools().get(&self.running_call(effect)?.tool)
+    }
+}
+
+/// Whether a run that ends for this reason may go on.
+pub(crate) fn ending(reason: &EndReason) -> Ending {
+    match reason {
+        EndReason::UserRequired => Ending::Paused,
+        EndReason::GoalAchieved
+        | EndReason::IterationLimit { .. }
+        | EndReason::TimeLimit
+        | EndReason::BudgetExhausted { .. }
+        | EndReason::Cancelled
+        | EndReason::Failed { .. } => Ending::Over,
     }
 }
 
@@ -145,12 +158,17 @@ impl<M: Journaled> Driver<M> {
 
     fn append(&self, now: Timestamp, body: String, durability: Durability) {
         let notify = self.notify.clone();
+        let entry = NewEntry {
+            at: now,
+            scope: self.scope,
+            body,
+            durability,
+            takes: None,
+        };
         match self.claim.upgrade() {
             Some(claim) => self
                 .journal
-                .append(&claim, now, self.scope, body, durability, move |stored| {
-                    notify(stored.map(drop))
-                }),
+                .append(&claim, entry, move |stored| notify(stored.map(drop))),
             // The run was given free.
             None => notify(Err(StoreError::NotHeld { run: self.run })),
         }

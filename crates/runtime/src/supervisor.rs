@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
 use crate::broken_agent;
 use crate::deltas::Listeners;
-use crate::driver::Driver;
+use crate::driver::{Driver, ending};
 use crate::effects;
 use crate::error::RuntimeError;
 use crate::handle::{Door, Hearing, Steering, read_run};
@@ -502,14 +502,16 @@ impl SupervisorState {
         let Some(reason) = self.driver.machine.end() else {
             return;
         };
-        let status = serde_json::to_string(reason).unwrap_or_default();
+        let (status, ending) = (serde_json::to_string(reason).unwrap_or_default(), ending(reason));
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));
         };
         let services = &self.arguments.services;
         match self.arguments.claim.upgrade() {
-            Some(claim) => services.journal.end(&claim, services.clock.now(), status, closed),
+            Some(claim) => services
+                .journal
+                .end(&claim, services.clock.now(), status, ending, closed),
             None => closed(Err(StoreError::NotHeld { run })),
         }
     }
