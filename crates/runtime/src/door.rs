@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::steering::Steering;
+use dirigent_store::MessageId;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
@@ -32,8 +33,11 @@ pub(crate) enum Said {
 /// Whom to tell what became of a word: that it is journaled, or why it does not count. One that is dropped has told neither.
 #[derive(Default)]
 pub(crate) struct Receipt {
-    reply: Option<oneshot::Sender<Result<(), RuntimeError>>>,
+    reply: Option<Reply>,
+    message: Option<MessageId>,
 }
+
+type Reply = oneshot::Sender<Result<(), RuntimeError>>;
 
 /// Why a run is not told something.
 pub(crate) enum NotTold {
@@ -74,8 +78,24 @@ impl Word {
 }
 
 impl Receipt {
-    pub(crate) fn new(reply: oneshot::Sender<Result<(), RuntimeError>>) -> Self {
-        Receipt { reply: Some(reply) }
+    pub(crate) fn new(reply: Reply) -> Self {
+        Receipt {
+            reply: Some(reply),
+            message: None,
+        }
+    }
+
+    /// The word came by the journal.
+    pub(crate) fn of(message: MessageId, reply: Reply) -> Self {
+        Receipt {
+            reply: Some(reply),
+            message: Some(message),
+        }
+    }
+
+    /// The message that the word's entry takes.
+    pub(crate) fn message(&self) -> Option<MessageId> {
+        self.message
     }
 
     /// It is journaled.
@@ -135,6 +155,13 @@ impl Door {
             let _ = supervisor.send_message(SupervisorMsg::Steered);
         }
         state.supervisor = Some(supervisor);
+    }
+
+    /// Tells the supervisor something that its successor need not know.
+    pub(crate) fn tell(&self, message: SupervisorMsg) {
+        if let Some(supervisor) = &self.state().supervisor {
+            let _ = supervisor.send_message(message);
+        }
     }
 
     pub(crate) fn send(&self, word: Word) -> Result<(), NotTold> {

@@ -7,10 +7,10 @@ use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
-use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Repeat, ToolSpec};
-use dirigent_store::{Durability, Journal, RunClaim, StoreError};
+use dirigent_store::{Durability, Ending, Journal, MessageId, NewEntry, RunClaim, StoreError};
 
 use crate::door::Receipt;
 
@@ -77,6 +77,19 @@ impl Journaled for Agent {
 
     fn tool(&self, effect: EffectId) -> Option<&ToolSpec> {
         self.context().tools().get(&self.running_call(effect)?.tool)
+    }
+}
+
+/// Whether a run that ends for this reason may go on.
+pub(crate) fn ending(reason: &EndReason) -> Ending {
+    match reason {
+        EndReason::UserRequired => Ending::Paused,
+        EndReason::GoalAchieved
+        | EndReason::IterationLimit { .. }
+        | EndReason::TimeLimit
+        | EndReason::BudgetExhausted { .. }
+        | EndReason::Cancelled
+        | EndReason::Failed { .. } => Ending::Over,
     }
 }
 
@@ -147,12 +160,13 @@ impl<M: Journaled> Driver<M> {
             Err(refusal) => return Err((refusal, receipt)),
         };
         let starts: Vec<M::Input> = commands.iter().filter_map(M::start).collect();
+        let takes = receipt.message();
         self.waiting.push_back(Stored {
             commands,
             started,
             receipt,
         });
-        self.append(now, body, durability);
+        self.append(now, body, durability, takes);
         starts
             .into_iter()
             .try_for_each(|start| self.accept_from(now, start, Receipt::default()))
@@ -166,14 +180,19 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    fn append(&self, now: Timestamp, body: String, durability: Durability) {
+    fn append(&self, now: Timestamp, body: String, durability: Durability, takes: Option<MessageId>) {
         let notify = self.notify.clone();
+        let entry = NewEntry {
+            at: now,
+            scope: self.scope,
+            body,
+            durability,
+            takes,
+        };
         match self.claim.upgrade() {
             Some(claim) => self
                 .journal
-                .append(&claim, now, self.scope, body, durability, move |stored| {
-                    notify(stored.map(drop))
-                }),
+                .append(&claim, entry, move |stored| notify(stored.map(drop))),
             // The run was given free.
             None => notify(Err(StoreError::NotHeld { run: self.run })),
         }

@@ -2,11 +2,16 @@
 
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
+use dirigent_core::steering::Steering;
 use dirigent_core::view::RunView;
+use uuid::Uuid;
 
+use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
 use crate::handle::{RunHandle, read_entries};
 use crate::orchestrator::{Orchestrator, UserPresence, blocking};
+use crate::replaying::view_of;
+use crate::supervisor::Begin;
 
 impl Orchestrator {
     /// Starts a new run that shares the first `at` entries of that run's journal, and goes on with the guidance, if there is any. Without
@@ -21,50 +26,62 @@ impl Orchestrator {
         &self,
         run: RunId,
         at: Option<u64>,
-        _guidance: Option<String>,
-        _user: UserPresence,
+        guidance: Option<String>,
+        user: UserPresence,
     ) -> Result<RunHandle, RuntimeError> {
-        let journal = self.services().journal.clone();
-        let (_past, at) = blocking(move || shared_past(run, read_entries(&journal, run)?, at)).await?;
-        Err(RuntimeError::NoFork {
-            run,
-            at,
-            reason: "not yet".to_owned(),
+        let services = self.services();
+        let (journal, now, new) = (
+            services.journal.clone(),
+            services.clock.now(),
+            RunId(Uuid::now_v7()),
+        );
+        let (claim, past) = blocking(move || {
+            let (past, at) = shared_past(run, &read_entries(&journal, run)?, at)?;
+            Ok((journal.fork(run, at, new, now)?, past))
         })
+        .await?;
+        let hearing = match past.run().question() {
+            Some((question, _)) => Hearing::Asking(question),
+            None => Hearing::Nothing,
+        };
+        let begin = Begin::Resume {
+            view: Box::new(past),
+            first: guidance.map(|guidance| Steering::Guide { guidance }),
+        };
+        self.launch(new, claim, begin, Door::new(user, hearing)).await
     }
 }
 
-/// The run as it was at that point, or at the last from which it can go on; and which that is.
-fn shared_past(run: RunId, entries: Vec<Entry>, at: Option<u64>) -> Result<(RunView, u64), RuntimeError> {
-    let last = entries.len() as u64;
-    let wanted = at.unwrap_or(last);
-    if last == 0 {
+/// The run as it was after that entry, or after the last from which it can go on; and which that is.
+fn shared_past(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(RunView, u64), RuntimeError> {
+    let last = last_alive(run, entries)?;
+    if entries.is_empty() {
         return Err(RuntimeError::NeverBegan { run });
     }
-    let no_fork = |reason: String| RuntimeError::NoFork {
-        run,
-        at: wanted,
-        reason,
-    };
-    if wanted == 0 || wanted > last {
-        return Err(no_fork(format!("it has the entries 1 to {last}")));
+    let at = at.unwrap_or(last);
+    let shared = entries.iter().take_while(|entry| entry.seq <= at);
+    if at == 0 || at > last {
+        let over = if at > last && at <= entries.len() as u64 {
+            "the run is over then"
+        } else {
+            "there is no such entry"
+        };
+        let reason = format!("{over}; it can be forked at the entries 1 to {last}");
+        return Err(RuntimeError::NoFork { run, at, reason });
     }
-    let (mut view, mut good) = (RunView::new(), None);
-    for entry in entries.into_iter().take_while(|entry| entry.seq <= wanted) {
+    Ok((view_of(run, shared)?, at))
+}
+
+/// The last entry after which the run is not over.
+fn last_alive(run: RunId, entries: &[Entry]) -> Result<u64, RuntimeError> {
+    let mut view = RunView::new();
+    for entry in entries {
         let seq = entry.seq;
-        let before = view.clone();
-        view.apply(entry)
+        view.apply(entry.clone())
             .map_err(|refusal| RuntimeError::Replay { run, seq, refusal })?;
         if view.run().phase().is_terminal() {
-            good = Some((before, seq - 1));
-            break;
+            return Ok(seq - 1);
         }
     }
-    match good {
-        None => Ok((view, wanted)),
-        Some((before, seq)) if at.is_none() => Ok((before, seq)),
-        Some((_, seq)) => Err(no_fork(format!(
-            "the run is over then; the last entry that it can be forked at is {seq}"
-        ))),
-    }
+    Ok(entries.len() as u64)
 }

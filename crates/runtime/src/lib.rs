@@ -21,6 +21,7 @@ mod effects;
 mod error;
 mod forking;
 mod handle;
+mod inbox;
 mod orchestrator;
 mod purse;
 mod read_output;

@@ -21,6 +21,7 @@ use crate::deltas::Listeners;
 use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
 use crate::handle::{Events, RunHandle, read_run};
+use crate::inbox::Postman;
 use crate::read_output::ReadOutput;
 use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
 
@@ -180,7 +181,7 @@ impl Orchestrator {
     /// The events of a run, from its beginning, as they come, whichever process carries it out: they end with the run, or when nobody
     /// carries it out any more.
     pub fn follow(&self, run: RunId) -> Events {
-        Events::new(self.inner.services.journal.tail(run, 0))
+        Events::new(self.inner.services.journal.follow(run, 0))
     }
 
     pub(crate) async fn launch(
@@ -208,6 +209,14 @@ impl Orchestrator {
             outcome: ended,
             listeners: arguments.listeners.clone(),
         };
+        let postman = Postman {
+            run,
+            journal: handle.journal.clone(),
+            claim: arguments.claim.clone(),
+            door: handle.door.clone(),
+            outcome: handle.outcome.clone(),
+        };
+        tokio::spawn(postman.work());
         let runs = &self.inner.runs;
         runs.insert(run, handle.clone());
         let (started, wait) = oneshot::channel();

@@ -7,6 +7,7 @@ use dirigent_store::StoreError;
 use ractor::ActorRef;
 
 use super::{SupervisorArguments, SupervisorMsg, SupervisorState};
+use crate::driver::ending;
 use crate::error::RuntimeError;
 use crate::handle::read_run;
 use crate::orchestrator::blocking;
@@ -63,14 +64,16 @@ impl SupervisorState {
         let Some(reason) = self.driver.machine.end() else {
             return;
         };
-        let status = serde_json::to_string(reason).unwrap_or_default();
+        let (status, ending) = (serde_json::to_string(reason).unwrap_or_default(), ending(reason));
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));
         };
         let services = &self.arguments.services;
         match self.arguments.claim.upgrade() {
-            Some(claim) => services.journal.end(&claim, services.clock.now(), status, closed),
+            Some(claim) => services
+                .journal
+                .end(&claim, services.clock.now(), status, ending, closed),
             None => closed(Err(StoreError::NotHeld { run })),
         }
     }

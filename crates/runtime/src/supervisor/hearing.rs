@@ -12,7 +12,7 @@ use super::{SupervisorMsg, SupervisorState};
 use crate::agent_actor::AgentMsg;
 use crate::door::{Receipt, Said, Word};
 use crate::error::RuntimeError;
-use crate::orchestrator::UserPresence;
+use crate::orchestrator::{UserPresence, blocking};
 
 /// Something that is said to an agent.
 pub(crate) struct AgentWord {
@@ -144,14 +144,29 @@ impl SupervisorState {
         self.look_for_user(myself);
     }
 
-    pub(super) fn look_for_user(&mut self, _myself: &ActorRef<SupervisorMsg>) {
-        let Some(effect) = self.awaited else {
+    /// Where nobody is there, what other processes have said comes first: it may be what the run waits for. Called again whenever one
+    /// of those messages is settled.
+    pub(super) fn look_for_user(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        if self.awaited.is_none() || self.arguments.door.user() == UserPresence::Present {
             return;
-        };
-        match self.arguments.door.user() {
+        }
+        let (myself, run) = (myself.clone(), self.arguments.run);
+        let journal = self.arguments.services.journal.clone();
+        self.arguments.tasks.spawn(async move {
+            let waiting = blocking(move || Ok(journal.has_messages(run)?)).await;
+            let waiting = waiting.unwrap_or_else(|error| {
+                tracing::warn!(%run, %error, "whether anything was said to the run is not known");
+                false
+            });
+            let _ = myself.send_message(SupervisorMsg::LookedIntoInbox { waiting });
+        });
+    }
+
+    /// Nobody is there, and nothing waits that could be the answer.
+    pub(super) fn miss_user(&mut self) {
+        if let Some(effect) = self.awaited.take() {
             // Refused where the answer has come already.
-            UserPresence::Absent => self.accept(RunInput::UserAbsent { effect }),
-            UserPresence::Present => {}
+            self.accept(RunInput::UserAbsent { effect });
         }
     }
 }

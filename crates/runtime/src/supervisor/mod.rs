@@ -91,6 +91,12 @@ pub(crate) enum SupervisorMsg {
     },
     /// Something waits at the door.
     Steered,
+    /// What another process said to the run was taken or refused.
+    MessageSettled,
+    /// Whether something that another process said waits for the run.
+    LookedIntoInbox {
+        waiting: bool,
+    },
     /// Everything that the run had going has ended.
     WorkEnded,
     /// The end is journaled.
@@ -200,6 +206,9 @@ impl Actor for RunSupervisor {
                 state.accept(RunInput::Delegated { effect, agent, task });
             }
             SupervisorMsg::Steered => state.hear_next(&myself),
+            SupervisorMsg::MessageSettled => state.look_for_user(&myself),
+            SupervisorMsg::LookedIntoInbox { waiting: true } => {}
+            SupervisorMsg::LookedIntoInbox { waiting: false } => state.miss_user(),
             SupervisorMsg::WorkEnded => state.work_ended(&myself),
             SupervisorMsg::Closed(Ok(())) if state.cut_off => state.report(&myself),
             SupervisorMsg::Closed(ended) => {
