@@ -17,6 +17,9 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::ToolOutcome;
 
+/// How many of the changed files a concise report names.
+const SHOWN_FILES: usize = 20;
+
 /// A run as far as it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -218,13 +221,20 @@ impl Report {
         }
         if !self.changed.is_empty() {
             let _ = writeln!(text, "\nChanged {}:", count(self.changed.len(), "file"));
-            for file in &self.changed {
+            let shown = match detail {
+                Detail::Concise => SHOWN_FILES,
+                Detail::Verbose => usize::MAX,
+            };
+            for file in self.changed.iter().take(shown) {
                 let fate = match file.fate {
                     FileFate::Created => "created",
                     FileFate::Edited => "edited",
                     FileFate::Deleted => "deleted",
                 };
                 let _ = writeln!(text, "  {fate:<7}  {}", file.path);
+            }
+            if self.changed.len() > shown {
+                let _ = writeln!(text, "  and {} more", self.changed.len() - shown);
             }
         }
         if self.is_achieved() {

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{acting, agent_ended, answered, brief_of, give, refused};
 use crate::fixture::{
-    agent_outline, agent_resumed, at, effect, ended_with, replied, resumed, says_call, spec, started,
-    tool_ended, usage,
+    agent_outline, agent_resumed, at, effect, replied, resumed, says_call, spec, started, tool_ended, usage,
 };
 
 /// `implement` may delegate; `explore` may only look.
@@ -171,10 +170,10 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
             agent_ended("run.3", report(text("In a.rs."), &["a.rs"]))
         ),
         [
-            r#"return a2.2 {"changes":["edited a.rs"],"output":{"agent":"explore","calls":0,"findings":"In a.rs."},"success":true}"#
+            r#"return a2.2 {"success":true,"output":{"agent":"explore","findings":"In a.rs.","calls":0},"changes":["edited a.rs"]}"#
         ]
     );
-    assert_eq!(run.usage().tokens(), 15);
+    assert_eq!(run.usage().tokens(), 30);
     // the caller knows of it, so that its own report has the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallDigest {
@@ -188,7 +187,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
     });
     give(&mut run, 30, agent_ended("run.2", own));
     assert_eq!(observed_changes(&run), ["edited a.rs"]);
-    assert_eq!(run.usage().tokens(), 30);
+    assert_eq!(run.usage().tokens(), 45);
 }
 
 #[test]
@@ -204,7 +203,7 @@ fn paor_7_an_agent_that_fails_is_a_failed_call_of_its_caller() {
     assert_eq!(
         give(&mut run, 20, agent_ended("run.3", broken)),
         [
-            r#"return a2.2 {"changes":["edited a.rs"],"error":"the agent `explore` ended without findings: the agent broke down: boom","success":false}"#
+            r#"return a2.2 {"success":false,"error":"the agent `explore` ended without findings: the agent broke down: boom","changes":["edited a.rs"]}"#
         ]
     );
 }
@@ -259,7 +258,7 @@ fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_h
         observed_changes(&run),
         ["edited a.rs", "edited b.rs", "edited c.rs"]
     );
-    assert_eq!(run.usage().tokens(), 45);
+    assert_eq!(run.usage().tokens(), 60);
     let Finding::Agent { name, result, .. } = &run.rounds()[0].observations[0].finding else {
         panic!("{run:?}");
     };

@@ -10,6 +10,7 @@ mod agent_properties;
 mod delegating;
 mod driver;
 mod fixture;
+mod judging;
 mod prompts;
 mod redirecting;
 mod reports;

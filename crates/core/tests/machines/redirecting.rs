@@ -224,7 +224,7 @@ fn paor_8_a_question_is_withdrawn() {
     give(&mut run, 10, reflected("run.3", "ask_user", "Hm."));
     assert_eq!(
         give(&mut run, 20, redirected("Neither.")),
-        ["Reflecting -> Planning (2)", "start run.5 a4 planner"]
+        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
     );
     refused(
         &mut run,

@@ -71,8 +71,8 @@ impl Agent {
             AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
                 agent.check_plan(call).map(AgentAnswer::Plan)
             }),
-            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, call| {
-                Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection)
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |agent, call| {
+                agent.check_reflection(call).map(AgentAnswer::Reflection)
             }),
         };
         if call.tool != terminating {
@@ -108,6 +108,14 @@ impl Agent {
             "the plan was refused; submit it again with these mended:\n{}",
             faults.join("\n")
         ))
+    }
+
+    /// PAOR-10: what a judgement says of changed files is what the run knows of them.
+    fn check_reflection(&self, call: &ToolCall) -> Result<Reflection, String> {
+        let reflection = Reflection::from_parameters(&call.parameters)?;
+        let changed = self.brief.as_ref().and_then(|brief| brief.changed.as_deref());
+        changed.map_or(Ok(()), |changed| reflection.check_changed_files(changed))?;
+        Ok(reflection)
     }
 
     pub(super) fn read_result(
