@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use dirigent::{Dirigent, DirigentError, Goal, RunId};
 
 use crate::args::{RunCommand, Watching};
-use crate::ask::Past;
+use crate::attend::Past;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::run::{open, watch};
