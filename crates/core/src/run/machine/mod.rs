@@ -7,10 +7,14 @@ mod planning;
 mod redirecting;
 mod reflecting;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use approving::Still;
 
 use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole, interrupted_result};
+use crate::approval::Approval;
 use crate::budget::{BudgetKind, Overdrawn};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
@@ -38,6 +42,13 @@ enum Pending {
         started: bool,
         deadline: Timestamp,
     },
+    /// A call waits for a person (APPROVE-1).
+    Approval {
+        index: usize,
+        position: usize,
+        call: ToolCall,
+        approval: Arc<Approval>,
+    },
     Question {
         question: Question,
         asked_at: Timestamp,
@@ -56,6 +67,10 @@ pub struct Run {
     guidance_planned: usize,
     answers: Vec<Answer>,
     outstanding: Outstanding<Pending>,
+    /// The agents' calls that wait for people, each since when.
+    asked: BTreeMap<EffectId, Timestamp>,
+    /// That nothing goes on without people.
+    still: Option<Still>,
     agents: u32,
     sub_agents: u32,
     usage: Usage,
@@ -90,6 +105,8 @@ impl Run {
             guidance_planned: 0,
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
+            asked: BTreeMap::new(),
+            still: None,
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
@@ -164,7 +181,7 @@ impl Run {
             Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
                 Some(brief.agent)
             }
-            Pending::Tool { .. } | Pending::Question { .. } => None,
+            Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. } => None,
         }
     }
 
@@ -175,15 +192,16 @@ impl Run {
             Pending::Planner(_)
             | Pending::Reflector(_)
             | Pending::SubAgent { .. }
+            | Pending::Approval { .. }
             | Pending::Question { .. } => None,
         }
     }
 
-    /// Whether that call is under way and its sub-task's first.
+    /// Whether that call is under way, or waits for a person, and is its sub-task's first.
     pub(crate) fn is_first_call(&self, effect: EffectId) -> bool {
         matches!(
             self.outstanding.get(effect),
-            Ok(Pending::Tool { position: 0, .. })
+            Ok(Pending::Tool { position: 0, .. } | Pending::Approval { position: 0, .. })
         )
     }
 
@@ -196,6 +214,7 @@ impl Run {
                 Pending::Planner(_)
                 | Pending::Reflector(_)
                 | Pending::SubAgent { .. }
+                | Pending::Approval { .. }
                 | Pending::Tool { .. } => None,
             })
     }
@@ -213,22 +232,28 @@ impl Run {
             .map(|(effect, pending)| self.command(effect, pending))
             .collect();
         for (effect, pending) in self.outstanding.iter() {
-            if let Pending::Tool { deadline, .. } = pending {
-                commands.push(RunCommand::SetTimer {
+            match pending {
+                Pending::Tool { deadline, .. } => commands.push(RunCommand::SetTimer {
                     timer: RunTimer::Call(effect.step),
                     at: *deadline,
-                });
+                }),
+                Pending::Approval { approval, .. } => commands.extend(approving::expiry(approval)),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Question { .. } => {}
             }
         }
-        match (&self.end, self.deadline) {
-            (Some(reason), _) => commands.push(RunCommand::Finish {
+        match (&self.end, &self.still, self.deadline) {
+            (Some(reason), _, _) => commands.push(RunCommand::Finish {
                 reason: reason.clone(),
             }),
-            (None, Some(at)) => commands.push(RunCommand::SetTimer {
+            (None, Some(still), _) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
+            (None, None, Some(at)) => commands.push(RunCommand::SetTimer {
                 timer: RunTimer::Deadline,
                 at,
             }),
-            (None, None) => {}
+            (None, None, None) => {}
         }
         commands
     }
@@ -249,6 +274,9 @@ impl Run {
                     .clone(),
                 call: call.clone(),
             },
+            Pending::Approval { approval, .. } => RunCommand::AskApproval {
+                approval: approval.clone(),
+            },
             Pending::Question { question, .. } => RunCommand::AskUser {
                 effect,
                 question: question.clone(),
@@ -261,13 +289,21 @@ impl Run {
         if self.phase.is_terminal() || idle != matches!(input, RunInput::Started { .. }) {
             return Err(self.misplaced(&input));
         }
+        if self.end.is_some() && !goes_on_from_standstill(&input) {
+            return Err(self.misplaced(&input));
+        }
         let mut commands = Vec::new();
         match input {
             RunInput::Started { spec } => self.start(now, spec, &mut commands)?,
             RunInput::AgentFinished { effect, report } => {
                 match self.outstanding.get(effect)? {
                     Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } => {}
-                    Pending::Tool { .. } | Pending::Question { .. } => return Err(Refusal::Stale { effect }),
+                    Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. } => {
+                        return Err(Refusal::Stale { effect });
+                    }
+                }
+                if let Some(agent) = self.agent_of(effect) {
+                    self.asked.retain(|asked, _| asked.scope != Scope::Agent(agent));
                 }
                 let pending = self.outstanding.finish(effect)?;
                 self.end_agent(now, pending, report, &mut commands)?;
@@ -277,6 +313,7 @@ impl Run {
                 Pending::Planner(_)
                 | Pending::Reflector(_)
                 | Pending::SubAgent { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
@@ -284,8 +321,8 @@ impl Run {
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
-            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
-            RunInput::ApprovalSettled { effect } => self.approval_settled(now, effect, &mut commands)?,
+            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect)?,
+            RunInput::ApprovalSettled { effect } => self.approval_settled(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::TimerFired {
                 timer: RunTimer::Approval(step),
@@ -293,26 +330,16 @@ impl Run {
             RunInput::Delegated { effect, agent, task } => {
                 self.delegate(now, effect, agent, task, &mut commands)?;
             }
-            // Standing still, it takes an answer only once it was resumed.
-            RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
             RunInput::UserAnswered { effect, answer } => {
                 self.read_answer(now, effect, answer, &mut commands)?
             }
-            RunInput::UserAbsent { effect } => match self.outstanding.get(effect)? {
-                Pending::Question { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
-                Pending::Question { .. } => {
-                    self.end = Some(EndReason::UserRequired);
-                    commands.push(RunCommand::Finish {
-                        reason: EndReason::UserRequired,
-                    });
-                }
-                Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::SubAgent { .. }
-                | Pending::Tool { .. } => {
-                    return Err(Refusal::Stale { effect });
-                }
-            },
+            RunInput::UserAbsent { effect } => {
+                self.check_awaited(effect)?;
+                self.end = Some(EndReason::UserRequired);
+                commands.push(RunCommand::Finish {
+                    reason: EndReason::UserRequired,
+                });
+            }
             RunInput::TimerFired {
                 timer: RunTimer::Call(step),
             } => match self.overdue_call(now, step) {
@@ -329,7 +356,7 @@ impl Run {
                 timer: RunTimer::Deadline,
             } => {
                 // Waiting for a person does not count.
-                if self.deadline.is_none_or(|deadline| now < deadline) || self.question().is_some() {
+                if self.deadline.is_none_or(|deadline| now < deadline) || self.waits_for_people() {
                     return Err(self.misplaced(&input));
                 }
                 self.finish(EndReason::TimeLimit, &mut commands)?;
@@ -337,6 +364,7 @@ impl Run {
             RunInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands)?,
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
+        self.note_standstill(now, &mut commands);
         Ok(commands)
     }
 
@@ -396,7 +424,7 @@ impl Run {
             (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
             (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
             // The caller lets only agents in.
-            (Pending::Tool { .. } | Pending::Question { .. }, _) => Ok(()),
+            (Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. }, _) => Ok(()),
         }
     }
 
@@ -457,13 +485,23 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.end = None;
         let away = now - last_seen.max(self.last_at);
+        let stood_still = self.still.take().map(|still| now - still.since);
         if self.question().is_none() {
-            self.put_off_deadline(away, &mut Vec::new());
+            self.put_off_deadline(stood_still.unwrap_or(away), &mut Vec::new());
         }
-        self.outstanding.retry_all();
+        // Its agents ask again, each for itself.
+        self.asked.clear();
+        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        self.outstanding
+            .retry(|pending| !matches!(pending, Pending::Approval { .. }));
         for pending in self.outstanding.values_mut() {
-            if let Pending::Tool { deadline, .. } = pending {
-                *deadline = *deadline + away;
+            match pending {
+                Pending::Tool { deadline, .. } => *deadline = *deadline + away,
+                Pending::Approval { approval, .. } => Arc::make_mut(approval).put_off(away),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Question { .. } => {}
             }
         }
         let interrupted: Vec<(EffectId, ToolCall)> = self
@@ -477,6 +515,7 @@ impl Run {
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
                 | Pending::SubAgent { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => None,
             })
             .collect();
@@ -541,6 +580,8 @@ impl Run {
         };
         self.enter(phase, commands)?;
         self.outstanding.clear();
+        self.asked.clear();
+        self.still = None;
         self.end = Some(reason.clone());
         commands.push(RunCommand::Finish { reason });
         Ok(())
@@ -598,6 +639,25 @@ impl Run {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
+    }
+}
+
+/// Whether it may come in while the run stands still: anything else waits until it is resumed.
+fn goes_on_from_standstill(input: &RunInput) -> bool {
+    match input {
+        RunInput::Guided { .. } | RunInput::Resumed { .. } | RunInput::Cancelled => true,
+        RunInput::Started { .. }
+        | RunInput::AgentFinished { .. }
+        | RunInput::ToolStarted { .. }
+        | RunInput::ToolFinished { .. }
+        | RunInput::Redirected { .. }
+        | RunInput::ApprovalAsked { .. }
+        | RunInput::ApprovalSettled { .. }
+        | RunInput::Decided { .. }
+        | RunInput::Delegated { .. }
+        | RunInput::UserAnswered { .. }
+        | RunInput::UserAbsent { .. }
+        | RunInput::TimerFired { .. } => false,
     }
 }
 

@@ -81,7 +81,11 @@ impl Run {
     ) -> Result<(), Refusal> {
         match self.outstanding.get(effect)? {
             Pending::Question { .. } => {}
-            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::SubAgent { .. }
+            | Pending::Approval { .. }
+            | Pending::Tool { .. } => {
                 return Err(Refusal::Stale { effect });
             }
         }
