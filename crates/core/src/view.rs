@@ -233,6 +233,21 @@ impl RunView {
         self.agents.values()
     }
 
+    /// What people must decide about, of the run's plan and of its agents, what has waited longest first (HOST-11).
+    pub fn approvals(&self) -> Vec<Arc<Approval>> {
+        if self.run.phase().is_terminal() {
+            return Vec::new();
+        }
+        let of_agents = self
+            .agents
+            .iter()
+            .filter(|(agent, _)| !self.reported.contains(agent))
+            .filter_map(|(_, agent)| agent.approval());
+        let mut approvals: Vec<_> = self.run.approvals().chain(of_agents).cloned().collect();
+        approvals.sort_by_key(|approval| (approval.asked_at, approval.effect));
+        approvals
+    }
+
     /// The run as far as it is, with its [`Account`] and the work of agents that have not reported: they were under way when
     /// it ended, or still are.
     pub fn report(&self) -> Report {

@@ -184,6 +184,7 @@ impl Run {
             | Pending::Reflector(_)
             | Pending::SubAgent { .. }
             | Pending::Tool { .. }
+            | Pending::Approval { .. }
             | Pending::Question { .. }) => self.end_agent(now, pending, report, commands),
         }
     }
@@ -222,7 +223,7 @@ impl Run {
         })
     }
 
-    fn has_children(&self, agent: AgentId) -> bool {
+    pub(super) fn has_children(&self, agent: AgentId) -> bool {
         self.children_of(agent).next().is_some()
     }
 
@@ -236,6 +237,7 @@ impl Run {
                 | Pending::SubAgent { .. }
                 | Pending::Retired(_)
                 | Pending::Tool { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => false,
             })
             .map(|(effect, _)| effect)

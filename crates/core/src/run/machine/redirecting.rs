@@ -4,7 +4,7 @@
 //! ended nothing new starts. A planner or a reflector is stopped and not waited for: what it says no longer matters, and its report only
 //! counts for what it used.
 
-use super::{Commands, Pending, Run};
+use super::{Commands, Pending, Run, redirected_result};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::observation::Finding;
@@ -36,7 +36,7 @@ impl Run {
             }
             Phase::Acting | Phase::Observing => {
                 self.redirecting = true;
-                self.stop_subtasks(commands);
+                self.stop_subtasks(now, commands)?;
                 self.replan_when_still(now, commands)
             }
             Phase::Reflecting => {
@@ -59,6 +59,7 @@ impl Run {
                 | Pending::Child { .. }
                 | Pending::Retired(_)
                 | Pending::Tool { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => {}
             }
         }
@@ -72,11 +73,12 @@ impl Run {
         }
     }
 
-    fn stop_subtasks(&mut self, commands: &mut Commands) {
-        let mut agents = Vec::new();
+    fn stop_subtasks(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        let (mut agents, mut asked) = (Vec::new(), Vec::new());
         for (effect, pending) in self.outstanding.iter() {
             match pending {
                 Pending::SubAgent { .. } => agents.push(effect),
+                Pending::Approval { .. } => asked.push(effect),
                 Pending::Tool { .. } => {
                     if self.stopping.insert(effect.step) {
                         commands.push(RunCommand::StopTool { effect });
@@ -93,6 +95,12 @@ impl Run {
         for effect in agents {
             self.stop_agent(effect, commands);
         }
+        for effect in asked {
+            if let Some((effect, place, call)) = self.end_approval(effect) {
+                self.end_unrun(now, effect, place, call, redirected_result(), commands)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the next plan once nothing is under way any more: what has not started never does, and no reflector is asked, as the user
