@@ -163,7 +163,12 @@ fn left(rounds: &[Round]) -> Vec<String> {
                 SubTaskState::Succeeded => return None,
                 SubTaskState::Failed => "failed".to_owned(),
                 SubTaskState::Skipped => match round.observation(index).map(|seen| &seen.finding) {
-                    Some(Finding::Skipped { because }) => format!("skipped, as `{because}` failed"),
+                    Some(Finding::Skipped {
+                        because: Some(because),
+                    }) => {
+                        format!("skipped, as `{because}` failed")
+                    }
+                    Some(Finding::Skipped { because: None }) => "skipped for your guidance".to_owned(),
                     Some(Finding::Calls { .. } | Finding::Agent { .. }) | None => "skipped".to_owned(),
                 },
                 SubTaskState::Waiting | SubTaskState::Ready => "not started".to_owned(),
@@ -320,8 +325,13 @@ impl RoundReport {
 
 fn render_finding(finding: &Finding, text: &mut String) {
     match finding {
-        Finding::Skipped { because } => {
+        Finding::Skipped {
+            because: Some(because),
+        } => {
             let _ = writeln!(text, "    `{because}` did not succeed");
+        }
+        Finding::Skipped { because: None } => {
+            let _ = writeln!(text, "    your guidance changed the plan");
         }
         Finding::Calls { calls } => {
             for observed in calls {
@@ -354,6 +364,9 @@ fn render_finding(finding: &Finding, text: &mut String) {
                     "    {} {} {} ({})",
                     call.effect, call.tool, call.parameters, call.duration
                 );
+                if let Some(started) = call.agent {
+                    let _ = writeln!(text, "      → started {started}");
+                }
                 if let Some(error) = &call.error {
                     let _ = writeln!(text, "      → {error}");
                 }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use serde_json::{Value, json};
 
 use super::{Agent, Commands, Pending, State};
-use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
+use crate::agent::{AgentAnswer, AgentFailure};
 use crate::call::ToolCall;
+use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
 use crate::observation::CallDigest;
 use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
@@ -42,7 +43,7 @@ impl Agent {
                             call: call.clone(),
                             started: false,
                         });
-                        commands.push(AgentCommand::RunTool { effect, call });
+                        commands.push(self.call_command(effect, &call));
                         self.state = State::Calling(calls);
                         return;
                     }
@@ -56,8 +57,8 @@ impl Agent {
     /// CALL-6.
     fn check(&self, call: &ToolCall) -> Result<(), String> {
         let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
-        self.context
-            .tools()
+        self.delegation(call)
+            .unwrap_or(self.context.tools())
             .check(call, allowed)
             .map_err(|fault| fault.to_string())
     }
@@ -207,5 +208,6 @@ fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest 
                 Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
             }
         },
+        agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }
