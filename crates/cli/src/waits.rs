@@ -27,7 +27,7 @@ pub(crate) struct WaitingCall {
 
 impl Waits {
     pub(crate) fn of(view: &RunView) -> Waits {
-        let calls = pending(view).into_iter().map(|approval| WaitingCall {
+        let calls = view.approvals().into_iter().map(|approval| WaitingCall {
             on_it: waiting_on(view, approval.effect),
             approval,
         });
@@ -121,8 +121,4 @@ fn started_by_plan(view: &RunView, agent: AgentId) -> AgentId {
         Some(Scope::Agent(caller)) if caller < agent => started_by_plan(view, caller),
         Some(Scope::Agent(_) | Scope::Run) | None => agent,
     }
-}
-
-fn pending(_view: &RunView) -> Vec<Arc<Approval>> {
-    Vec::new()
 }

@@ -241,7 +241,9 @@ impl Run {
             | Pending::Approval { .. }
             | Pending::Planner(_)
             | Pending::Reflector(_)
+            | Pending::Retired(_)
             | Pending::SubAgent { .. }
+            | Pending::Child { .. }
             | Pending::Question { .. } => None,
         }
     }
