@@ -4,4 +4,5 @@ pub mod cli;
 pub mod probes;
 pub mod pty;
 pub mod scripted;
+pub mod served;
 pub mod stage;

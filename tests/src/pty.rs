@@ -119,33 +119,27 @@ impl Terminal {
         self.wait_until(text, |all| all.contains(text));
     }
 
-    /// Waits until that many of that text are on the screen or have scrolled out of it.
-    ///
-    /// # Panics
-    /// If the command ends without them, or they don't come.
-    #[track_caller]
-    pub fn wait_for_times(&self, text: &str, times: usize) {
-        self.wait_until(text, |all| all.matches(text).count() >= times);
-    }
-
     /// Waits until the last line that is not empty is like that: what is being typed is there.
     ///
     /// # Panics
     /// If the command ends without it, or it doesn't come.
     #[track_caller]
     pub fn wait_for_prompt(&self, text: &str) {
-        let last = |all: &str| all.trim_end().rsplit('\n').next().unwrap_or_default().to_owned();
-        self.wait_until(text, |all| last(all).contains(text));
+        self.wait_until(text, |all| last_line(all).contains(text));
     }
 
+    /// Waits until what can be seen is like that, and returns it.
+    ///
+    /// # Panics
+    /// If the command ends before, or it never is; `what` says what was expected.
     #[track_caller]
-    fn wait_until(&self, what: &str, mut is_there: impl FnMut(&str) -> bool) {
+    pub fn wait_until(&self, what: &str, mut is_there: impl FnMut(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
         let mut state = self.shown.state();
         loop {
             let all = state.all();
             if is_there(&all) {
-                return;
+                return all;
             }
             let left = end.saturating_duration_since(Instant::now());
             assert!(!state.closed, "the command ended without {what:?}:\n{all}");
@@ -159,25 +153,21 @@ impl Terminal {
         }
     }
 
-    /// The screen as it is now, and what has scrolled out of it, without blanks at the ends of lines and empty lines at the end.
+    /// The screen as it is now after all that has scrolled out of it, without blanks at the ends of lines and empty lines at the end.
     pub fn contents(&self) -> String {
         self.shown.state().all()
     }
 
-    /// All bytes that were written to the terminal.
-    pub fn written(&self) -> Vec<u8> {
-        self.shown.state().written.clone()
-    }
-
-    /// Waits for the command's end: its status and all that can be seen then.
+    /// Waits for the command's end: its status, all that can be seen then, and all that it has written.
     ///
     /// # Panics
     /// If it does not end.
     #[track_caller]
-    pub fn end(mut self) -> (ExitStatus, String) {
+    pub fn end(mut self) -> (ExitStatus, String, Vec<u8>) {
         self.wait_for_end();
         let status = self.child.wait().expect("a child");
-        (status, self.contents())
+        let mut state = self.shown.state();
+        (status, state.all(), std::mem::take(&mut state.written))
     }
 
     /// The same, if it ended with that exit code.
@@ -186,7 +176,7 @@ impl Terminal {
     /// If it did not: with all that can be seen.
     #[track_caller]
     pub fn end_with(self, code: i32) -> String {
-        let (status, contents) = self.end();
+        let (status, contents, _) = self.end();
         assert_eq!(status.code(), Some(code), "{status}\n{contents}");
         contents
     }
@@ -212,6 +202,11 @@ impl Terminal {
         self.child.kill().expect("a process that runs");
         self.child.wait().expect("a child");
     }
+}
+
+/// The last line that is not empty: what is being typed, where somebody can type.
+pub fn last_line(contents: &str) -> &str {
+    contents.trim_end().rsplit('\n').next().unwrap_or_default()
 }
 
 impl Drop for Terminal {

@@ -1,9 +1,8 @@
 //! HOST-3: what the command prints, for people, for pipes, for programs and in a real terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::process::Command;
-
-use dirigent_tests::cli::{Ended, Place, binary, ended};
+use dirigent_tests::cli::{Ended, Place};
+use dirigent_tests::pty::{Dimensions, Terminal};
 use serde_json::Value;
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
@@ -270,7 +269,9 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "created_at",
             "ended_at",
             "held_by",
-            "entries"
+            "entries",
+            "forked_from",
+            "waits"
         ]
     );
     assert_eq!(runs[0]["state"], "goal_achieved");
@@ -295,7 +296,9 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "account",
             "duration",
             "rounds",
-            "run"
+            "run",
+            "waits",
+            "forked_from"
         ]
     );
     assert_eq!(shown[0]["run"], runs[0]["run"]);
@@ -338,63 +341,20 @@ fn host_3_without_a_terminal_there_are_no_escape_codes() {
     assert!(!ended.stdout.contains('\u{202e}'), "{ended}");
 }
 
-/// Carries a command out in a terminal of its own, gives each prompt the next reply, and ends with 99 at one too many.
-const TERMINAL: &str = r#"
-import json, os, pty, signal, sys
-replies, command = json.loads(sys.argv[1]), sys.argv[2:]
-child, terminal = pty.fork()
-if child == 0:
-    os.execvp(command[0], command)
-written = b""
-while True:
-    try:
-        new = os.read(terminal, 65536)
-    except OSError:
-        new = b""
-    if not new:
-        break
-    written += new
-    sys.stdout.buffer.write(new)
-    if b"your answer: " in written:
-        written = written.split(b"your answer: ", 1)[1]
-        if not replies:
-            os.kill(child, signal.SIGKILL)
-            sys.exit(99)
-        os.write(terminal, replies.pop(0).encode())
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"#;
-
-/// The end of the input as it is typed.
-const CTRL_D: &str = "\u{4}";
-
 /// What the command writes to a terminal of 140 columns that is its input, output and error.
 fn in_terminal(place: &Place, settings: &[(&str, &str)], arguments: &[&str]) -> Ended {
-    talk(place, settings, "exec \"$@\"", arguments, &[])
-}
-
-/// The same, with a person who types these replies; the shell's words say where its output goes.
-fn talk(
-    place: &Place,
-    settings: &[(&str, &str)],
-    shell: &str,
-    arguments: &[&str],
-    replies: &[&str],
-) -> Ended {
-    let mut command = Command::new("python3");
-    place.settle(&mut command);
-    command
-        .args(["-c", TERMINAL])
-        .arg(serde_json::json!(replies).to_string())
-        .args(["sh", "-c"])
-        .arg(format!("stty cols 140 rows 50; {shell}"))
-        .arg("sh")
-        .arg(binary())
-        .arg("--db")
-        .arg(place.db())
-        .args(arguments)
-        .env("TERM", "xterm-256color")
-        .envs(settings.iter().copied());
-    ended(&mut command)
+    let mut command = place.command(arguments);
+    command.envs(settings.iter().copied());
+    let size = Dimensions {
+        rows: 50,
+        columns: 140,
+    };
+    let (status, _, written) = Terminal::sized(command, size).end();
+    Ended {
+        status,
+        stdout: String::from_utf8_lossy(&written).into_owned(),
+        stderr: String::new(),
+    }
 }
 
 /// The codes of a terminal's output, each without its `ESC`, and the text between them.
@@ -508,8 +468,6 @@ fn host_3_a_reader_that_has_gone_is_no_error() {
     }
 }
 
-// Questions at a terminal
-
 /// A project in which the new name of [`CLASH`] is in use.
 fn clash() -> Place {
     let place = shop();
@@ -523,88 +481,6 @@ const CLASH: [&str; 4] = [
     "--workspace",
     "work",
 ];
-
-fn prompts(ended: &Ended) -> usize {
-    ended.stdout.matches("your answer: ").count()
-}
-
-/// With `getPrice` as the answer the run reaches its goal.
-#[track_caller]
-fn is_renamed(place: &Place) {
-    assert!(place.read("price.js").contains("function getPrice("));
-}
-
-#[test]
-fn paor_9_a_person_is_asked_at_the_terminal_and_an_empty_line_is_no_answer() {
-    let place = clash();
-    let ended = talk(&place, &[], "exec \"$@\"", &CLASH, &["\n", "getPrice\n"]).with_code(0);
-    assert_eq!(prompts(&ended), 2, "{ended}");
-    is_renamed(&place);
-}
-
-#[test]
-fn paor_9_the_end_of_the_input_leaves_the_question_for_resume() {
-    let place = clash();
-    let left = talk(&place, &[], "exec \"$@\"", &CLASH, &[CTRL_D]).with_code(4);
-    assert!(left.stdout.contains("Waiting for you after 1 round"), "{left}");
-    let _ = place
-        .dirigent(["resume", "last", "--answer", "getPrice"])
-        .with_code(0);
-    is_renamed(&place);
-}
-
-#[test]
-fn paor_9_a_resumed_run_asks_only_what_is_still_open() {
-    let place = clash();
-    let left = talk(
-        &place,
-        &[],
-        "exec \"$@\"",
-        &CLASH,
-        &["use another name\n", CTRL_D],
-    )
-    .with_code(4);
-    assert_eq!(prompts(&left), 2, "{left}");
-
-    let resumed = talk(&place, &[], "exec \"$@\"", &["resume", "last"], &["getPrice\n"]).with_code(0);
-
-    assert_eq!(prompts(&resumed), 1, "{resumed}");
-    is_renamed(&place);
-}
-
-#[test]
-fn paor_9_a_run_that_is_resumed_with_its_answer_asks_nothing() {
-    let place = clash();
-    let _ = place.dirigent(CLASH).with_code(4);
-    let resume = ["resume", "last", "--answer", "getPrice"];
-    let resumed = in_terminal(&place, &[], &resume).with_code(0);
-    assert_eq!(prompts(&resumed), 0, "{resumed}");
-    is_renamed(&place);
-}
-
-#[test]
-fn paor_9_a_person_is_asked_at_a_dumb_terminal_too() {
-    let place = clash();
-    let ended = talk(
-        &place,
-        &[("TERM", "dumb")],
-        "exec \"$@\"",
-        &CLASH,
-        &["getPrice\n"],
-    )
-    .with_code(0);
-    assert_eq!(prompts(&ended), 1, "{ended}");
-    is_renamed(&place);
-}
-
-#[test]
-fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
-    let place = clash();
-    let ended = talk(&place, &[], "exec \"$@\" 2>said", &CLASH, &[]).with_code(4);
-    assert!(ended.stdout.contains("readPrice"), "{ended}");
-    assert!(ended.stdout.contains("Waiting for you after 1 round"), "{ended}");
-    assert_eq!(std::fs::read_to_string(place.folder().join("said")).unwrap(), "");
-}
 
 #[test]
 fn host_3_a_terminal_obeys_no_colour_of_a_goal_or_an_answer() {

@@ -1,8 +1,15 @@
 //! HOST-3, PAOR-8, PAOR-9 and APPROVE: the command in a real terminal, with a person who reads and types.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_tests::cli::Place;
-use dirigent_tests::pty::{CTRL_D, Terminal};
+use dirigent_model_server::{Gate, Request, Script, Turn};
+use dirigent_tests::cli::{Place, binary};
+use dirigent_tests::pty::{CTRL_C, CTRL_D, CTRL_U, Terminal, last_line};
+use dirigent_tests::scripted::{after, calls, delegate};
+use dirigent_tests::served::{
+    Served, achieved, ask_user, call, command, go_on, is_planner, is_reflector, mentions, plan,
+    plan_for_guidance,
+};
+use serde_json::json;
 
 /// A project in which the new name of [`CLASH`] is in use.
 fn clash() -> Place {
@@ -55,4 +62,479 @@ fn paor_9_the_end_of_the_input_leaves_the_question_for_resume() {
         .dirigent(["resume", "last", "--answer", "getPrice"])
         .with_code(0);
     is_renamed(&place);
+}
+
+#[test]
+fn paor_9_a_resumed_run_asks_only_what_is_still_open() {
+    let place = clash();
+    let terminal = Terminal::start(place.command(CLASH));
+    terminal.wait_for_prompt("your answer: ");
+    terminal.enters("use another name");
+    terminal.wait_until("a second question", |all| {
+        all.matches("? ").count() >= 2 && last_line(all).starts_with("your answer: ")
+    });
+    terminal.types(CTRL_D);
+    let _ = terminal.end_with(4);
+
+    let resumed = Terminal::start(place.command(["resume", "last"]));
+    resumed.wait_for_prompt("your answer: ");
+    resumed.enters("getPrice");
+    let contents = resumed.end_with(0);
+    // The past is told again, and the open question is asked once.
+    assert_eq!(contents.matches("? ").count(), 3, "{contents}");
+    is_renamed(&place);
+}
+
+#[test]
+fn paor_9_a_run_that_is_resumed_with_its_answer_asks_nothing() {
+    let place = clash();
+    let _ = place.dirigent(CLASH).with_code(4);
+    let resume = ["resume", "last", "--answer", "getPrice"];
+    let resumed = Terminal::start(place.command(resume));
+    let written = ended_bytes(resumed);
+    assert!(!written.contains("your answer: "), "{written}");
+    is_renamed(&place);
+}
+
+/// All that a command that succeeds writes to its terminal.
+#[track_caller]
+fn ended_bytes(terminal: Terminal) -> String {
+    let (status, contents, written) = terminal.end();
+    assert!(status.success(), "{status}\n{contents}");
+    String::from_utf8_lossy(&written).into_owned()
+}
+
+#[test]
+fn paor_9_a_person_is_asked_at_a_dumb_terminal_too() {
+    let place = clash();
+    let mut command = place.command(CLASH);
+    command.env("TERM", "dumb").env("NO_COLOR", "1");
+    let terminal = Terminal::start(command);
+    terminal.wait_for_prompt("your answer:");
+    terminal.types("getPrixe");
+    terminal.wait_for_prompt("your answer: getPrixe");
+    terminal.types("\u{7f}\u{7f}");
+    terminal.wait_until("what is left", |all| last_line(all) == "your answer: getPri");
+    terminal.types("ce");
+    terminal.wait_for_prompt("your answer: getPrice");
+    terminal.enters("");
+    let written = ended_bytes(terminal);
+    assert!(!written.contains('\u{1b}'), "{written:?}");
+    is_renamed(&place);
+}
+
+#[test]
+fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
+    let place = clash();
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    command
+        .args(["-c", "exec \"$@\" 2>said", "sh"])
+        .arg(binary())
+        .arg("--db")
+        .arg(place.db())
+        .args(CLASH);
+    let contents = Terminal::start(command).end_with(4);
+    assert!(contents.contains("Waiting for you after 1 round"), "{contents}");
+    assert_eq!(std::fs::read_to_string(place.folder().join("said")).unwrap(), "");
+}
+
+// With a scripted model
+
+/// Every command must be approved.
+const ASK: &str = "[approvals]\nask = [\"execute_command\"]\n";
+
+const RUN: [&str; 4] = ["run", "Make the files", "--workspace", "work"];
+
+/// An agent that makes a file by a command, and says so.
+fn touches(request: &Request, file: &str) -> Turn {
+    match request.turn {
+        1 => command(&["touch", file]),
+        _ => Turn::text(format!("{file} is done.")),
+    }
+}
+
+/// A plan of one agent, and what becomes of it.
+fn one_agent(file: &'static str) -> Script {
+    Script::answering(move |request| match () {
+        () if is_planner(request) => plan(
+            "Make one file.",
+            [
+                delegate("one", "implement", "Make the first."),
+                after(calls("look", [("search", json!({"pattern": "x"}))]), ["one"]),
+            ],
+        ),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => touches(request, file),
+    })
+}
+
+/// Waits for the dialog of a call of that agent's first step, and returns what is seen.
+#[track_caller]
+fn dialog(terminal: &Terminal, call: &str) -> String {
+    let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
+    terminal.wait_until(call, |all| {
+        all.contains(&asked) && last_line(all).starts_with(&prompt)
+    })
+}
+
+/// What is seen, with what differs from run to run redacted.
+fn with_redactions(place: &Place, check: impl FnOnce()) {
+    let folder = place.folder().canonicalize().unwrap();
+    let mut settings = insta::Settings::clone_current();
+    for (found, shown) in [
+        (folder.to_str().unwrap(), "PLACE"),
+        (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "RUN-ID"),
+        (r"\b(run|show|resume|approve) [0-9a-f]{8}\b", "$1 RUN"),
+        ("[\u{2800}-\u{28ff}]", "*"),
+        (r"\b(\d+ min )?\d+(\.\d+)? (ms|s)\b", "TIME"),
+        (r"\b\d+s\b", "TIME"),
+        (r"digest  [0-9a-f]{12}", "digest  DIGEST"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
+        (r"(?m)^ +model +calls .*$", "  model  FIGURES"),
+        (r"(?m)^ +scripted +\d.*$", "  scripted  FIGURES"),
+        (r"(?m)^  run +\d.*$", "  run  FIGURES"),
+    ] {
+        settings.add_filter(found, shown);
+    }
+    settings.bind(check);
+}
+
+#[test]
+fn approve_1_a_call_is_shown_in_full_and_runs_once_it_is_approved() {
+    let served = Served::new(ASK, one_agent("a \u{202e}b.txt"));
+    let terminal = Terminal::start(served.place.command(RUN));
+    let asked = dialog(&terminal, "a2.2");
+    with_redactions(&served.place, || insta::assert_snapshot!("dialog", asked));
+    assert!(!served.place.work().join("a \u{202e}b.txt").exists());
+    terminal.enters("a");
+    let contents = terminal.end_with(0);
+    assert!(served.place.work().join("a \u{202e}b.txt").exists());
+    with_redactions(&served.place, || insta::assert_snapshot!("summary", contents));
+    let shown = Terminal::start(served.place.command(["show", "last"])).end_with(0);
+    with_redactions(&served.place, || insta::assert_snapshot!("show", shown));
+}
+
+#[test]
+fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => touches(request, "first.txt").held_before_headers(&held),
+    });
+    let served = Served::new(ASK, script);
+    let terminal = Terminal::start(served.place.command(RUN));
+    served.wait_for_requests(2);
+    terminal.wait_for_prompt("> ");
+    let signal = |signal| {
+        let process = rustix::process::Pid::from_raw(terminal.id().try_into().unwrap()).unwrap();
+        rustix::process::kill_process(process, signal).unwrap();
+    };
+    // The process cannot read what is typed now, and finds it with the call that is to be approved.
+    signal(rustix::process::Signal::STOP);
+    terminal.types("a\ra\r");
+    gate.open();
+    signal(rustix::process::Signal::CONT);
+    terminal.wait_for("! a2.2: ");
+    // What was typed may have become guidance, or be on the line still.
+    terminal.wait_until("a line to be dropped, or none", |all| {
+        last_line(all).contains("a2.2: a") || last_line(all).starts_with("a2.2: ▏")
+    });
+    terminal.types(CTRL_U);
+    terminal.wait_for_prompt("a2.2: ▏");
+    assert!(!served.place.work().join("first.txt").exists());
+    terminal.enters("a");
+    let _ = terminal.end_with(0);
+    assert!(served.place.work().join("first.txt").exists());
+}
+
+#[test]
+fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
+    let content: String = (1..=60).map(|line| format!("line {line}\n")).collect();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) => plan("Write it.", [delegate("one", "implement", "Write it.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () if request.turn == 1 => call(
+            "file_operations",
+            &json!({"operation": "write", "path": "long.txt", "content": content}),
+        ),
+        () => Turn::text("Written."),
+    });
+    let served = Served::new("[approvals]\nask = [\"file_operations\"]\n", script);
+    let terminal = Terminal::start(served.place.command(RUN));
+    let asked = dialog(&terminal, "a2.2");
+    assert!(
+        asked.contains("│ line 1\n") && !asked.contains("│ line 60"),
+        "{asked}"
+    );
+    assert!(
+        asked.contains("more lines, ") && asked.contains("are not shown: v shows all of it"),
+        "{asked}"
+    );
+    terminal.enters("a");
+    terminal.wait_for("you have not seen all of it");
+    terminal.enters("v");
+    terminal.wait_until("the end of it", |all| {
+        all.contains("│ line 60\n") && last_line(all).starts_with("a2.2: ▏a approve")
+    });
+    assert!(!served.place.work().join("long.txt").exists());
+    terminal.enters("a");
+    let _ = terminal.end_with(0);
+    assert_eq!(served.place.read("long.txt").lines().count(), 60);
+}
+
+#[test]
+fn host_3_a_run_in_the_background_of_a_terminal_is_not_stopped_by_it() {
+    let place = Place::new();
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    // With job control each command has a process group of its own, and the shell keeps the terminal.
+    command
+        .args(["-c", "set -m; \"$@\" & wait $!; echo ended with $?", "sh"])
+        .arg(binary())
+        .arg("--db")
+        .arg(place.db())
+        .args(["run", "count the files", "--workspace", "work"]);
+    let terminal = Terminal::start(command);
+    terminal.types("for the shell");
+    let contents = terminal.end_with(0);
+    assert!(contents.contains("ended with 0"), "{contents}");
+}
+
+#[test]
+fn approve_2_other_parameters_run_instead() {
+    let served = Served::new(ASK, one_agent("first.txt"));
+    let terminal = Terminal::start(served.place.command(RUN));
+    dialog(&terminal, "a2.2");
+    terminal.enters("e");
+    terminal.wait_for_prompt(r#"a2.2, parameters: {"command":["touch","first.txt"]}"#);
+    terminal.enters(&format!("{CTRL_U}{{\"command\": \"touch\"}}"));
+    // What does not fit is told, and can be mended.
+    terminal.wait_for_prompt(r#"a2.2, parameters: {"command":"touch"}"#);
+    terminal.enters(&format!("{CTRL_U}{{\"command\": [\"touch\", \"other.txt\"]}}"));
+    let _ = terminal.end_with(0);
+    assert!(served.place.work().join("other.txt").exists());
+    assert!(!served.place.work().join("first.txt").exists());
+}
+
+#[test]
+fn approve_2_who_rejects_ends_the_agent_and_its_reason_is_told() {
+    let served = Served::new(ASK, one_agent("first.txt"));
+    let terminal = Terminal::start(served.place.command(RUN));
+    dialog(&terminal, "a2.2");
+    terminal.enters("r not on this machine");
+    let contents = terminal.end_with(0);
+    assert!(
+        contents.contains("a2.2: rejected: not on this machine"),
+        "{contents}"
+    );
+    assert!(
+        contents.contains("- look: Title of look (skipped: one did not succeed)"),
+        "{contents}"
+    );
+    assert!(!served.place.work().join("first.txt").exists());
+    // The agent is not asked again, the reflector learns of it.
+    let requests = served.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(mentions(&requests[2], "not on this machine"));
+}
+
+#[test]
+fn approve_2_guidance_goes_to_the_agent_instead_of_the_result() {
+    let served = Served::new(ASK, one_agent("first.txt"));
+    let terminal = Terminal::start(served.place.command(RUN));
+    dialog(&terminal, "a2.2");
+    terminal.enters("g write it by hand");
+    let _ = terminal.end_with(0);
+    assert!(!served.place.work().join("first.txt").exists());
+    assert!(mentions(&served.requests()[2], "write it by hand"));
+}
+
+#[test]
+fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => touches(request, "first.txt").held_before_headers(&held),
+    });
+    let served = Served::new(ASK, script);
+    let terminal = Terminal::start(served.place.command(RUN));
+    served.wait_for_requests(2);
+    // Somebody is typing when the dialog comes.
+    terminal.types("a");
+    terminal.wait_for_prompt("> a");
+    gate.open();
+    terminal.wait_for_prompt("guidance, before you answer a2.2: a");
+    terminal.types("sk me first\r");
+    terminal.wait_for("guidance: ask me first");
+    assert!(!served.place.work().join("first.txt").exists());
+    terminal.wait_for_prompt("a2.2: ");
+    terminal.enters("");
+    terminal.wait_for("Enter alone approves nothing");
+    terminal.enters("a");
+    let _ = terminal.end_with(0);
+    assert!(served.place.work().join("first.txt").exists());
+}
+
+/// Two agents side by side, of whom the second begins only when the gate is open.
+fn two_agents(gate: &Gate) -> Script {
+    let gate = gate.clone();
+    Script::answering(move |request| match () {
+        () if is_planner(request) => plan(
+            "Make two files.",
+            [
+                delegate("one", "implement", "Make the first."),
+                delegate("two", "implement", "Make the second."),
+            ],
+        ),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () if mentions(request, "Make the first.") => touches(request, "first.txt"),
+        () => touches(request, "second.txt").held_before_headers(&gate),
+    })
+}
+
+#[test]
+fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on() {
+    let gate = Gate::new();
+    let served = Served::new(ASK, two_agents(&gate));
+    let terminal = Terminal::start(served.place.command(RUN));
+    dialog(&terminal, "a2.2");
+    terminal.enters("l");
+    terminal.wait_for_prompt("> ▏Enter shows the call that waits for you");
+    gate.open();
+    dialog(&terminal, "a3.2");
+    terminal.enters("a");
+    terminal.wait_for("✓ two: ");
+    assert!(served.place.work().join("second.txt").exists());
+    assert!(!served.place.work().join("first.txt").exists());
+    terminal.wait_for_prompt("> ▏Enter shows the call that waits for you");
+    terminal.enters("");
+    terminal.wait_for_prompt("a2.2: ");
+    terminal.enters("a");
+    let _ = terminal.end_with(0);
+    assert!(served.place.work().join("first.txt").exists());
+}
+
+#[test]
+fn approve_1_where_nobody_is_there_the_run_stops_and_says_how_it_goes_on() {
+    let served = Served::new(ASK, one_agent("first.txt"));
+    let place = &served.place;
+    let stopped = place.dirigent(RUN).with_code(4);
+    with_redactions(place, || insta::assert_snapshot!("stopped", stopped.stdout));
+    let shown = place.dirigent(["show", "last"]).with_code(0);
+    assert!(
+        shown
+            .stdout
+            .contains("! a2.2: implement (a2) wants to use execute_command"),
+        "{shown}"
+    );
+    let runs = place.dirigent(["runs"]).with_code(0);
+    assert!(
+        runs.stdout
+            .contains("! a2.2 execute_command {\"command\":[\"touch\",\"first.txt\"]}"),
+        "{runs}"
+    );
+}
+
+#[test]
+fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let look = || calls("look", [("search", json!({"pattern": "x"}))]);
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) && mentions(request, "only in src") => {
+            plan_for_guidance("Search in src only.", [look()])
+        }
+        () if is_planner(request) => plan("Search everywhere.", [look()]),
+        () if mentions(request, "Search in src only.") => achieved("Found in src."),
+        () => go_on("Not found.").held_before_headers(&held),
+    });
+    let served = Served::new("", script);
+    let terminal = Terminal::start(served.place.command(RUN));
+    served.wait_for_requests(2);
+    terminal.wait_for_prompt("> ▏type guidance and Enter (! first: at once) · Ctrl-C cancels");
+    terminal.enters("search only in src");
+    terminal.wait_for("guidance: search only in src");
+    gate.open();
+    let contents = terminal.end_with(0);
+    assert!(contents.contains("plan: Search in src only."), "{contents}");
+}
+
+#[test]
+fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
+    let never = Gate::new();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) && mentions(request, "leave that") => plan_for_guidance(
+            "Another way.",
+            [calls("look", [("search", json!({"pattern": "x"}))])],
+        ),
+        () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => Turn::text("never").held_before_headers(&never),
+    });
+    let served = Served::new("", script);
+    let terminal = Terminal::start(served.place.command(RUN));
+    served.wait_for_requests(2);
+    terminal.enters("! leave that");
+    let contents = terminal.end_with(0);
+    assert!(contents.contains("guidance, at once: leave that"), "{contents}");
+    assert!(contents.contains("plan: Another way."), "{contents}");
+}
+
+#[test]
+fn host_8_ctrl_c_in_a_dialog_cancels_the_run() {
+    let served = Served::new(ASK, one_agent("first.txt"));
+    let terminal = Terminal::start(served.place.command(RUN));
+    dialog(&terminal, "a2.2");
+    terminal.types("a");
+    terminal.wait_for_prompt("a2.2: a");
+    terminal.types(CTRL_C);
+    let contents = terminal.end_with(130);
+    assert!(!served.place.work().join("first.txt").exists(), "{contents}");
+}
+
+#[test]
+fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
+    let script = Script::answering(|request| match () {
+        () if is_planner(request) => plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]),
+        () if mentions(request, "the second file") => achieved("It is the second."),
+        () => ask_user(
+            "Which one?\nBoth would do.",
+            &["the first file", "the second file"],
+        ),
+    });
+    let served = Served::new("", script);
+    let terminal = Terminal::start(served.place.command(RUN));
+    let asked = terminal.wait_until("the question", |all| {
+        all.contains("? Which one?") && last_line(all).starts_with("your answer: ")
+    });
+    with_redactions(&served.place, || insta::assert_snapshot!("question", asked));
+    terminal.enters("2");
+    let contents = terminal.end_with(0);
+    assert!(contents.contains("answer: the second file"), "{contents}");
+}
+
+#[test]
+fn host_3_the_terminal_is_left_as_it_was() {
+    let place = Place::new();
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    command
+        .args(["-c", "stty -a > before; \"$@\"; stty -a > after", "sh"])
+        .arg(binary())
+        .arg("--db")
+        .arg(place.db())
+        .args(["run", "count the files", "--workspace", "work"]);
+    let (_, contents, written) = Terminal::start(command).end();
+    let read = |name: &str| std::fs::read_to_string(place.folder().join(name)).unwrap();
+    assert_eq!(read("before"), read("after"), "{contents}");
+    let written = String::from_utf8_lossy(&written);
+    assert_eq!(
+        written.matches("\u{1b}[?2004h").count(),
+        written.matches("\u{1b}[?2004l").count()
+    );
 }

@@ -274,8 +274,10 @@ impl LiveTree {
     }
 
     fn say(&mut self, event: &Event) {
-        if let Some(text) = plain::lines(event) {
-            self.print(text);
+        match plain::lines(event) {
+            Some(text) if plain::is_of_user(event) => self.tell(&text),
+            Some(text) => self.print(text),
+            None => {}
         }
     }
 

@@ -71,10 +71,11 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             let what = inert(&format!("{} {}", approval.tool, approval.parameters));
             let what = what.replace('\n', " ");
             format!(
-                "  {} {} waits for an approval: {}",
+                "  {} {} waits for an approval: {}\n    all of it: dirigent approve {}",
                 style("!").yellow().bold(),
                 approval.effect,
-                console::truncate_str(&what, 100, "…")
+                console::truncate_str(&what, 100, "…"),
+                event.run.short()
             )
         }
         EventKind::ApprovalDecided { effect, decision } => format!("  {effect}: {}", decided(decision)),
@@ -107,6 +108,14 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         | EventKind::RunFinished { .. } => return None,
     };
     Some(text)
+}
+
+/// Whether it tells what the user said: nothing holds that back.
+pub(crate) fn is_of_user(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::Guided { .. } | EventKind::ApprovalDecided { .. } | EventKind::QuestionAnswered { .. }
+    )
 }
 
 /// What a person decided about a call.

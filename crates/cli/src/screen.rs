@@ -23,6 +23,8 @@ pub(crate) struct Lines<'a> {
     typed: Option<String>,
     /// What waits until the person has answered.
     held: Option<Vec<String>>,
+    /// Whether what can be typed was told.
+    hinted: bool,
 }
 
 impl<'a> Screen<'a> {
@@ -36,6 +38,7 @@ impl<'a> Screen<'a> {
                 output,
                 typed: None,
                 held: None,
+                hinted: false,
             })
         }
     }
@@ -49,7 +52,7 @@ impl<'a> Screen<'a> {
             }
             Screen::Plain(lines) => {
                 if let Some(text) = plain::lines(event) {
-                    lines.say(text);
+                    lines.say(text, plain::is_of_user(event));
                 }
             }
             Screen::Live(tree) => tree.show(event),
@@ -105,10 +108,10 @@ impl<'a> Screen<'a> {
 }
 
 impl Lines<'_> {
-    fn say(&mut self, text: String) {
+    fn say(&mut self, text: String, at_once: bool) {
         match &mut self.held {
-            Some(held) => held.push(text),
-            None => {
+            Some(held) if !at_once => held.push(text),
+            Some(_) | None => {
                 self.end_line();
                 self.output.say(&text);
             }
@@ -120,7 +123,7 @@ impl Lines<'_> {
             self.held.get_or_insert_default();
         } else {
             for text in self.held.take().unwrap_or_default() {
-                self.say(text);
+                self.say(text, true);
             }
         }
     }
@@ -128,7 +131,11 @@ impl Lines<'_> {
     fn prompt(&mut self, prompt: &Prompt, asks: bool) {
         self.hold(asks);
         if !asks && prompt.text.is_empty() {
-            return self.end_line();
+            self.end_line();
+            if !std::mem::replace(&mut self.hinted, true) {
+                self.output.note(&format!("  {}", prompt.hint));
+            }
+            return;
         }
         let line = format!("{}{}", prompt.label, inert(&prompt.text));
         let shown = self.typed.as_deref().unwrap_or_default();

@@ -239,19 +239,14 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
         }
     }
     let mut text = inert(&text);
-    let waits = Waits::of(view);
-    let mut more = Vec::new();
-    if !waits.is_empty() {
-        more.push("Waits for you:".to_owned());
-        more.extend(waiting_lines(run, &waits));
+    let mut waits = Waits::of(view);
+    let next = report.end.as_ref().and_then(|end| next_command(run, end, &waits));
+    if report.end.is_some() {
+        // The report has it.
+        waits.question = None;
     }
-    more.extend(
-        report
-            .end
-            .as_ref()
-            .and_then(|end| next_command(run, end, &waits))
-            .map(|command| format!("  {command}")),
-    );
+    let mut more = waiting_lines(run, &waits);
+    more.extend(next.map(|command| format!("  {command}")));
     if !more.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }

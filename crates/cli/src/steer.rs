@@ -36,30 +36,34 @@ impl Addressed {
 
     /// Says it, and what came of it.
     async fn say(&self, said: Steering, taken: &str, json: bool, output: &Output) -> anyhow::Result<Exit> {
-        let (state, exit, reason) = match self.dirigent.steer(self.run, said).await {
-            Ok(Steered::Taken) => ("taken", Exit::Success, None),
-            Ok(Steered::Waiting) => ("waiting", Exit::Success, None),
-            Err(error) if json => {
-                let reason = error.to_string();
-                ("refused", Exit::of_error(&error.into()), Some(reason))
-            }
-            Err(error) => return Err(error.into()),
-        };
         let run = self.run.short();
+        let (state, text) = match self.dirigent.steer(self.run, said).await {
+            Ok(Steered::Taken) => ("taken", taken.to_owned()),
+            Ok(Steered::Waiting) => (
+                "waiting",
+                format!(
+                    "No process carries run {run} out now. It is kept, and taken when you `dirigent resume {run}`."
+                ),
+            ),
+            Err(error) => return self.refuse(error, json, output),
+        };
         if json {
-            let mut object = json!({"run": self.run, "state": state});
-            if let Some(reason) = reason {
-                object["reason"] = json!(reason);
-            }
-            output.say(&object.to_string());
-        } else if state == "waiting" {
-            output.say(&format!(
-                "No process carries run {run} out now. It is kept, and taken when you `dirigent resume {run}`."
-            ));
+            output.say(&json!({"run": self.run, "state": state}).to_string());
         } else {
-            output.say(taken);
+            output.say(&text);
         }
-        Ok(exit)
+        Ok(Exit::Success)
+    }
+
+    /// It does not count, for that reason.
+    fn refuse(&self, error: impl Into<DirigentError>, json: bool, output: &Output) -> anyhow::Result<Exit> {
+        let error = error.into();
+        if !json {
+            return Err(error.into());
+        }
+        let refused = json!({"run": self.run, "state": "refused", "reason": error.to_string()});
+        output.say(&refused.to_string());
+        Ok(Exit::of_error(&error.into()))
     }
 }
 
@@ -98,9 +102,8 @@ pub(crate) async fn approve(
         return Ok(Exit::Success);
     };
     let Some(call) = addressed.waits.call(effect) else {
-        let fault = DecisionFault::NotPending { effect };
-        let run = addressed.run;
-        return Err(DirigentError::from(RuntimeError::Decision { run, fault }).into());
+        let (run, fault) = (addressed.run, DecisionFault::NotPending { effect });
+        return addressed.refuse(RuntimeError::Decision { run, fault }, command.json, output);
     };
     let (answer, taken) = decided(&command, call);
     // The handle of the call that waits, whatever its try.
@@ -187,7 +190,7 @@ pub(crate) async fn answer(
     let addressed = Addressed::find(db, &command.run).await?;
     let run = addressed.run;
     let Some((effect, question)) = &addressed.waits.question else {
-        return Err(DirigentError::from(RuntimeError::NoQuestion { run }).into());
+        return addressed.refuse(RuntimeError::NoQuestion { run }, command.json, output);
     };
     let answer = chosen(question, command.answer.trim());
     let taken = format!("Run {} has its answer: {}", run.short(), inert(&answer));

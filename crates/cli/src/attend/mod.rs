@@ -28,8 +28,10 @@ use crate::waits::Waits;
 
 /// Who steers a run from its own terminal.
 pub(crate) struct Person {
-    /// None once the input is at its end.
+    /// None where the input is at its end, or is none that can be waited for.
     keyboard: Option<Keyboard>,
+    /// Whether the run has been told that nobody answers.
+    is_gone: bool,
     desk: Desk,
     past: Past,
     /// SIGCONT: the process was stopped and goes on.
@@ -50,6 +52,7 @@ impl Person {
         let number = rustix::process::Signal::CONT.as_raw();
         Ok(Person {
             keyboard: Keyboard::new(output.can_redraw()),
+            is_gone: false,
             desk: Desk::default(),
             past,
             continued: signal(SignalKind::from_raw(number)).context("cannot listen for SIGCONT")?,
@@ -67,12 +70,13 @@ impl Person {
 
     /// What is typed next.
     pub(crate) async fn typed(&mut self) -> Typed {
-        let Some(keyboard) = &mut self.keyboard else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            keys = keyboard.keys() => keys.map_or(Typed::Gone, Typed::Keys),
-            _ = self.continued.recv() => Typed::Continued,
+        match &mut self.keyboard {
+            Some(keyboard) => tokio::select! {
+                keys = keyboard.keys() => keys.map_or(Typed::Gone, Typed::Keys),
+                _ = self.continued.recv() => Typed::Continued,
+            },
+            None if self.is_gone => std::future::pending().await,
+            None => Typed::Gone,
         }
     }
 
@@ -123,7 +127,7 @@ impl Person {
                 self.draw(screen);
             }
             Typed::Gone => {
-                self.keyboard = None;
+                (self.keyboard, self.is_gone) = (None, true);
                 // A run that has just ended needs nobody.
                 let _ = run.leave();
             }

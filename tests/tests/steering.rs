@@ -1,0 +1,428 @@
+//! APPROVE, PAOR-8, PAOR-9, HOST-8, HOST-9 and HOST-11: a run that is steered from another terminal, whether its process lives or
+//! has just been killed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use dirigent_model_server::{Gate, Request, Script, Turn};
+use dirigent_tests::cli::{Ended, Place, Watched};
+use dirigent_tests::pty::{CTRL_C, Terminal, last_line};
+use dirigent_tests::scripted::{calls, delegate};
+use dirigent_tests::served::{
+    Served, achieved, ask_user, command, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
+};
+use serde_json::{Value, json};
+
+/// Every command must be approved.
+const ASK: &str = "[approvals]\nask = [\"execute_command\"]\n";
+
+const RUN: [&str; 4] = ["run", "Make the files", "--workspace", "work"];
+
+/// An agent that makes a file by a command, and says so.
+fn touches(request: &Request, file: &str) -> Turn {
+    match request.turn {
+        1 => command(&["touch", file]),
+        _ => Turn::text(format!("{file} is done.")),
+    }
+}
+
+fn one_agent() -> Script {
+    Script::answering(|request| match () {
+        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => touches(request, "first.txt"),
+    })
+}
+
+/// Two agents side by side, of whom the second begins only when the gate is open.
+fn two_agents(gate: &Gate) -> Script {
+    let gate = gate.clone();
+    Script::answering(move |request| match () {
+        () if is_planner(request) => plan(
+            "Make two files.",
+            [
+                delegate("one", "implement", "Make the first."),
+                delegate("two", "implement", "Make the second."),
+            ],
+        ),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () if mentions(request, "Make the first.") => touches(request, "first.txt"),
+        () => touches(request, "second.txt").held_before_headers(&gate),
+    })
+}
+
+fn look() -> Value {
+    calls("look", [("search", json!({"pattern": "x"}))])
+}
+
+/// A first plan that does not reach the goal, and a second one for the guidance. The first judgement waits at the gate.
+fn guided(gate: &Gate) -> Script {
+    let gate = gate.clone();
+    Script::answering(move |request| match () {
+        () if is_planner(request) && mentions(request, "only in src") => {
+            plan_for_guidance("Search in src only.", [look()])
+        }
+        () if is_planner(request) => plan("Search everywhere.", [look()]),
+        () if mentions(request, "Search in src only.") => achieved("Found in src."),
+        () => go_on("Not found.").held_before_headers(&gate),
+    })
+}
+
+/// Waits until a call is asked about in the run's own terminal.
+#[track_caller]
+fn asked(terminal: &Terminal, call: &str) {
+    let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
+    terminal.wait_until(call, |all| {
+        all.contains(&asked) && last_line(all).starts_with(&prompt)
+    });
+}
+
+fn has(place: &Place, file: &str) -> bool {
+    place.work().join(file).exists()
+}
+
+/// Approves a call, and what came of it.
+fn approve(place: &Place, call: &str, code: i32) -> Value {
+    let ended = place
+        .dirigent(["approve", "last", call, "--json"])
+        .with_code(code);
+    ended.json_lines().remove(0)
+}
+
+/// The calls that wait, by their handles.
+fn waiting(place: &Place) -> Vec<String> {
+    let shown = place
+        .dirigent(["approve", "last", "--json"])
+        .with_code(0)
+        .json_lines();
+    let calls = shown[0]["approvals"].as_array().unwrap().iter();
+    calls
+        .map(|call| call["effect"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn state(place: &Place) -> Value {
+    place.dirigent(["runs", "--json"]).with_code(0).json_lines()[0]["state"].clone()
+}
+
+#[test]
+fn approve_1_another_terminal_shows_what_waits_in_full_and_decides_nothing_by_it() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    asked(&terminal, "a2.2");
+    let shown = place.dirigent(["approve", "last"]).with_code(0);
+    for told in [
+        "! a2.2: implement (a2) wants to use execute_command\n    $ touch first.txt\n  in      ",
+        " a2.2 [--edit JSON | --reject [REASON] | --guide TEXT]\n",
+    ] {
+        assert!(shown.stdout.contains(told), "{shown}");
+    }
+    assert_eq!(waiting(place), ["a2.2"]);
+    // Without its call there is no decision.
+    let _ = place.dirigent(["approve", "last", "--reject"]).with_code(2);
+    assert_eq!(waiting(place), ["a2.2"]);
+
+    assert_eq!(approve(place, "a2.2", 0)["state"], "taken");
+    let contents = terminal.end_with(0);
+    assert!(contents.contains("a2.2 needs no answer any more"), "{contents}");
+    assert!(has(place, "first.txt"));
+}
+
+#[test]
+fn approve_2_another_terminal_edits_rejects_and_guides() {
+    for (flags, made, told) in [
+        (
+            ["--edit", r#"{"command": ["touch", "other.txt"]}"#],
+            "other.txt",
+            "runs with the parameters that you gave",
+        ),
+        (["--reject", "not here"], "", "a2.2 is rejected"),
+        (["--guide", "by hand"], "", "its agent is told"),
+    ] {
+        let served = Served::new(ASK, one_agent());
+        let place = &served.place;
+        let terminal = Terminal::start(place.command(RUN));
+        asked(&terminal, "a2.2");
+        let said = place
+            .dirigent(["approve", "last", "a2.2"].iter().chain(&flags))
+            .with_code(0);
+        assert!(said.stdout.contains(told), "{said}");
+        let _ = terminal.end_with(0);
+        assert!(!has(place, "first.txt"));
+        assert!(made.is_empty() || has(place, made));
+    }
+}
+
+#[test]
+fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    asked(&terminal, "a2.2");
+    let refused = place
+        .dirigent(["approve", "last", "a2.2", "--edit", r#"{"command": "touch"}"#])
+        .with_code(2);
+    assert!(refused.stderr.contains("the parameters do not fit"), "{refused}");
+    let no_json = place
+        .dirigent(["approve", "last", "a2.2", "--edit", "{"])
+        .with_code(2);
+    assert!(no_json.stderr.contains("that is no JSON"), "{no_json}");
+    let never_asked = place.dirigent(["approve", "last", "a9.9"]).with_code(2);
+    assert!(
+        never_asked.stderr.contains("no call `a9.9` waits"),
+        "{never_asked}"
+    );
+    assert_eq!(waiting(place), ["a2.2"]);
+    terminal.enters("a");
+    let _ = terminal.end_with(0);
+}
+
+#[test]
+fn host_11_approve_3_a_call_still_waits_after_a_kill_between_two_approvals_and_counts_once() {
+    let gate = Gate::new();
+    let served = Served::new(ASK, two_agents(&gate));
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    asked(&terminal, "a2.2");
+    gate.open();
+    terminal.wait_until("the second call", |_| waiting(place) == ["a2.2", "a3.2"]);
+    // The second is answered, and its branch ends while the first still waits.
+    assert_eq!(approve(place, "a3.2", 0)["state"], "taken");
+    terminal.wait_for("✓ two: ");
+    assert!(has(place, "second.txt") && !has(place, "first.txt"));
+    terminal.kill();
+
+    assert_eq!(state(place), "interrupted");
+    assert_eq!(waiting(place), ["a2.2"]);
+    let resumed = Terminal::start(place.command(["resume", "last"]));
+    asked(&resumed, "a2.2");
+    assert_eq!(waiting(place), ["a2.2"]);
+    resumed.enters("a");
+    let _ = resumed.end_with(0);
+    assert!(has(place, "first.txt"));
+    approve(place, "a2.2", 2);
+    let report = place
+        .dirigent(["show", "last", "--json"])
+        .with_code(0)
+        .json_lines();
+    assert_eq!(report[0]["waits"]["approvals"], json!([]));
+}
+
+#[test]
+fn approve_3_what_is_approved_while_no_process_is_there_is_taken_once_by_the_next() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    asked(&terminal, "a2.2");
+    terminal.kill();
+
+    let said = place.dirigent(["approve", "last", "a2.2"]).with_code(0);
+    assert!(said.stdout.contains("taken when you `dirigent resume "), "{said}");
+    assert!(!has(place, "first.txt"));
+    let resumed = place.dirigent(["resume", "last", "--json"]).with_code(0);
+    assert!(has(place, "first.txt"));
+    let events = resumed.json_lines();
+    let decided = events.iter().filter(|event| event["event"] == "approval_decided");
+    assert_eq!(decided.count(), 1);
+}
+
+#[test]
+fn approve_1_a_run_that_stopped_for_its_user_goes_on_with_the_decision() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let _ = place.dirigent(RUN).with_code(4);
+    assert_eq!(state(place), "user_required");
+    assert_eq!(approve(place, "a2.2", 0)["state"], "waiting");
+    let _ = place.dirigent(["resume", "last"]).with_code(0);
+    assert!(has(place, "first.txt"));
+}
+
+#[test]
+fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
+    let gate = Gate::new();
+    let served = Served::new("", guided(&gate));
+    let place = &served.place;
+    let run = Watched::start(place.command(RUN).arg("--json"));
+    served.wait_for_requests(2);
+    let said = place
+        .dirigent(["guide", "last", "search only in src"])
+        .with_code(0);
+    assert!(said.stdout.starts_with("The next plan of run "), "{said}");
+    gate.open();
+    let ended = run.end().with_code(0);
+    assert!(ended.stdout.contains("Search in src only."), "{ended}");
+    // A run that is over hears nothing.
+    let late = place.dirigent(["guide", "last", "and now?"]).with_code(2);
+    assert!(late.stderr.contains("has already ended"), "{late}");
+}
+
+#[test]
+fn paor_8_guidance_at_once_stops_what_is_under_way() {
+    let never = Gate::new();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) && mentions(request, "leave that") => {
+            plan_for_guidance("Another way.", [look()])
+        }
+        () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () => Turn::text("never").held_before_headers(&never),
+    });
+    let served = Served::new("", script);
+    let place = &served.place;
+    let run = Watched::start(place.command(RUN).arg("--json"));
+    served.wait_for_requests(2);
+    let _ = place
+        .dirigent(["guide", "last", "leave that", "--now"])
+        .with_code(0);
+    assert!(run.end().with_code(0).stdout.contains("Another way."));
+}
+
+#[test]
+fn paor_8_one_agent_can_be_told_something() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
+        () if is_reflector(request) => achieved("The judgement is in."),
+        () if mentions(request, "mind the tests") => Turn::text("The tests are fine."),
+        () => dirigent_tests::served::call("search", &json!({"pattern": "x"})).held_before_headers(&held),
+    });
+    let served = Served::new("", script);
+    let place = &served.place;
+    let run = Watched::start(place.command(RUN).arg("--json"));
+    served.wait_for_requests(2);
+    let nobody = place
+        .dirigent(["guide", "last", "hello", "--agent", "a7"])
+        .with_code(2);
+    assert!(nobody.stderr.contains("a7"), "{nobody}");
+    let _ = place
+        .dirigent(["guide", "last", "mind the tests", "--agent", "a2"])
+        .with_code(0);
+    gate.open();
+    let ended = run.end().with_code(0);
+    assert!(ended.stdout.contains("The tests are fine."), "{ended}");
+}
+
+#[test]
+fn paor_9_a_question_is_answered_from_another_terminal() {
+    let script = Script::answering(|request| match () {
+        () if is_planner(request) => plan("Look.", [look()]),
+        () if mentions(request, "the second file") => achieved("It is the second."),
+        () => ask_user("Which one?", &["the first file", "the second file"]),
+    });
+    let served = Served::new("", script);
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    terminal.wait_for_prompt("your answer: ");
+    let runs = place.dirigent(["runs"]).with_code(0);
+    assert!(runs.stdout.contains("\n          ? Which one?\n"), "{runs}");
+    let said = place.dirigent(["answer", "last", "2"]).with_code(0);
+    assert!(said.stdout.contains("the second file"), "{said}");
+    let _ = terminal.end_with(0);
+    let late = place.dirigent(["answer", "last", "2"]).with_code(2);
+    assert!(late.stderr.contains("no question"), "{late}");
+}
+
+#[test]
+fn host_8_a_run_is_cancelled_from_another_terminal() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    asked(&terminal, "a2.2");
+    let _ = place.dirigent(["cancel", "last"]).with_code(0);
+    let _ = terminal.end_with(130);
+    assert_eq!(state(place), "cancelled");
+    assert!(!has(place, "first.txt"));
+}
+
+#[test]
+fn host_11_a_run_of_another_process_is_watched_and_ctrl_c_ends_the_watching_alone() {
+    let gate = Gate::new();
+    let served = Served::new("", guided(&gate));
+    let place = &served.place;
+    let run = Watched::start(place.command(RUN).arg("--json"));
+    served.wait_for_requests(2);
+    let leaving = Terminal::start(place.command(["watch", "last"]));
+    leaving.wait_for("✓ look: ");
+    leaving.types(CTRL_C);
+    let contents = leaving.end_with(0);
+    assert!(contents.contains("not watching any more; run "), "{contents}");
+
+    let watching = Terminal::start(place.command(["watch"]));
+    watching.wait_for("✓ look: ");
+    let _ = place
+        .dirigent(["guide", "last", "search only in src"])
+        .with_code(0);
+    watching.wait_for("guidance: search only in src");
+    gate.open();
+    let contents = watching.end_with(0);
+    assert!(contents.contains("Goal achieved after 2 rounds"), "{contents}");
+    let _ = run.end().with_code(0);
+}
+
+/// The number of the last entry before the first of which that is true.
+fn entry_before(place: &Place, is_it: impl Fn(&Value) -> bool) -> u64 {
+    let steps = place.dirigent(["show", "last", "--steps", "--json"]).with_code(0);
+    let found = steps.json_lines().into_iter().find(is_it).unwrap();
+    found["seq"].as_u64().unwrap() - 1
+}
+
+#[test]
+fn host_9_a_run_is_forked_at_an_entry_with_other_guidance() {
+    let gate = Gate::new();
+    gate.open();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) && mentions(request, "only in src") => {
+            plan_for_guidance("Search in src only.", [look()])
+        }
+        () if is_planner(request) => plan("Search everywhere.", [look()]),
+        () if mentions(request, "Search in src only.") => achieved("Found in src."),
+        () if mentions(request, "only in src") => go_on("Not there yet."),
+        () => achieved("Found everywhere."),
+    });
+    let served = Served::new("", script);
+    let place = &served.place;
+    let _ = place.dirigent(RUN).with_code(0);
+    let first = place.dirigent(["runs", "--json"]).with_code(0).json_lines()[0]["run"].clone();
+    let at = entry_before(place, |step| {
+        step["what"].as_str().unwrap().contains("Reflecting")
+    });
+
+    let forked = fork(
+        place,
+        &["--at", &at.to_string(), "--guidance", "search only in src"],
+    )
+    .with_code(0);
+    assert!(forked.stdout.contains("plan: Search in src only."), "{forked}");
+    let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
+    assert_eq!(runs[0]["forked_from"], json!({"run": first, "at": at}));
+    let shown = place.dirigent(["show", "last"]).with_code(0);
+    assert!(shown.stdout.contains("\nforked from "), "{shown}");
+    assert!(shown.stdout.contains(&format!(" at entry {at}\n")), "{shown}");
+
+    let beyond = fork(place, &["--at", "100000"]).with_code(2);
+    assert!(
+        beyond.stderr.contains("cannot be forked at entry 100000"),
+        "{beyond}"
+    );
+}
+
+fn fork(place: &Place, more: &[&str]) -> Ended {
+    place.dirigent(["fork", "last"].iter().chain(more))
+}
+
+#[test]
+fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
+    let served = Served::new(
+        "",
+        Script::answering(|request| match () {
+            () if is_planner(request) => plan("Look.", [look()]),
+            () => achieved("Nothing\nis there."),
+        }),
+    );
+    let place = &served.place;
+    let _ = place.dirigent(RUN).with_code(0);
+    let steps = place.dirigent(["show", "last", "--steps"]).with_code(0).stdout;
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"\d\d:\d\d:\d\d", "HH:MM:SS");
+    settings.bind(|| insta::assert_snapshot!(steps));
+}
