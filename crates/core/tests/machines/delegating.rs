@@ -1,6 +1,7 @@
 //! Agents that have others do something (PAOR-5).
 
 use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::machine::Machine;
 use dirigent_core::observation::{AgentWork, CallDigest, Finding};
 use dirigent_core::run::{EndReason, Run, RunInput};
@@ -398,11 +399,15 @@ fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
             .any(|line| line.starts_with("ask to approve a7.2 delegate")),
         "{asked:?}"
     );
+    let decision = Decision {
+        digest: agent.approval().unwrap().digest.clone(),
+        answer: ApprovalAnswer::Approve,
+    };
     let decided = gives(
         &mut agent,
         dirigent_core::agent::AgentInput::Decided {
             effect: effect("a7.2"),
-            decision: serde_json::from_value(json!({"answer": "approve"})).unwrap(),
+            decision,
         },
     );
     assert!(
