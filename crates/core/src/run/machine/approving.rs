@@ -52,6 +52,18 @@ impl Run {
         self.still.map(|still| still.effect)
     }
 
+    /// Which sub-task of the present plan waits where that call does; none where it is the planner's or the reflector's.
+    pub(crate) fn held_up_by(&self, effect: EffectId) -> Option<usize> {
+        match (effect.scope, self.outstanding.at_step(effect.scope, effect.step)) {
+            (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
+            (Scope::Run, _) => None,
+            (Scope::Agent(agent), _) => {
+                let mut active = self.rounds.last()?.active();
+                active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
+            }
+        }
+    }
+
     pub(super) fn ruling(&self, call: &ToolCall) -> Ruled {
         let Some(context) = &self.context else {
             return Ruled::IsAsked;
@@ -214,7 +226,7 @@ impl Run {
     }
 
     /// Whether the run waits for nothing but people: for an answer, or for decisions.
-    pub(super) fn waits_for_people(&self) -> bool {
+    pub(crate) fn waits_for_people(&self) -> bool {
         self.still.is_some() || self.question().is_some()
     }
 

@@ -22,7 +22,7 @@ use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
 use crate::observation::Finding;
-use crate::plan::Success;
+use crate::plan::{SubTask, Success};
 use crate::prompt::{Answer, PastReflection, PastRound, RoundContext};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
@@ -228,12 +228,24 @@ impl Run {
         }
     }
 
-    /// Whether that call is under way, or waits for a person, and is its sub-task's first.
-    pub(crate) fn is_first_call(&self, effect: EffectId) -> bool {
-        matches!(
-            self.outstanding.get(effect),
-            Ok(Pending::Tool { position: 0, .. } | Pending::Approval { position: 0, .. })
-        )
+    /// The sub-task whose first call that is, under way or waiting for a person.
+    pub(crate) fn begun_by(&self, effect: EffectId) -> Option<&SubTask> {
+        match self.outstanding.get(effect).ok()? {
+            Pending::Tool {
+                index, position: 0, ..
+            }
+            | Pending::Approval {
+                index, position: 0, ..
+            } => self.rounds.last()?.graph.plan().subtasks.get(*index),
+            Pending::Tool { .. }
+            | Pending::Approval { .. }
+            | Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Question { .. } => None,
+        }
     }
 
     /// The question that waits for the user.
