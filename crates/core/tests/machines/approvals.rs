@@ -19,7 +19,7 @@ use dirigent_core::tool::ToolResult;
 use dirigent_core::view::{EventKind, RunView};
 use serde_json::{Value, json};
 
-use crate::driver::{acting, answered, ended, give, planned, refused};
+use crate::driver::{acting, agent_ended, answered, brief_of, ended, give, refused, running};
 use crate::fixture::{
     agent_outline, at, call, effect, native, replied, resumed, run_outline, says_call, spec, started,
     tool_ended,
@@ -672,7 +672,20 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
         RunCommand::StartAgent { brief, .. } => Some((*brief).clone()),
         _ => None,
     });
+    let (run, _) = running(asking());
+    let planners = (*brief_of(&run, "run.1")).clone();
+    let mut planner = Agent::new(AgentId(1), run.context().unwrap().clone());
+    let submit = says_call("submit_plan", sequences(), false);
+    tell(
+        &mut planner,
+        0,
+        AgentInput::Started {
+            brief: planners.clone(),
+        },
+    );
+    tell(&mut planner, 0, replied("a1.1", submit.clone()));
     let of_run = |after, input| (after, Scope::Run, Input::Run(input));
+    let of_planner = |input| (0, Scope::Agent(AgentId(1)), Input::Agent(input));
     let of_agent = |after, input| (after, Scope::Agent(agent), Input::Agent(input));
     let change = says_call("change", json!({"path": "y"}), false);
     vec![
@@ -682,7 +695,9 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
                 spec: Arc::new(asking()),
             },
         ),
-        of_run(0, planned("run.1", &sequences())),
+        of_planner(AgentInput::Started { brief: planners }),
+        of_planner(replied("a1.1", submit)),
+        of_run(0, agent_ended("run.1", planner.report().unwrap().clone())),
         of_agent(
             0,
             AgentInput::Started {
@@ -721,7 +736,7 @@ fn host_11_approvals_are_listed_oldest_first_and_told_once() {
 }
 
 #[test]
-fn host_9_a_recording_has_what_was_decided_about_and_the_policy_is_compared() {
+fn host_9_a_recording_has_what_was_decided_about_and_replays() {
     let (view, _) = view_of(two_waiting());
     let approve = run_decided(view.run(), ApprovalAnswer::Approve);
     let guided = decided(view.agent(AgentId(2)).unwrap(), guide());
@@ -730,11 +745,11 @@ fn host_9_a_recording_has_what_was_decided_about_and_the_policy_is_compared() {
     inputs.push((50, Scope::Agent(AgentId(2)), Input::Agent(guided)));
     inputs.push((60, Scope::Run, Input::Run(settled("a2.2"))));
     let mut recorder = Recorder::new();
-    for entry in entries(inputs) {
+    for entry in entries(inputs.clone()) {
         recorder.add(entry).unwrap();
     }
     let recording = recorder.finish().unwrap();
-    let asked: Vec<&str> = recording.entries()[8..]
+    let asked: Vec<&str> = recording.entries()[10..]
         .iter()
         .map(|line| match &line.asked {
             Some(Asked::Approval(approval)) => approval.tool.as_str(),
@@ -743,6 +758,7 @@ fn host_9_a_recording_has_what_was_decided_about_and_the_policy_is_compared() {
         .collect();
     assert_eq!(asked, ["change", "change", ""]);
     let recording = Recording::parse(&recording.to_string()).unwrap();
+    assert_eq!(replay(&recording, asking(), run_id()).unwrap(), entries(inputs));
     let mut present = asking();
     present.policy.rules = vec![rule(Ruling::Allow, "change")];
     assert_eq!(
