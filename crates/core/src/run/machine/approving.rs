@@ -268,17 +268,21 @@ impl Run {
 
     /// The call that has waited longest for a person, where all that is under way does.
     fn longest_wait(&self) -> Option<EffectId> {
-        let waits = |(_, pending): (EffectId, &Pending)| match pending {
+        let waits = |(effect, pending): (EffectId, &Pending)| match pending {
             Pending::Approval { .. } => true,
-            Pending::Planner(brief)
-            | Pending::Reflector(brief)
-            | Pending::SubAgent { brief, .. }
-            | Pending::Child { brief, .. } => {
-                let scope = Scope::Agent(brief.agent);
-                // One that waits for another agent goes on when that does.
-                self.asked.keys().any(|asked| asked.scope == scope) || self.has_children(brief.agent)
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. } => {
+                let Some(agent) = self.agent_of(effect) else {
+                    return false;
+                };
+                // What it waits for is what the one waits for that works for it.
+                self.has_children(agent) || self.asked.keys().any(|asked| asked.scope == Scope::Agent(agent))
             }
-            Pending::Retired(_) | Pending::Tool { .. } | Pending::Question { .. } => false,
+            // It ends by itself, and nothing waits for it.
+            Pending::Retired(_) => true,
+            Pending::Tool { .. } | Pending::Question { .. } => false,
         };
         // What is being stopped is about to end.
         if !self.stopping.is_empty() || !self.outstanding.iter().all(waits) {

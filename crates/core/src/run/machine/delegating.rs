@@ -16,7 +16,7 @@ use crate::machine::Refusal;
 use crate::observation::AgentWork;
 use crate::plan::{SubTaskState, Work};
 use crate::prompt;
-use crate::run::{RunCommand, RunInput};
+use crate::run::RunCommand;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
@@ -38,9 +38,6 @@ impl Run {
         let Some((caller, brief)) = self.caller(effect.scope) else {
             return Err(Refusal::Stale { effect });
         };
-        if self.end.is_some() {
-            return Err(self.misplaced(&RunInput::Delegated { effect, agent, task }));
-        }
         let same = |call: EffectId| call.scope == effect.scope && call.step == effect.step;
         for pending in self.outstanding.values_mut() {
             if let Pending::Child { call, .. } = pending

@@ -8,7 +8,7 @@ use super::{Commands, Pending, Run, redirected_result};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::observation::Finding;
-use crate::run::{Phase, RunCommand, RunInput};
+use crate::run::{Phase, RunCommand};
 use crate::time::Timestamp;
 
 impl Run {
@@ -18,10 +18,6 @@ impl Run {
         guidance: String,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        // Standing still, it hears the user once it was resumed.
-        if self.end.is_some() {
-            return Err(self.misplaced(&RunInput::Redirected { guidance }));
-        }
         self.guidance.push(guidance);
         match self.phase {
             Phase::Planning => {
@@ -74,16 +70,16 @@ impl Run {
     }
 
     fn stop_subtasks(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        let (mut agents, mut asked) = (Vec::new(), Vec::new());
+        let (mut agents, mut waiting) = (Vec::new(), Vec::new());
         for (effect, pending) in self.outstanding.iter() {
             match pending {
                 Pending::SubAgent { .. } => agents.push(effect),
-                Pending::Approval { .. } => asked.push(effect),
                 Pending::Tool { .. } => {
                     if self.stopping.insert(effect.step) {
                         commands.push(RunCommand::StopTool { effect });
                     }
                 }
+                Pending::Approval { .. } => waiting.push(effect),
                 // Those that work for others are stopped with them.
                 Pending::Child { .. }
                 | Pending::Planner(_)
@@ -95,7 +91,7 @@ impl Run {
         for effect in agents {
             self.stop_agent(effect, commands);
         }
-        for effect in asked {
+        for effect in waiting {
             if let Some((effect, place, call)) = self.end_approval(effect) {
                 self.end_unrun(now, effect, place, call, redirected_result(), commands)?;
             }
