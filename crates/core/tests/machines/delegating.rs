@@ -1,6 +1,9 @@
 //! Agents that have others do something (PAOR-5).
 
-use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::agent::{
+    Agent, AgentAnswer, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
+};
+use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::machine::Machine;
 use dirigent_core::observation::{AgentWork, CallDigest, Finding};
 use dirigent_core::run::{EndReason, Run, RunInput};
@@ -11,8 +14,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{acting, agent_ended, answered, brief_of, give, refused};
 use crate::fixture::{
-    agent_outline, agent_resumed, at, effect, ended_with, replied, resumed, says_call, spec, started,
-    tool_ended, usage,
+    agent_outline, agent_resumed, at, effect, replied, resumed, says_call, spec, started, tool_ended, usage,
 };
 
 /// `implement` may delegate; `explore` may only look.
@@ -31,7 +33,7 @@ fn says_delegate(agent: &str) -> dirigent_core::message::ModelReply {
     says_call("delegate", json!({"agent": agent, "task": "Find `a`."}), false)
 }
 
-fn gives(agent: &mut Agent, input: dirigent_core::agent::AgentInput) -> Vec<String> {
+fn gives(agent: &mut Agent, input: AgentInput) -> Vec<String> {
     agent_outline(&agent.handle(at(10), input).unwrap())
 }
 
@@ -81,7 +83,8 @@ fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
     };
     let result = ToolResult::success(json!({"agent": "explore", "findings": "In a.rs.", "calls": 2}))
         .with_changes(vec![changed.clone()]);
-    assert_eq!(gives(&mut agent, tool_ended("a7.2", result)), ["ask a7.3"]);
+    let after = gives(&mut agent, tool_ended("a7.2", result));
+    assert_eq!(after.last().unwrap(), "ask a7.3");
     assert_eq!(agent.work().changes, [changed]);
     let last = agent.conversation().last().unwrap().content().to_owned();
     assert!(last.contains("In a.rs."), "{last}");
@@ -96,6 +99,30 @@ fn paor_5_a_delegation_to_nobody_goes_back_to_the_model() {
     );
     let last = agent.conversation().last().unwrap().content().to_owned();
     assert!(last.contains("explore"), "{last}");
+}
+
+#[test]
+fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
+    let mut agent = implement();
+    let minutes = |minutes: u64| at(minutes * 60_000);
+    agent
+        .handle(minutes(1), replied("a7.1", says_delegate("explore")))
+        .unwrap();
+    let overdue = AgentInput::TimerFired {
+        timer: AgentTimer::Deadline,
+    };
+    agent.handle(minutes(5), overdue.clone()).unwrap_err();
+    let result = ToolResult::success(json!("Found."));
+    agent.handle(minutes(61), tool_ended("a7.2", result)).unwrap();
+    // Of its five minutes one was used before it delegated.
+    agent.handle(minutes(64), overdue.clone()).unwrap_err();
+    let ended = agent.handle(minutes(65), overdue).unwrap();
+    assert_eq!(
+        agent_outline(&ended),
+        [
+            "finish, as the agent reached its time limit of 5 min 0 s before it finished; allow more with `timeout`"
+        ]
+    );
 }
 
 #[test]
@@ -171,10 +198,10 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
             agent_ended("run.3", report(text("In a.rs."), &["a.rs"]))
         ),
         [
-            r#"return a2.2 {"changes":["edited a.rs"],"output":{"agent":"explore","calls":0,"findings":"In a.rs."},"success":true}"#
+            r#"return a2.2 {"success":true,"output":{"agent":"explore","findings":"In a.rs.","calls":0},"changes":["edited a.rs"]}"#
         ]
     );
-    assert_eq!(run.usage().tokens(), 15);
+    assert_eq!(run.usage().tokens(), 30);
     // the caller knows of it, so that its own report has the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallDigest {
@@ -188,7 +215,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
     });
     give(&mut run, 30, agent_ended("run.2", own));
     assert_eq!(observed_changes(&run), ["edited a.rs"]);
-    assert_eq!(run.usage().tokens(), 30);
+    assert_eq!(run.usage().tokens(), 45);
 }
 
 #[test]
@@ -204,7 +231,7 @@ fn paor_7_an_agent_that_fails_is_a_failed_call_of_its_caller() {
     assert_eq!(
         give(&mut run, 20, agent_ended("run.3", broken)),
         [
-            r#"return a2.2 {"changes":["edited a.rs"],"error":"the agent `explore` ended without findings: the agent broke down: boom","success":false}"#
+            r#"return a2.2 {"success":false,"error":"the agent `explore` ended without findings: the agent broke down: boom","changes":["edited a.rs"]}"#
         ]
     );
 }
@@ -259,7 +286,7 @@ fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_h
         observed_changes(&run),
         ["edited a.rs", "edited b.rs", "edited c.rs"]
     );
-    assert_eq!(run.usage().tokens(), 45);
+    assert_eq!(run.usage().tokens(), 60);
     let Finding::Agent { name, result, .. } = &run.rounds()[0].observations[0].finding else {
         panic!("{run:?}");
     };
@@ -364,4 +391,54 @@ fn host_8_a_cancelled_run_waits_for_nobody() {
     give(&mut run, 20, RunInput::Cancelled);
     assert_eq!(run.end(), Some(&EndReason::Cancelled));
     refused(&mut run, 30, answered("run.3", "late"));
+}
+
+#[test]
+fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a_person() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "implement"));
+    assert_eq!(
+        give(
+            &mut run,
+            20,
+            RunInput::ApprovalAsked {
+                effect: effect("a3.2")
+            }
+        ),
+        ["await user a3.2"]
+    );
+    // its caller ends, and it is still to report
+    assert_eq!(
+        give(&mut run, 30, answered("run.2", "early")),
+        ["stop agent run.3"]
+    );
+}
+
+#[test]
+fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
+    let mut spec = delegating();
+    spec.policy = serde_json::from_value(json!([{"tool": "delegate", "ruling": "ask"}])).unwrap();
+    let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
+    let asked = gives(&mut agent, replied("a7.1", says_delegate("explore")));
+    assert!(
+        asked
+            .iter()
+            .any(|line| line.starts_with("ask to approve a7.2 delegate")),
+        "{asked:?}"
+    );
+    let decision = Decision {
+        digest: agent.approval().unwrap().digest.clone(),
+        answer: ApprovalAnswer::Approve,
+    };
+    let decided = gives(
+        &mut agent,
+        dirigent_core::agent::AgentInput::Decided {
+            effect: effect("a7.2"),
+            decision,
+        },
+    );
+    assert!(
+        decided.contains(&"delegate a7.2 to explore: Find `a`.".to_owned()),
+        "{decided:?}"
+    );
 }
