@@ -73,12 +73,14 @@ pub(super) struct Asked {
     pub(super) access: Access,
     /// Names that stand for nothing here.
     pub(super) unknown: Vec<String>,
+    /// Tools that it allows for some calls alone, which can't be said of one agent here.
+    pub(super) partial: Vec<String>,
 }
 
 impl Asked {
     /// From the names that it allows, if it says, and those that it does not. `known` are our own tools, which it may name too.
     pub(super) fn new(allowed: Option<&[String]>, disallowed: &[String], known: &BTreeSet<String>) -> Self {
-        let mut unknown = Vec::new();
+        let (mut unknown, mut partial) = (Vec::new(), Vec::new());
         let forbidden: Vec<Ability> = disallowed
             .iter()
             .filter_map(|name| Ability::of(bare(name)))
@@ -95,6 +97,7 @@ impl Asked {
                 without: without(&forbidden, disallowed),
                 access: access.unwrap_or(Access::ReadOnly),
                 unknown,
+                partial,
             };
         };
         let (mut tools, mut access) = (BTreeSet::new(), Access::ReadOnly);
@@ -108,6 +111,7 @@ impl Asked {
                 None if known.contains(name) => {
                     tools.insert(name.clone());
                 }
+                None if Ability::of(bare(name)).is_some() => partial.push(name.clone()),
                 None => unknown.push(name.clone()),
             }
         }
@@ -121,6 +125,7 @@ impl Asked {
             without: without(&forbidden, disallowed),
             access,
             unknown,
+            partial,
         }
     }
 }

@@ -173,15 +173,13 @@ fn claude(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<W
         &names("disallowedTools")?.unwrap_or_default(),
         known,
     );
-    if !asked.unknown.is_empty() {
-        let told = asked.unknown.iter().take(MAX_TOLD);
-        let told: Vec<String> = told.map(|name| format!("`{}`", short(name))).collect();
-        let others = match asked.unknown.len().saturating_sub(MAX_TOLD) {
-            0 => String::new(),
-            count => format!(" and {count} others"),
-        };
-        let told = told.join(", ");
-        notes.push(format!("left out, as there is no such tool here: {told}{others}"));
+    for (names, why) in [
+        (&asked.unknown, "there is no such tool here"),
+        (&asked.partial, "it would be allowed for all calls here"),
+    ] {
+        if !names.is_empty() {
+            notes.push(format!("left out, as {why}: {}", told(names)));
+        }
     }
     let plans = fields
         .text("permissionMode")?
@@ -280,6 +278,16 @@ fn unknown_tool(tool: &str, known: &BTreeSet<String>) -> String {
         None => format!("there are {}", known.join(", ")),
     };
     format!("there is no tool `{}`; {hint}", short(tool))
+}
+
+/// Some names of many.
+fn told(names: &[String]) -> String {
+    let told = names.iter().take(MAX_TOLD);
+    let told: Vec<String> = told.map(|name| format!("`{}`", short(name))).collect();
+    match names.len().saturating_sub(MAX_TOLD) {
+        0 => told.join(", "),
+        others => format!("{} and {others} others", told.join(", ")),
+    }
 }
 
 /// The beginning of a word that may be of any length.

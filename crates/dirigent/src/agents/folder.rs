@@ -72,8 +72,8 @@ impl Search {
             }
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().to_lowercase();
-            // With links followed.
-            if fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            // A link to a folder is not followed: it may lead round in a circle.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 if depth + 1 < MAX_DEPTH {
                     self.walk(&path, within, depth + 1);
                 }
