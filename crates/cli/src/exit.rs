@@ -78,8 +78,13 @@ impl Exit {
             RuntimeError::Different(_) => Exit::Different,
             RuntimeError::Ended { .. }
             | RuntimeError::NeverBegan { .. }
-            | RuntimeError::NoQuestion { .. } => Exit::Usage,
+            | RuntimeError::NoQuestion { .. }
+            | RuntimeError::NoAgent { .. }
+            | RuntimeError::Decision { .. }
+            | RuntimeError::Refused { .. }
+            | RuntimeError::NoFork { .. } => Exit::Usage,
             RuntimeError::NotRunning { .. }
+            | RuntimeError::Unheard { .. }
             | RuntimeError::BrokenDown { .. }
             | RuntimeError::Stopped { .. } => Exit::Failed,
         }
