@@ -271,7 +271,8 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "held_by",
             "entries",
             "forked_from",
-            "waits"
+            "waiting",
+            "question"
         ]
     );
     assert_eq!(runs[0]["state"], "goal_achieved");
@@ -297,7 +298,6 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "duration",
             "rounds",
             "run",
-            "waits",
             "forked_from"
         ]
     );

@@ -16,7 +16,7 @@ use crate::run::open;
 use crate::steer::waiting_lines;
 use crate::steps::Steps;
 use crate::time::local;
-use crate::waits::{WaitingCall, Waits};
+use crate::waits::{Waiting, Waits};
 
 pub(crate) async fn runs(
     db: Option<PathBuf>,
@@ -82,7 +82,7 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
 }
 
 fn as_json(record: &RunRecord, waits: &Waits) -> Value {
-    json!({
+    let mut object = json!({
         "run": record.run,
         "state": state(record).0,
         "goal": record.goal,
@@ -92,8 +92,9 @@ fn as_json(record: &RunRecord, waits: &Waits) -> Value {
         "held_by": record.held_by,
         "entries": record.entries,
         "forked_from": forked_from(record),
-        "waits": waits.as_json(),
-    })
+    });
+    waits.add_to(&mut object);
+    object
 }
 
 /// `{"run", "at"}`, or `null`.
@@ -113,9 +114,9 @@ fn waits_of(dirigent: &Dirigent, record: &RunRecord) -> Result<Waits, DirigentEr
 
 /// What waits, each in a line.
 fn waiting_in_short(waits: &Waits) -> Vec<String> {
-    let call = |call: &WaitingCall| {
-        let what = format!("{} {}", call.approval.tool, call.approval.parameters);
-        format!("! {} {what}", call.approval.effect)
+    let call = |waiting: &Waiting| {
+        let approval = &waiting.call.approval;
+        format!("! {} {} {}", approval.effect, approval.tool, approval.parameters)
     };
     let question = waits
         .question
@@ -170,7 +171,6 @@ pub(crate) async fn show(
         (None, true, false) => {
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
-            report["waits"] = Waits::of(&view).as_json();
             report["forked_from"] = forked_from(&record);
             output.say(&report.to_string());
         }

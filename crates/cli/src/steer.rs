@@ -14,7 +14,7 @@ use crate::attend::{approval_lines, chosen, question_lines};
 use crate::exit::Exit;
 use crate::output::{Output, inert};
 use crate::run::open;
-use crate::waits::{WaitingCall, Waits};
+use crate::waits::{Waiting, Waits};
 
 /// A run of the journal and what waits for its user.
 struct Addressed {
@@ -101,17 +101,17 @@ pub(crate) async fn approve(
         show_waiting(&addressed, command.json, output);
         return Ok(Exit::Success);
     };
-    let Some(call) = addressed.waits.call(effect) else {
+    let Some(waiting) = addressed.waits.call(effect) else {
         let (run, fault) = (addressed.run, DecisionFault::NotPending { effect });
         return addressed.refuse(RuntimeError::Decision { run, fault }, command.json, output);
     };
-    let (answer, taken) = decided(&command, call);
+    let (answer, taken) = decided(&command, waiting);
     // The handle of the call that waits, whatever its try.
-    let effect = call.approval.effect;
+    let effect = waiting.call.approval.effect;
     if !command.json {
-        output.say(&approval_lines(call).join("\n"));
+        output.say(&approval_lines(waiting).join("\n"));
     }
-    let digest = call.approval.digest.clone();
+    let digest = waiting.call.approval.digest.clone();
     let decision = Decision { digest, answer };
     addressed
         .say(
@@ -124,8 +124,8 @@ pub(crate) async fn approve(
 }
 
 /// What the flags say of a call, and how that is told.
-fn decided(command: &ApproveCommand, call: &WaitingCall) -> (ApprovalAnswer, String) {
-    let effect = call.approval.effect;
+fn decided(command: &ApproveCommand, waiting: &Waiting) -> (ApprovalAnswer, String) {
+    let effect = waiting.call.approval.effect;
     match (&command.edit, &command.reject, &command.guide) {
         (Some(parameters), _, _) => (
             ApprovalAnswer::Edit {
@@ -153,8 +153,8 @@ fn decided(command: &ApproveCommand, call: &WaitingCall) -> (ApprovalAnswer, Str
 fn show_waiting(addressed: &Addressed, json: bool, output: &Output) {
     let Addressed { run, waits, .. } = addressed;
     if json {
-        let mut object = waits.as_json();
-        object["run"] = json!(run);
+        let mut object = json!({"run": run});
+        waits.add_to(&mut object);
         output.say(&object.to_string());
     } else if waits.is_empty() {
         output.note(&format!("nothing in run {} waits for you", run.short()));
@@ -167,9 +167,9 @@ fn show_waiting(addressed: &Addressed, json: bool, output: &Output) {
 pub(crate) fn waiting_lines(run: RunId, waits: &Waits) -> Vec<String> {
     let mut lines = Vec::new();
     let run = run.short();
-    for call in &waits.calls {
-        let effect = call.approval.effect;
-        lines.extend(approval_lines(call));
+    for waiting in &waits.calls {
+        let effect = waiting.call.approval.effect;
+        lines.extend(approval_lines(waiting));
         lines.push(format!(
             "  dirigent approve {run} {} [--edit JSON | --reject [REASON] | --guide TEXT]",
             EffectId { attempt: 0, ..effect }

@@ -1,35 +1,36 @@
 //! What of a run waits for a person: calls to be approved and a question, with what depends on them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use dirigent::RunView;
-use dirigent::core::approval::Approval;
-use dirigent::core::id::{AgentId, EffectId, Scope};
-use dirigent::core::run::Question;
+use dirigent::core::id::{EffectId, SubTaskId};
+use dirigent::core::run::{Question, WaitingCall};
 use serde_json::{Value, json};
 
 /// All that waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Waits {
     /// The oldest first.
-    pub(crate) calls: Vec<WaitingCall>,
+    pub(crate) calls: Vec<Waiting>,
     pub(crate) question: Option<(EffectId, Question)>,
 }
 
 /// A call that waits for an approval.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WaitingCall {
-    pub(crate) approval: Arc<Approval>,
+pub(crate) struct Waiting {
+    pub(crate) call: WaitingCall,
     /// The sub-task that it belongs to, and those that wait for that one, each with its title.
     pub(crate) on_it: Vec<String>,
 }
 
 impl Waits {
     pub(crate) fn of(view: &RunView) -> Waits {
-        let calls = view.approvals().into_iter().map(|approval| WaitingCall {
-            on_it: waiting_on(view, approval.effect),
-            approval,
+        let calls = view.waiting().into_iter().map(|call| Waiting {
+            on_it: call
+                .subtask
+                .as_ref()
+                .map_or_else(Vec::new, |subtask| waiting_on(view, subtask)),
+            call,
         });
         let question = view.run().question();
         Waits {
@@ -44,81 +45,48 @@ impl Waits {
 
     /// Whether that waits, whatever its try.
     pub(crate) fn has(&self, effect: EffectId) -> bool {
-        let same = |other: EffectId| (other.scope, other.step) == (effect.scope, effect.step);
-        self.calls.iter().any(|call| same(call.approval.effect))
-            || self.question.as_ref().is_some_and(|(asked, _)| same(*asked))
+        let question = self
+            .question
+            .as_ref()
+            .is_some_and(|(asked, _)| same(*asked, effect));
+        question || self.call(effect).is_some()
     }
 
     /// The call with that handle, whatever its try.
-    pub(crate) fn call(&self, effect: EffectId) -> Option<&WaitingCall> {
-        let same = |other: EffectId| (other.scope, other.step) == (effect.scope, effect.step);
-        self.calls.iter().find(|call| same(call.approval.effect))
+    pub(crate) fn call(&self, effect: EffectId) -> Option<&Waiting> {
+        self.calls
+            .iter()
+            .find(|waiting| same(waiting.call.approval.effect, effect))
     }
 
-    /// For programs: `{"approvals": […], "question": {…} or null}`.
-    pub(crate) fn as_json(&self) -> Value {
-        let approvals = self.calls.iter().map(|call| {
-            let mut approval = json!(call.approval);
-            approval["for"] = json!(call.on_it);
-            approval
-        });
-        let question = self.question.as_ref().map(|(effect, question)| {
-            json!({"effect": effect, "question": question.question, "choices": question.choices})
-        });
-        json!({"approvals": approvals.collect::<Vec<_>>(), "question": question})
+    /// Adds it to an object for programs: `"waiting"`, the calls as in a report, and `"question"`, which is `null` where there is none.
+    pub(crate) fn add_to(&self, object: &mut Value) {
+        let calls: Vec<&WaitingCall> = self.calls.iter().map(|waiting| &waiting.call).collect();
+        object["waiting"] = json!(calls);
+        object["question"] = json!(self.question.as_ref().map(|(_, question)| question));
     }
 }
 
-/// The sub-task that a call belongs to, then all that cannot start before it has ended.
-fn waiting_on(view: &RunView, effect: EffectId) -> Vec<String> {
-    let (Some(round), Some(index)) = (view.run().rounds().last(), subtask_of(view, effect)) else {
+fn same(one: EffectId, other: EffectId) -> bool {
+    (one.scope, one.step) == (other.scope, other.step)
+}
+
+/// A sub-task, then all that cannot start before it has ended.
+fn waiting_on(view: &RunView, subtask: &SubTaskId) -> Vec<String> {
+    let Some(round) = view.run().rounds().last() else {
         return Vec::new();
     };
     let subtasks = &round.graph.plan().subtasks;
-    let named = |index: usize| format!("{}: {}", subtasks[index].id, subtasks[index].title);
-    let (mut later, mut next) = (BTreeSet::new(), vec![index]);
+    let Some(first) = subtasks.iter().position(|other| other.id == *subtask) else {
+        return Vec::new();
+    };
+    let (mut later, mut next) = (BTreeSet::new(), vec![first]);
     while let Some(index) = next.pop() {
         next.extend(round.graph.dependents(index).filter(|index| later.insert(*index)));
     }
+    let named = |index: usize| format!("{}: {}", subtasks[index].id, subtasks[index].title);
     let after = later
         .into_iter()
         .map(|index| format!("{}, after it", named(index)));
-    std::iter::once(named(index)).chain(after).collect()
-}
-
-fn subtask_of(view: &RunView, effect: EffectId) -> Option<usize> {
-    let round = view.run().rounds().last()?;
-    match effect.scope {
-        Scope::Agent(agent) => {
-            let agent = started_by_plan(view, agent);
-            let mut active = round.active();
-            active
-                .find(|(_, active)| active.agent == Some(agent))
-                .map(|(index, _)| index)
-        }
-        Scope::Run => {
-            let sequences: Vec<usize> = round
-                .active()
-                .filter(|(_, active)| active.agent.is_none())
-                .map(|(index, _)| index)
-                .collect();
-            match sequences[..] {
-                [index] => Some(index),
-                _ => None,
-            }
-        }
-    }
-}
-
-/// The agent of the plan on whose behalf an agent works.
-fn started_by_plan(view: &RunView, agent: AgentId) -> AgentId {
-    let caller = view
-        .agent(agent)
-        .and_then(|agent| agent.brief())
-        .and_then(|brief| brief.caller);
-    match caller.map(|caller| caller.scope) {
-        // A caller has started before those whom it calls.
-        Some(Scope::Agent(caller)) if caller < agent => started_by_plan(view, caller),
-        Some(Scope::Agent(_) | Scope::Run) | None => agent,
-    }
+    std::iter::once(named(first)).chain(after).collect()
 }

@@ -22,7 +22,7 @@ use crate::message::{Message, Usage};
 use crate::observation::{AgentWork, Observation};
 use crate::plan::Plan;
 use crate::prompt::shorten;
-use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, RunTimer, Transition};
+use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, RunTimer, Transition, WaitingCall};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
@@ -254,8 +254,13 @@ impl RunView {
         let unknown = self.unknown_to_callers();
         let mut report = self.run.report_with(&self.unreported(&unknown));
         report.account = Some(self.account_of(report.usage));
-        report.waiting = self.run.waiting_calls(&self.approvals());
+        report.waiting = self.waiting();
         report
+    }
+
+    /// The calls that wait for a person as [`Report::waiting`] has them, without the rest of the report.
+    pub fn waiting(&self) -> Vec<WaitingCall> {
+        self.run.waiting_calls(&self.approvals())
     }
 
     /// What it has cost so far, agents under way and agents cut off included (HOST-10).

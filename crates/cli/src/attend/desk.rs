@@ -16,7 +16,7 @@ use super::dialog::{WORDS, Word, approval_lines, chosen, question_lines};
 use super::editor::{Editor, Pressed, Prompt};
 use super::keys::Key;
 use crate::output::inert;
-use crate::waits::{WaitingCall, Waits};
+use crate::waits::{Waiting, Waits};
 
 /// What the caller does for the person.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,14 +78,14 @@ struct Asked {
 }
 
 enum What {
-    Call(WaitingCall),
+    Call(Waiting),
     Question(EffectId, Question),
 }
 
 impl What {
     fn effect(&self) -> EffectId {
         match self {
-            What::Call(call) => call.approval.effect,
+            What::Call(waiting) => waiting.call.approval.effect,
             What::Question(effect, _) => *effect,
         }
     }
@@ -221,8 +221,8 @@ impl Desk {
         }
     }
 
-    fn is_put_off(&self, call: &WaitingCall) -> bool {
-        self.put_off.contains(&handle(call.approval.effect))
+    fn is_put_off(&self, waiting: &Waiting) -> bool {
+        self.put_off.contains(&handle(waiting.call.approval.effect))
     }
 
     fn give_keys(&mut self) {
@@ -248,10 +248,10 @@ impl Desk {
             .waits
             .calls
             .iter()
-            .filter(|call| is_open(call.approval.effect));
+            .filter(|waiting| is_open(waiting.call.approval.effect));
         let what = question.chain(calls.cloned().map(What::Call)).next()?;
         let (lines, unseen) = match &what {
-            What::Call(call) => shown_first(approval_lines(call), sight),
+            What::Call(waiting) => shown_first(approval_lines(waiting), sight),
             What::Question(_, question) => (question_lines(question), Vec::new()),
         };
         self.asked = Some(Asked {
@@ -303,8 +303,8 @@ impl Desk {
                 effect: *effect,
                 answer: chosen(question, line.trim()),
             })],
-            What::Call(call) => {
-                let (effect, digest) = (call.approval.effect, call.approval.digest.clone());
+            What::Call(waiting) => {
+                let (effect, digest) = (waiting.call.approval.effect, waiting.call.approval.digest.clone());
                 let answer = if asked.edits {
                     asked.edited(&line)
                 } else {
@@ -356,9 +356,9 @@ impl Asked {
             ]),
             Word::Approve => Ok(ApprovalAnswer::Approve),
             Word::Edit => {
-                if let What::Call(call) = &self.what {
+                if let What::Call(waiting) = &self.what {
                     self.edits = true;
-                    self.line = Editor::with(&call.approval.parameters.to_string());
+                    self.line = Editor::with(&waiting.call.approval.parameters.to_string());
                 }
                 Err(Vec::new())
             }
@@ -380,7 +380,7 @@ impl Asked {
         match serde_json::from_str(line) {
             Ok(parameters) => {
                 let shown = match &self.what {
-                    What::Call(call) => Some(&call.approval.parameters),
+                    What::Call(waiting) => Some(&waiting.call.approval.parameters),
                     What::Question(_, _) => None,
                 };
                 if shown == Some(&parameters) {

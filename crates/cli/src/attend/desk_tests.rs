@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dirigent::RunId;
 use dirigent::core::approval::{Approval, Digest};
+use dirigent::core::run::WaitingCall;
 use dirigent::core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ const SIGHT: Sight = Sight {
     columns: 100,
 };
 
-fn call(effect: &str, parameters: Value) -> WaitingCall {
+fn call(effect: &str, parameters: Value) -> Waiting {
     let approval = Approval {
         effect: effect.parse().unwrap(),
         agent: Some("implement".to_owned()),
@@ -25,8 +26,13 @@ fn call(effect: &str, parameters: Value) -> WaitingCall {
         expires_at: None,
         digest: digest(effect),
     };
-    WaitingCall {
+    let call = WaitingCall {
         approval: Arc::new(approval),
+        subtask: None,
+        dependents: 0,
+    };
+    Waiting {
+        call,
         on_it: Vec::new(),
     }
 }

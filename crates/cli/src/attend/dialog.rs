@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::output::exact;
 use crate::time::local;
-use crate::waits::WaitingCall;
+use crate::waits::Waiting;
 
 /// What begins each line of a text that a model wrote over several lines.
 const BLOCK: &str = "│ ";
@@ -17,8 +17,8 @@ const BLOCK: &str = "│ ";
 const DIGITS: usize = 12;
 
 /// A call that waits for an approval: who wants what, all of what it is given, where, and what waits on it.
-pub(crate) fn approval_lines(call: &WaitingCall) -> Vec<String> {
-    let approval = &call.approval;
+pub(crate) fn approval_lines(waiting: &Waiting) -> Vec<String> {
+    let approval = &waiting.call.approval;
     let effect = approval.effect;
     let who = match &approval.agent {
         Some(name) => format!("{} ({})", one_line(name), effect.scope),
@@ -38,8 +38,8 @@ pub(crate) fn approval_lines(call: &WaitingCall) -> Vec<String> {
         lines.push(format!("  {} {value}", style(format!("{name:<7}")).dim()));
     };
     fact("in", &one_line(&approval.workspace));
-    for (number, waiting) in call.on_it.iter().enumerate() {
-        fact(if number == 0 { "for" } else { "" }, &one_line(waiting));
+    for (number, held_up) in waiting.on_it.iter().enumerate() {
+        fact(if number == 0 { "for" } else { "" }, &one_line(held_up));
     }
     fact(
         "digest",
@@ -212,6 +212,7 @@ mod tests {
     use std::sync::Arc;
 
     use dirigent::core::approval::{Approval, Digest};
+    use dirigent::core::run::WaitingCall;
     use dirigent::core::time::Timestamp;
     use serde_json::json;
 
@@ -232,10 +233,12 @@ mod tests {
             "fix: Fix the bug".to_owned(),
             "check: Run the tests, after it".to_owned(),
         ];
-        let lines = approval_lines(&WaitingCall {
+        let call = WaitingCall {
             approval: Arc::new(approval),
-            on_it,
-        });
+            subtask: None,
+            dependents: 0,
+        };
+        let lines = approval_lines(&Waiting { call, on_it });
         console::strip_ansi_codes(&lines.join("\n")).into_owned()
     }
 
