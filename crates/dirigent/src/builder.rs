@@ -191,9 +191,10 @@ impl Crew {
         limits: RunLimits,
         model_of: impl Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
     ) -> Result<Self, DirigentError> {
+        let outlines: Vec<AgentSpec> = definitions.iter().map(AgentDefinition::outline).collect();
         let spec = |agent: &AgentDefinition| {
             let model = model_of(agent)?;
-            let mut spec = agent.spec(&tools, model.name, model.profile)?;
+            let mut spec = agent.spec(&tools, &outlines, model.name, model.profile)?;
             spec.asks = model.asks;
             if let Some(timeout) = model.timeout
                 && spec.limits.timeout == AgentLimits::default().timeout

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::{Agent, Commands, Pending, State};
+use super::approving::Ruled;
+use super::conversation::EDITED;
+use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
 use crate::call::ToolCall;
+use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
 use crate::observation::CallDigest;
 use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
@@ -35,14 +38,16 @@ impl Agent {
             match self.submitted(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
                 Some(Err(error)) => self.answer_call(&call, None, &ToolResult::failure(error)),
-                None => match self.check(&call) {
+                None => match self.check(&call).and_then(|()| self.ruling(&call)) {
                     Err(error) => self.answer_call(&call, None, &ToolResult::failure(error)),
-                    Ok(()) => {
-                        let effect = self.outstanding.start(Pending::Tool {
-                            call: call.clone(),
-                            started: false,
-                        });
-                        commands.push(AgentCommand::RunTool { effect, call });
+                    Ok(ruled) => {
+                        match ruled {
+                            Ruled::Runs => {
+                                let effect = self.outstanding.next_effect();
+                                self.carry_out(now, effect, call, Edited::No, commands);
+                            }
+                            Ruled::IsAsked => self.ask_approval(now, call, commands),
+                        }
                         self.state = State::Calling(calls);
                         return;
                     }
@@ -53,11 +58,31 @@ impl Agent {
         self.ask(now, commands);
     }
 
+    /// Has a call done, under that handle.
+    pub(super) fn carry_out(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        call: ToolCall,
+        edited: Edited,
+        commands: &mut Commands,
+    ) {
+        let pending = Pending::Tool {
+            call: call.clone(),
+            started: false,
+            edited,
+        };
+        self.outstanding.put(effect, pending);
+        let command = self.call_command(effect, &call);
+        self.delegated_at = matches!(command, AgentCommand::Delegate { .. }).then_some(now);
+        commands.push(command);
+    }
+
     /// CALL-6.
-    fn check(&self, call: &ToolCall) -> Result<(), String> {
+    pub(super) fn check(&self, call: &ToolCall) -> Result<(), String> {
         let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
-        self.context
-            .tools()
+        self.delegation(call)
+            .unwrap_or(self.context.tools())
             .check(call, allowed)
             .map_err(|fault| fault.to_string())
     }
@@ -70,8 +95,8 @@ impl Agent {
             AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
                 agent.check_plan(call).map(AgentAnswer::Plan)
             }),
-            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, call| {
-                Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection)
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |agent, call| {
+                agent.check_reflection(call).map(AgentAnswer::Reflection)
             }),
         };
         if call.tool != terminating {
@@ -109,19 +134,35 @@ impl Agent {
         ))
     }
 
+    /// PAOR-10: what a judgement says of changed files is what the run knows of them.
+    fn check_reflection(&self, call: &ToolCall) -> Result<Reflection, String> {
+        let reflection = Reflection::from_parameters(&call.parameters)?;
+        let changed = self.brief.as_ref().and_then(|brief| brief.changed.as_deref());
+        changed.map_or(Ok(()), |changed| reflection.check_changed_files(changed))?;
+        Ok(reflection)
+    }
+
     pub(super) fn read_result(
         &mut self,
         now: Timestamp,
         effect: EffectId,
         call: ToolCall,
+        edited: Edited,
         result: ToolResult,
         commands: &mut Commands,
     ) {
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
-        self.work.calls.push(digest(effect, &call, &result));
-        self.failed += u32::from(!result.succeeded());
+        self.note_result(effect, &call, &result);
         self.work.changes.extend(result.changes.iter().cloned());
-        self.answer_call(&call, Some(effect), &result);
+        let repeated = self.note_repetition(&call, &result);
+        self.conversation.answer(&call, Some(effect), &result, repeated);
+        match edited {
+            Edited::No => {}
+            Edited::ByUser => {
+                let note = format!("the user changed the parameters to {}", call.parameters);
+                self.conversation.add_to_last_result(EDITED, &Value::String(note));
+            }
+        }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
             // A plan or a judgement is submitted: no other call's result can stand for it.
@@ -139,7 +180,13 @@ impl Agent {
         }
     }
 
-    fn answer_call(&mut self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) {
+    /// What reflection sees of a call.
+    pub(super) fn note_result(&mut self, effect: EffectId, call: &ToolCall, result: &ToolResult) {
+        self.work.calls.push(digest(effect, call, result));
+        self.failed += u32::from(!result.succeeded());
+    }
+
+    pub(super) fn answer_call(&mut self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) {
         let note = self.note_repetition(call, result);
         self.conversation.answer(call, effect, result, note);
     }
@@ -207,5 +254,6 @@ fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest 
                 Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
             }
         },
+        agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }

@@ -5,6 +5,7 @@ mod approving;
 mod asking;
 mod calling;
 mod conversation;
+mod delegating;
 mod repeats;
 mod replying;
 
@@ -17,6 +18,7 @@ use repeats::Repeats;
 use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
+use crate::approval::Approval;
 use crate::call::{CallForm, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
@@ -51,6 +53,8 @@ pub struct Agent {
     work: AgentWork,
     started_at: Timestamp,
     deadline: Timestamp,
+    /// Since when another agent works for it.
+    delegated_at: Option<Timestamp>,
     last_at: Timestamp,
 }
 
@@ -60,7 +64,7 @@ enum State {
     Asking,
     /// The model is asked to summarise the earlier turns (LOOP-11), by this request.
     Summarising(Arc<Vec<Message>>),
-    /// One call is under way, and these come after it.
+    /// One call is under way, or waits for an approval, and these come after it.
     Calling(VecDeque<ToolCall>),
     Done(AgentReport),
 }
@@ -68,7 +72,23 @@ enum State {
 #[derive(Clone, Debug, PartialEq)]
 enum Pending {
     Model,
-    Tool { call: ToolCall, started: bool },
+    Tool {
+        call: ToolCall,
+        started: bool,
+        edited: Edited,
+    },
+    /// The call waits for a person (APPROVE-1), whose time does not count.
+    Approval {
+        call: ToolCall,
+        approval: Arc<Approval>,
+    },
+}
+
+/// Whether a call has other parameters than the model gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edited {
+    No,
+    ByUser,
 }
 
 /// What an input leads to, gathered while the state changes.
@@ -96,6 +116,7 @@ impl Agent {
             work: AgentWork::default(),
             started_at: Timestamp::default(),
             deadline: Timestamp::default(),
+            delegated_at: None,
             last_at: Timestamp::default(),
         }
     }
@@ -179,14 +200,14 @@ impl Agent {
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
             Pending::Tool { call, .. } => Some(call),
-            Pending::Model => None,
+            Pending::Approval { .. } | Pending::Model => None,
         }
     }
 
-    /// The call that it waits for; none while it waits for its model.
+    /// The call that it waits for, or for whose approval; none while it waits for its model.
     pub fn current_call(&self) -> Option<&ToolCall> {
         self.outstanding.iter().find_map(|(_, pending)| match pending {
-            Pending::Tool { call, .. } => Some(call),
+            Pending::Tool { call, .. } | Pending::Approval { call, .. } => Some(call),
             Pending::Model => None,
         })
     }
@@ -203,17 +224,20 @@ impl Agent {
             .iter()
             .map(|(effect, pending)| match pending {
                 Pending::Model => AgentCommand::AskModel { effect },
-                Pending::Tool { call, .. } => AgentCommand::RunTool {
-                    effect,
-                    call: call.clone(),
+                Pending::Tool { call, .. } => self.call_command(effect, call),
+                Pending::Approval { approval, .. } => AgentCommand::AskApproval {
+                    approval: approval.clone(),
                 },
             })
             .collect();
-        if self.state != State::Idle {
-            commands.push(AgentCommand::SetTimer {
+        match (&self.state, self.approval()) {
+            (State::Idle, _) => {}
+            (_, Some(approval)) => commands.extend(approving::expiry(approval)),
+            (_, None) if self.delegated_at.is_some() => {}
+            (_, None) => commands.push(AgentCommand::SetTimer {
                 timer: AgentTimer::Deadline,
                 at: self.deadline,
-            });
+            }),
         }
         commands
     }
@@ -251,11 +275,12 @@ impl Agent {
             }
             AgentInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
-                Pending::Model => return Err(Refusal::Stale { effect }),
+                Pending::Model | Pending::Approval { .. } => return Err(Refusal::Stale { effect }),
             },
             AgentInput::ToolFinished { effect, result } => {
-                let call = self.end_call(effect)?;
-                self.read_result(now, effect, call, result, &mut commands);
+                let (call, edited) = self.end_call(effect)?;
+                self.end_delegation(now, &mut commands);
+                self.read_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             AgentInput::Guided { guidance } => self.guidance.push(guidance),
@@ -264,7 +289,7 @@ impl Agent {
             } => self.approval_expired(now, &mut commands)?,
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
-            } if now < self.deadline => {
+            } if now < self.deadline || self.waiting_since().is_some() => {
                 return Err(self.misplaced(&input));
             }
             AgentInput::TimerFired {
@@ -303,36 +328,47 @@ impl Agent {
     fn end_request(&mut self, effect: EffectId) -> Result<(), Refusal> {
         match self.outstanding.get(effect)? {
             Pending::Model => self.outstanding.finish(effect).map(drop),
-            Pending::Tool { .. } => Err(Refusal::Stale { effect }),
+            Pending::Tool { .. } | Pending::Approval { .. } => Err(Refusal::Stale { effect }),
         }
     }
 
-    fn end_call(&mut self, effect: EffectId) -> Result<ToolCall, Refusal> {
+    fn end_call(&mut self, effect: EffectId) -> Result<(ToolCall, Edited), Refusal> {
         match self.outstanding.get(effect)? {
-            Pending::Model => return Err(Refusal::Stale { effect }),
+            Pending::Model | Pending::Approval { .. } => return Err(Refusal::Stale { effect }),
             Pending::Tool { .. } => {}
         }
         match self.outstanding.finish(effect)? {
-            Pending::Tool { call, .. } => Ok(call),
-            Pending::Model => Err(Refusal::Stale { effect }),
+            Pending::Tool { call, edited, .. } => Ok((call, edited)),
+            Pending::Model | Pending::Approval { .. } => Err(Refusal::Stale { effect }),
         }
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, commands: &mut Commands) {
-        self.deadline = self.deadline + (now - last_seen.max(self.last_at));
-        self.outstanding.retry_all();
+        let away = now - last_seen.max(self.last_at);
+        match self.waiting_since() {
+            // The whole wait will not count.
+            Some(_) => self.put_off_expiry(away),
+            None => self.deadline = self.deadline + away,
+        }
+        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        self.outstanding.retry(|pending| match pending {
+            Pending::Model | Pending::Tool { .. } => true,
+            Pending::Approval { .. } => false,
+        });
         let interrupted = self
             .outstanding
             .iter()
             .find_map(|(effect, pending)| match pending {
-                Pending::Tool { call, started: true } if !self.is_safe_to_repeat(call) => {
-                    Some((effect, call.clone()))
-                }
-                Pending::Tool { .. } | Pending::Model => None,
+                Pending::Tool {
+                    call,
+                    started: true,
+                    edited,
+                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
+                Pending::Tool { .. } | Pending::Approval { .. } | Pending::Model => None,
             });
         match interrupted {
-            Some((effect, call)) => {
+            Some((effect, call, edited)) => {
                 // It was found a moment ago.
                 let _ = self.outstanding.finish(effect);
                 commands.push(AgentCommand::SetTimer {
@@ -340,15 +376,15 @@ impl Agent {
                     at: self.deadline,
                 });
                 let result = interrupted_result(&call);
-                self.read_result(now, effect, call, result, commands);
+                self.read_result(now, effect, call, edited, result, commands);
             }
             None => *commands = self.outstanding(),
         }
     }
 
     fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
-        self.context
-            .tools()
+        let tools = self.delegation(call).unwrap_or(self.context.tools());
+        tools
             .get(&call.tool)
             .is_some_and(|tool| tool.repeat == Repeat::Safe)
     }
@@ -360,6 +396,11 @@ impl Agent {
             work: std::mem::take(&mut self.work),
             duration,
         };
+        if let Some(approval) = self.approval() {
+            commands.push(AgentCommand::ApprovalSettled {
+                effect: approval.effect,
+            });
+        }
         self.outstanding.clear();
         self.state = State::Done(report.clone());
         commands.push(AgentCommand::Finish { report });
@@ -393,6 +434,7 @@ impl Agent {
         let doing = match &self.state {
             State::Idle => "has not started",
             State::Asking | State::Summarising(_) => "waits for its model",
+            State::Calling(_) if self.approval().is_some() => "waits for an approval",
             State::Calling(_) => "waits for a tool",
             State::Done(_) => "has ended",
         };

@@ -7,17 +7,22 @@ mod planning;
 mod redirecting;
 mod reflecting;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use approving::Still;
+use delegating::Returned;
 
 use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole, interrupted_result};
+use crate::approval::Approval;
 use crate::budget::{BudgetKind, Overdrawn};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
 use crate::observation::Finding;
-use crate::plan::Success;
+use crate::plan::{SubTask, Success};
 use crate::prompt::{Answer, PastReflection, PastRound, RoundContext};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
@@ -31,6 +36,13 @@ enum Pending {
         brief: Arc<AgentBrief>,
         index: usize,
     },
+    /// Works for another agent, which made that call.
+    Child {
+        brief: Arc<AgentBrief>,
+        call: EffectId,
+    },
+    /// A planner or a reflector that was stopped: its report only counts for what it used.
+    Retired(Arc<AgentBrief>),
     Tool {
         index: usize,
         position: usize,
@@ -38,10 +50,31 @@ enum Pending {
         started: bool,
         deadline: Timestamp,
     },
+    /// A call waits for a person (APPROVE-1).
+    Approval {
+        index: usize,
+        position: usize,
+        call: ToolCall,
+        approval: Arc<Approval>,
+    },
     Question {
         question: Question,
         asked_at: Timestamp,
     },
+}
+
+impl Pending {
+    /// What was started with it, where it is an agent.
+    fn brief(&self) -> Option<&Arc<AgentBrief>> {
+        match self {
+            Pending::Planner(brief)
+            | Pending::Reflector(brief)
+            | Pending::Retired(brief)
+            | Pending::SubAgent { brief, .. }
+            | Pending::Child { brief, .. } => Some(brief),
+            Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. } => None,
+        }
+    }
 }
 
 /// A goal being pursued.
@@ -56,6 +89,18 @@ pub struct Run {
     guidance_planned: usize,
     answers: Vec<Answer>,
     outstanding: Outstanding<Pending>,
+    /// What of it was told to stop, by step.
+    stopping: BTreeSet<u32>,
+    /// What of it has ended while others still worked for it, by step.
+    held: BTreeMap<u32, AgentReport>,
+    /// What came of the last delegation of each agent, as long as the agent may not know of it.
+    returned: BTreeMap<AgentId, Returned>,
+    /// Whether nothing new starts, as the next plan is made as soon as nothing is under way (PAOR-8).
+    redirecting: bool,
+    /// The agents' calls that wait for people, each since when.
+    asked: BTreeMap<EffectId, Timestamp>,
+    /// That nothing goes on without people.
+    still: Option<Still>,
     agents: u32,
     sub_agents: u32,
     usage: Usage,
@@ -90,6 +135,12 @@ impl Run {
             guidance_planned: 0,
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
+            stopping: BTreeSet::new(),
+            held: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            redirecting: false,
+            asked: BTreeMap::new(),
+            still: None,
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
@@ -160,12 +211,7 @@ impl Run {
 
     /// The agent whose report that effect waits for.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
-        match self.outstanding.get(effect).ok()? {
-            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
-                Some(brief.agent)
-            }
-            Pending::Tool { .. } | Pending::Question { .. } => None,
-        }
+        Some(self.outstanding.get(effect).ok()?.brief()?.agent)
     }
 
     /// The call of a sub-task's sequence that is under way with that id.
@@ -174,17 +220,32 @@ impl Run {
             Pending::Tool { call, .. } => Some(call),
             Pending::Planner(_)
             | Pending::Reflector(_)
+            | Pending::Retired(_)
             | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Approval { .. }
             | Pending::Question { .. } => None,
         }
     }
 
-    /// Whether that call is under way and its sub-task's first.
-    pub(crate) fn is_first_call(&self, effect: EffectId) -> bool {
-        matches!(
-            self.outstanding.get(effect),
-            Ok(Pending::Tool { position: 0, .. })
-        )
+    /// The sub-task whose first call that is, under way or waiting for a person.
+    pub(crate) fn begun_by(&self, effect: EffectId) -> Option<&SubTask> {
+        match self.outstanding.get(effect).ok()? {
+            Pending::Tool {
+                index, position: 0, ..
+            }
+            | Pending::Approval {
+                index, position: 0, ..
+            } => self.rounds.last()?.graph.plan().subtasks.get(*index),
+            Pending::Tool { .. }
+            | Pending::Approval { .. }
+            | Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Question { .. } => None,
+        }
     }
 
     /// The question that waits for the user.
@@ -195,7 +256,10 @@ impl Run {
                 Pending::Question { question, .. } => Some((effect, question)),
                 Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Tool { .. } => None,
             })
     }
@@ -207,40 +271,58 @@ impl Run {
 
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
-        let mut commands: Commands = self
-            .outstanding
-            .iter()
-            .map(|(effect, pending)| self.command(effect, pending))
-            .collect();
+        let mut commands = Commands::new();
         for (effect, pending) in self.outstanding.iter() {
-            if let Pending::Tool { deadline, .. } = pending {
-                commands.push(RunCommand::SetTimer {
-                    timer: RunTimer::Call(effect.step),
-                    at: *deadline,
+            if self.held.contains_key(&effect.step) {
+                continue;
+            }
+            commands.push(self.command(effect, pending));
+            if self.stopping.contains(&effect.step) {
+                commands.push(match pending.brief() {
+                    Some(_) => RunCommand::StopAgent { effect },
+                    None => RunCommand::StopTool { effect },
                 });
             }
         }
-        match (&self.end, self.deadline) {
-            (Some(reason), _) => commands.push(RunCommand::Finish {
+        for (effect, pending) in self.outstanding.iter() {
+            match pending {
+                Pending::Tool { deadline, .. } => commands.push(RunCommand::SetTimer {
+                    timer: RunTimer::Call(effect.step),
+                    at: *deadline,
+                }),
+                Pending::Approval { approval, .. } => commands.extend(approving::expiry(approval)),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Question { .. } => {}
+            }
+        }
+        match (&self.end, &self.still, self.deadline) {
+            (Some(reason), _, _) => commands.push(RunCommand::Finish {
                 reason: reason.clone(),
             }),
-            (None, Some(at)) => commands.push(RunCommand::SetTimer {
+            (None, Some(still), _) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
+            (None, None, Some(at)) => commands.push(RunCommand::SetTimer {
                 timer: RunTimer::Deadline,
                 at,
             }),
-            (None, None) => {}
+            (None, None, None) => {}
         }
         commands
     }
 
     fn command(&self, effect: EffectId, pending: &Pending) -> RunCommand {
         match pending {
-            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
-                RunCommand::StartAgent {
-                    effect,
-                    brief: brief.clone(),
-                }
-            }
+            Pending::Planner(brief)
+            | Pending::Reflector(brief)
+            | Pending::Retired(brief)
+            | Pending::SubAgent { brief, .. }
+            | Pending::Child { brief, .. } => RunCommand::StartAgent {
+                effect,
+                brief: brief.clone(),
+            },
             Pending::Tool { index, call, .. } => RunCommand::RunTool {
                 effect,
                 // A tool runs only within a round.
@@ -248,6 +330,9 @@ impl Run {
                     .id
                     .clone(),
                 call: call.clone(),
+            },
+            Pending::Approval { approval, .. } => RunCommand::AskApproval {
+                approval: approval.clone(),
             },
             Pending::Question { question, .. } => RunCommand::AskUser {
                 effect,
@@ -261,22 +346,34 @@ impl Run {
         if self.phase.is_terminal() || idle != matches!(input, RunInput::Started { .. }) {
             return Err(self.misplaced(&input));
         }
+        if self.end.is_some() && !goes_on_from_standstill(&input) {
+            return Err(self.misplaced(&input));
+        }
         let mut commands = Vec::new();
         match input {
             RunInput::Started { spec } => self.start(now, spec, &mut commands)?,
             RunInput::AgentFinished { effect, report } => {
-                match self.outstanding.get(effect)? {
-                    Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } => {}
-                    Pending::Tool { .. } | Pending::Question { .. } => return Err(Refusal::Stale { effect }),
+                let is_agent = self.outstanding.get(effect)?.brief().is_some();
+                if !is_agent || self.held.contains_key(&effect.step) {
+                    return Err(Refusal::Stale { effect });
                 }
-                let pending = self.outstanding.finish(effect)?;
-                self.end_agent(now, pending, report, &mut commands)?;
+                if let Some(agent) = self.agent_of(effect) {
+                    self.asked.retain(|asked, _| asked.scope != Scope::Agent(agent));
+                }
+                self.usage += report.work.usage;
+                if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
+                    self.overdrawn = Some(*overdrawn);
+                }
+                self.end_or_hold(now, effect, report, &mut commands)?;
             }
             RunInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
                 Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
@@ -284,35 +381,25 @@ impl Run {
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
-            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
-            RunInput::ApprovalSettled { effect } => self.approval_settled(now, effect, &mut commands)?,
+            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect)?,
+            RunInput::ApprovalSettled { effect } => self.approval_settled(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::TimerFired {
                 timer: RunTimer::Approval(step),
             } => self.approval_expired(now, step, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {
-                self.delegate(now, effect, agent, task, &mut commands)?;
+                self.delegate(effect, agent, task, &mut commands)?;
             }
-            // Standing still, it takes an answer only once it was resumed.
-            RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
             RunInput::UserAnswered { effect, answer } => {
                 self.read_answer(now, effect, answer, &mut commands)?
             }
-            RunInput::UserAbsent { effect } => match self.outstanding.get(effect)? {
-                Pending::Question { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
-                Pending::Question { .. } => {
-                    self.end = Some(EndReason::UserRequired);
-                    commands.push(RunCommand::Finish {
-                        reason: EndReason::UserRequired,
-                    });
-                }
-                Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::SubAgent { .. }
-                | Pending::Tool { .. } => {
-                    return Err(Refusal::Stale { effect });
-                }
-            },
+            RunInput::UserAbsent { effect } => {
+                self.check_awaited(effect)?;
+                self.end = Some(EndReason::UserRequired);
+                commands.push(RunCommand::Finish {
+                    reason: EndReason::UserRequired,
+                });
+            }
             RunInput::TimerFired {
                 timer: RunTimer::Call(step),
             } => match self.overdue_call(now, step) {
@@ -329,7 +416,7 @@ impl Run {
                 timer: RunTimer::Deadline,
             } => {
                 // Waiting for a person does not count.
-                if self.deadline.is_none_or(|deadline| now < deadline) || self.question().is_some() {
+                if self.deadline.is_none_or(|deadline| now < deadline) || self.waits_for_people() {
                     return Err(self.misplaced(&input));
                 }
                 self.finish(EndReason::TimeLimit, &mut commands)?;
@@ -337,6 +424,7 @@ impl Run {
             RunInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands)?,
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
+        self.note_standstill(now, &mut commands);
         Ok(commands)
     }
 
@@ -360,10 +448,6 @@ impl Run {
         report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.usage += report.work.usage;
-        if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
-            self.overdrawn = Some(*overdrawn);
-        }
         match (pending, report.result) {
             (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
             (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
@@ -371,11 +455,10 @@ impl Run {
                 self.accept_reflection(now, reflection, commands)
             }
             (Pending::SubAgent { brief, index }, result) => {
-                let result = result.map(|answer| match answer {
-                    AgentAnswer::Text(text) => text,
-                    AgentAnswer::Plan(plan) => plan.summary,
-                    AgentAnswer::Reflection(reflection) => reflection.summary,
-                });
+                let result = match result.map(AgentAnswer::into_text) {
+                    Err(AgentFailure::Cancelled) if self.redirecting => Err(AgentFailure::Redirected),
+                    result => result,
+                };
                 let success = if result.is_ok() {
                     Success::Succeeded
                 } else {
@@ -395,8 +478,15 @@ impl Run {
             }
             (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
             (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
-            // The caller lets only agents in.
-            (Pending::Tool { .. } | Pending::Question { .. }, _) => Ok(()),
+            // The caller lets only agents in, and sees to these by itself.
+            (
+                Pending::Child { .. }
+                | Pending::Retired(_)
+                | Pending::Tool { .. }
+                | Pending::Approval { .. }
+                | Pending::Question { .. },
+                _,
+            ) => Ok(()),
         }
     }
 
@@ -457,33 +547,54 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.end = None;
         let away = now - last_seen.max(self.last_at);
+        let stood_still = self.still.take().map(|still| now - still.since);
         if self.question().is_none() {
-            self.put_off_deadline(away, &mut Vec::new());
+            self.put_off_deadline(stood_still.unwrap_or(away), &mut Vec::new());
         }
-        self.outstanding.retry_all();
+        // Its agents ask again, each for itself.
+        self.asked.clear();
+        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        self.outstanding
+            .retry(|pending| !matches!(pending, Pending::Approval { .. }));
         for pending in self.outstanding.values_mut() {
-            if let Pending::Tool { deadline, .. } = pending {
-                *deadline = *deadline + away;
+            match pending {
+                Pending::Tool { deadline, .. } => *deadline = *deadline + away,
+                Pending::Approval { approval, .. } => Arc::make_mut(approval).put_off(away),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Question { .. } => {}
             }
         }
-        let interrupted: Vec<(EffectId, ToolCall)> = self
+        let interrupted: Vec<(EffectId, ToolResult)> = self
             .outstanding
             .iter()
             .filter_map(|(effect, pending)| match pending {
                 Pending::Tool {
                     call, started: true, ..
-                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone())),
+                } if !self.is_safe_to_repeat(call) => Some((effect, interrupted_result(call))),
+                // Nothing runs any more that could still be stopped.
+                Pending::Tool { .. } if self.stopping.contains(&effect.step) => {
+                    Some((effect, redirected_result()))
+                }
                 Pending::Tool { .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => None,
             })
             .collect();
         *commands = self.outstanding();
         let is_interrupted = |step: u32| interrupted.iter().any(|(effect, _)| effect.step == step);
         commands.retain(|command| match command {
-            RunCommand::RunTool { effect, .. } => !is_interrupted(effect.step),
+            RunCommand::RunTool { effect, .. } | RunCommand::StopTool { effect } => {
+                !is_interrupted(effect.step)
+            }
             RunCommand::SetTimer {
                 timer: RunTimer::Call(step),
                 ..
@@ -491,7 +602,6 @@ impl Run {
             RunCommand::Announce { .. }
             | RunCommand::StartAgent { .. }
             | RunCommand::AskUser { .. }
-            | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
             | RunCommand::AskApproval { .. }
@@ -506,8 +616,8 @@ impl Run {
             }
             | RunCommand::Finish { .. } => true,
         });
-        for (effect, call) in interrupted {
-            self.end_call(now, effect, interrupted_result(&call), commands)?;
+        for (effect, result) in interrupted {
+            self.end_call(now, effect, result, commands)?;
         }
         Ok(())
     }
@@ -541,6 +651,10 @@ impl Run {
         };
         self.enter(phase, commands)?;
         self.outstanding.clear();
+        self.stopping.clear();
+        self.redirecting = false;
+        self.asked.clear();
+        self.still = None;
         self.end = Some(reason.clone());
         commands.push(RunCommand::Finish { reason });
         Ok(())
@@ -559,15 +673,21 @@ impl Run {
         Ok(())
     }
 
-    fn brief(&mut self, role: AgentRole, task: String, agents_left: Option<u32>) -> Arc<AgentBrief> {
+    fn brief(&mut self, role: AgentRole, task: String) -> AgentBrief {
         self.agents += 1;
-        Arc::new(AgentBrief {
+        let depth = match role {
+            AgentRole::Planner | AgentRole::Reflector => 0,
+            AgentRole::Sub(_) => 1,
+        };
+        AgentBrief {
             agent: AgentId(self.agents),
             role,
             task,
-            agents_left,
-            depth: 0,
-        })
+            agents_left: None,
+            depth,
+            caller: None,
+            changed: None,
+        }
     }
 
     fn start_agent(&mut self, pending: Pending, commands: &mut Commands) {
@@ -598,6 +718,30 @@ impl Run {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
+    }
+}
+
+/// A call of a plan's own that did not run to its end, or not at all, as the user's guidance could not wait (PAOR-8).
+fn redirected_result() -> ToolResult {
+    ToolResult::failure("it did not run to its end, as the user gave guidance that changes the plan")
+}
+
+/// Whether it may come in while the run stands still: anything else waits until it is resumed.
+fn goes_on_from_standstill(input: &RunInput) -> bool {
+    match input {
+        RunInput::Guided { .. } | RunInput::Resumed { .. } | RunInput::Cancelled => true,
+        RunInput::Started { .. }
+        | RunInput::AgentFinished { .. }
+        | RunInput::ToolStarted { .. }
+        | RunInput::ToolFinished { .. }
+        | RunInput::Redirected { .. }
+        | RunInput::ApprovalAsked { .. }
+        | RunInput::ApprovalSettled { .. }
+        | RunInput::Decided { .. }
+        | RunInput::Delegated { .. }
+        | RunInput::UserAnswered { .. }
+        | RunInput::UserAbsent { .. }
+        | RunInput::TimerFired { .. } => false,
     }
 }
 

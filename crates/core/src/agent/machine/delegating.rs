@@ -1,0 +1,41 @@
+//! Calls by which the agent has another one do something (PAOR-5). They wait like any other call; only what carries them out is
+//! another, and they are always safe to command again, as the run knows which agent it has started for which call.
+
+use super::{Agent, Commands};
+use crate::agent::{AgentCommand, AgentTimer};
+use crate::call::{ToolCall, ToolSet};
+use crate::delegate::{DELEGATE, delegation};
+use crate::id::EffectId;
+use crate::time::Timestamp;
+
+impl Agent {
+    /// What carries out a checked call.
+    pub(super) fn call_command(&self, effect: EffectId, call: &ToolCall) -> AgentCommand {
+        match self.delegation(call).and_then(|_| delegation(call)) {
+            Some((agent, task)) => AgentCommand::Delegate { effect, agent, task },
+            None => AgentCommand::RunTool {
+                effect,
+                call: call.clone(),
+            },
+        }
+    }
+
+    /// The other agent has ended. The time that it worked was its own, and its limits bounded it; it may have waited for a person.
+    pub(super) fn end_delegation(&mut self, now: Timestamp, commands: &mut Commands) {
+        if let Some(since) = self.delegated_at.take() {
+            self.deadline = self.deadline + (now - since);
+            commands.push(AgentCommand::SetTimer {
+                timer: AgentTimer::Deadline,
+                at: self.deadline,
+            });
+        }
+    }
+
+    /// The set with the agent's own tool, where the call is of it.
+    pub(super) fn delegation(&self, call: &ToolCall) -> Option<&ToolSet> {
+        if call.tool != DELEGATE {
+            return None;
+        }
+        self.context.delegation(&self.brief.as_ref()?.role)
+    }
+}
