@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
@@ -12,9 +13,14 @@ use tokio::sync::watch;
 
 use crate::error::StoreError;
 use crate::journal::Journal;
+use crate::reader::Standing;
+use crate::watcher::Watch;
 
 /// What is read in one go.
 const BATCH: usize = 256;
+
+/// How long nothing is written before it is asked whether the run's process still lives: that is not written anywhere.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// How far a run has got in this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +61,7 @@ impl Live {
     }
 }
 
-/// A run's entries, those to come included. Made by [`Journal::tail`].
+/// A run's entries, those to come included. Made by [`Journal::tail`] and [`Journal::follow`].
 pub struct Tail {
     journal: Journal,
     run: RunId,
@@ -68,13 +74,24 @@ pub struct Tail {
 enum Following {
     /// This process writes the run.
     Live(watch::Receiver<Progress>),
+    /// Some process may write the run.
+    Watched(Watch, Found),
     /// Nothing more comes than is stored by now.
     Stored,
     Over,
 }
 
+/// How a run that is watched was at the first look.
+#[derive(Clone, Copy)]
+enum Found {
+    NotYet,
+    UnderWay,
+    /// Ended, at that time, but claimed to go on: this end is not the one to wait for.
+    Ended(u64),
+}
+
 impl Tail {
-    pub(crate) fn new(
+    pub(crate) fn of_this_process(
         journal: Journal,
         run: RunId,
         after: u64,
@@ -89,12 +106,22 @@ impl Tail {
         }
     }
 
+    pub(crate) fn of_any_process(journal: Journal, run: RunId, after: u64, watch: Watch) -> Self {
+        Tail {
+            journal,
+            run,
+            position: after,
+            read: VecDeque::new(),
+            following: Following::Watched(watch, Found::NotYet),
+        }
+    }
+
     /// The next entry, as soon as it is stored. `None` once everything was read and nothing more comes: the
-    /// run was marked as ended, its claim was released, or this process did not hold it when the tail was
-    /// made. After an error comes `None`.
+    /// run was marked as ended, its claim was released, or (for [`Journal::tail`]) this process did not hold it
+    /// when the tail was made. After an error comes `None`.
     ///
     /// Dropping the future loses nothing. It must be awaited within a Tokio runtime: the journal is read on
-    /// its blocking threads.
+    /// its blocking threads. The runtime needs timers for [`Journal::follow`].
     pub async fn next(&mut self) -> Option<Result<Entry, StoreError>> {
         loop {
             if let Some(entry) = self.read.pop_front() {
@@ -110,6 +137,13 @@ impl Tail {
                         self.stop();
                     }
                 }
+                Following::Watched(_, Found::NotYet) => self.look().await,
+                Following::Watched(..) => {
+                    if !self.read_more().await {
+                        self.look().await;
+                        self.wait_for_more().await;
+                    }
+                }
                 Following::Live(progress) => {
                     // Looked at before reading: what is stored in between is read now or seen in the next
                     // round.
@@ -121,6 +155,35 @@ impl Tail {
                     }
                 }
             }
+        }
+    }
+
+    /// Learns whether more may come than is stored by now.
+    async fn look(&mut self) {
+        let (journal, run) = (self.journal.clone(), self.run);
+        let standing = tokio::task::spawn_blocking(move || journal.readers().standing(run)).await;
+        let Following::Watched(_, found) = &mut self.following else {
+            return;
+        };
+        match (standing, *found) {
+            (Ok(Ok(Standing::Held { ended_at: None })), _) => *found = Found::UnderWay,
+            (Ok(Ok(Standing::Held { ended_at: Some(at) })), Found::NotYet) => *found = Found::Ended(at),
+            (Ok(Ok(Standing::Held { ended_at: Some(at) })), Found::Ended(before)) if at == before => {}
+            (Ok(Ok(Standing::Held { ended_at: Some(_) })), Found::Ended(_) | Found::UnderWay)
+            | (Ok(Ok(Standing::Free)), _) => self.following = Following::Stored,
+            (Ok(Err(e)), _) => self.read.push_back(Err(e)),
+            // The runtime is shutting down.
+            (Err(_), _) => self.stop(),
+        }
+    }
+
+    /// Until something was written, or it is time to see whether the run's process still lives.
+    async fn wait_for_more(&mut self) {
+        if let Following::Watched(watch, _) = &mut self.following
+            && self.read.is_empty()
+        {
+            // Whichever comes first, the journal is read again.
+            let _ = tokio::time::timeout(IDLE, watch.written()).await;
         }
     }
 

@@ -1,12 +1,17 @@
 //! Runs through the public API: scripted models and tools, real actors, a real journal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod approvals;
 mod budget;
 mod cancelling;
+mod delegating;
 mod deltas;
 mod failures;
+mod forking;
+mod inbox;
 mod journal_failure;
 mod questions;
+mod redirecting;
 mod resuming;
 mod script;
 mod several;

@@ -67,6 +67,11 @@ impl Asked {
         }
     }
 
+    /// All messages, one after the other.
+    pub fn all(&self) -> String {
+        self.messages.iter().map(Message::content).collect()
+    }
+
     /// The last message.
     pub fn last(&self) -> &str {
         self.messages[self.messages.len() - 1].content()
@@ -196,6 +201,14 @@ impl Scriptool {
             },
             body: Box::new(move |context, parameters| body(context, parameters).boxed()),
         }
+    }
+}
+
+impl Scriptool {
+    /// The same, but a person must approve each of its calls.
+    pub fn to_be_approved(mut self) -> Self {
+        self.spec.requires_approval = true;
+        self
     }
 }
 

@@ -127,8 +127,7 @@ impl Run {
             }
             Ruled::IsDenied(why) => {
                 // It is waited for by nobody, but its handle is that of no other call.
-                let effect = self.outstanding.start(self.running(now, place, call.clone()));
-                self.outstanding.finish(effect)?;
+                let effect = self.outstanding.pass_over();
                 self.end_unrun(now, effect, place, call, ToolResult::failure(why), commands)
             }
         }

@@ -284,7 +284,8 @@ impl Run {
             Pending::Retired(_) => true,
             Pending::Tool { .. } | Pending::Question { .. } => false,
         };
-        if !self.outstanding.iter().all(waits) {
+        // What is being stopped is about to end.
+        if !self.stopping.is_empty() || !self.outstanding.iter().all(waits) {
             return None;
         }
         let own = self
