@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// List the models that the configured servers offer
     Models(ModelsCommand),
+    /// List the sub-agents, where each comes from, and the files that are refused
+    Agents(AgentsCommand),
 }
 
 #[derive(Subcommand)]
@@ -66,6 +68,16 @@ pub(crate) struct ModelsCommand {
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     /// Print one model a line, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct AgentsCommand {
+    /// The project whose own agents are among them
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
+    /// Print it all as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

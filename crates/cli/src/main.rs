@@ -2,6 +2,7 @@
 //!
 //! No orchestration is decided here; everything is asked of the `dirigent` library.
 
+mod agents;
 mod args;
 mod ask;
 mod config;
@@ -52,6 +53,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
             Command::Show(command) => show::show(db, &command, output).await,
             Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
             Command::Models(command) => models::list(file, command, output).await,
+            Command::Agents(command) => agents::list(file, &command, output),
         }
     });
     // What is left are blocked threads of work that ignored its cancellation; child processes are killed as it is dropped.

@@ -10,6 +10,7 @@ use dirigent::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
+use crate::agents;
 use crate::args::{ResumeCommand, RunCommand, Watching};
 use crate::ask::{Asker, Past, Reply};
 use crate::config;
@@ -30,7 +31,7 @@ pub(crate) async fn open_configured(db: Option<PathBuf>, config: &Config) -> Res
     build(Dirigent::builder().config(config), db).await
 }
 
-async fn build(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+pub(crate) async fn build(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     match db {
         Some(path) => builder.journal(path).build().await,
         None => builder.build().await,
@@ -44,12 +45,14 @@ pub(crate) async fn start(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     if let Some(recording) = &command.replay {
-        return replay::replay(db, recording, &command, output).await;
+        return replay::replay(db, file, recording, &command, output).await;
     }
     let config = config::load(file, command.model.model.clone())?;
     config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
     let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
+    let known = tokio::task::block_in_place(|| dirigent.agents(Some(&command.workspace)));
+    agents::tell(&known, output);
     let limits = command.limits.over(config.limits());
     if limits.max_cost.is_some() {
         tell_unpriced(&config, output);

@@ -96,8 +96,8 @@ folder. Read a file before you edit it.";
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
 ///
-/// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent with
-/// [`Access::ReadOnly`] can only read and list.
+/// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent without
+/// [`Access::ReadWrite`] can only read and list.
 pub fn file_operations() -> impl Tool {
     typed(
         "file_operations",
@@ -121,7 +121,7 @@ enum Failure {
         parameter: &'static str,
         what: &'static str,
     },
-    #[error("`{0}` is refused, as this agent may only look: report what should be changed instead")]
+    #[error("`{0}` is refused, as this agent may not change files: report what should be changed instead")]
     ReadOnly(&'static str),
     #[error(transparent)]
     File(#[from] FileFault),
@@ -133,7 +133,7 @@ enum Failure {
 
 fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Failure> {
     let operation = parameters.operation;
-    if operation.needs() == Access::ReadWrite && context.access == Access::ReadOnly {
+    if context.access < operation.needs() {
         return Err(Failure::ReadOnly(operation.name()));
     }
     let workspace = Workspace::open(&context.workspace)?;
