@@ -121,6 +121,7 @@ impl Agent {
         self.work.calls.push(digest(effect, &call, &result));
         self.failed += u32::from(!result.succeeded());
         self.work.changes.extend(result.changes.iter().cloned());
+        self.note_seen(&result);
         self.answer_call(&call, Some(effect), &result);
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).

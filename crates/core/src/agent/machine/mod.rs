@@ -7,6 +7,7 @@ mod calling;
 mod conversation;
 mod repeats;
 mod replying;
+mod seen;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::message::Message;
 use crate::observation::AgentWork;
 use crate::spec::{AgentSpec, AnswerForm, RunContext};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{Repeat, ToolResult, ToolSpec};
+use crate::tool::{Repeat, SeenFiles, ToolResult, ToolSpec};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,7 @@ pub struct Agent {
     state: State,
     conversation: Conversation,
     repeats: Repeats,
+    seen: Arc<SeenFiles>,
     /// That nothing moves any more (LOOP-10).
     stuck: Option<AgentFailure>,
     /// The turn in which it was first told that it repeats itself.
@@ -84,6 +86,7 @@ impl Agent {
             state: State::Idle,
             conversation: Conversation::default(),
             repeats: Repeats::default(),
+            seen: Arc::default(),
             stuck: None,
             warned: None,
             compactions: 0,
