@@ -158,6 +158,8 @@ fn scout(form: CallForm) -> Agent {
         task: "Do it.".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     };
     let commands = scout.handle(Timestamp(0), AgentInput::Started { brief });
     commands.unwrap();

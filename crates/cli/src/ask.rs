@@ -20,7 +20,7 @@ impl Reply {
     pub(crate) fn tell(self, run: &RunHandle) {
         let _ = match self {
             Reply::Answer(answer) => run.answer(answer),
-            Reply::Nobody => run.leave_question(),
+            Reply::Nobody => run.leave(),
         };
     }
 }

@@ -132,11 +132,11 @@ fn plan_lines(plan: &Plan) -> String {
 pub(crate) fn ended(observation: &Observation, label: &str) -> String {
     match &observation.finding {
         Finding::Skipped { because } => {
-            let because = inert(&because.0);
-            format!(
-                "{} {label} (skipped: {because} did not succeed)",
-                style("-").yellow()
-            )
+            let because = because.as_ref().map_or_else(
+                || "your guidance changed the plan".to_owned(),
+                |because| format!("{} did not succeed", inert(&because.0)),
+            );
+            format!("{} {label} (skipped: {because})", style("-").yellow())
         }
         Finding::Calls { .. } | Finding::Agent { .. } if observation.succeeded() => {
             format!("{} {label} ({})", style("✓").green(), observation.duration)
@@ -165,7 +165,7 @@ mod tests {
             title: "Then".to_owned(),
             duration: dirigent::Millis(0),
             finding: Finding::Skipped {
-                because: SubTaskId("a\u{1b}[31m".to_owned()),
+                because: Some(SubTaskId("a\u{1b}[31m".to_owned())),
             },
         };
         let line = ended(&observation, "b: Then");

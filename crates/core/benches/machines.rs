@@ -137,6 +137,8 @@ fn agent_step(criterion: &mut Criterion) {
         task: "Look.".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     };
     agent.handle(NOW, AgentInput::Started { brief }).unwrap();
     let reply = ModelReply {

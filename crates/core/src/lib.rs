@@ -13,6 +13,7 @@ pub mod agent;
 pub mod approval;
 pub mod budget;
 pub mod call;
+pub mod delegate;
 pub mod id;
 pub mod journal;
 pub mod limits;

@@ -70,6 +70,16 @@ impl<W> Outstanding<W> {
         }
     }
 
+    /// The id of something that is not commanded after all.
+    pub(crate) fn pass_over(&mut self) -> EffectId {
+        self.last_step += 1;
+        EffectId {
+            scope: self.scope,
+            step: self.last_step,
+            attempt: 0,
+        }
+    }
+
     /// What the effect was started for, if this very try of it is still waited for.
     pub(crate) fn get(&self, effect: EffectId) -> Result<&W, Refusal> {
         match self.waiting.get(&effect.step) {

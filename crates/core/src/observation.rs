@@ -46,10 +46,11 @@ pub enum Finding {
         /// What it did on the way.
         work: AgentWork,
     },
-    /// Never started, as something it depends on did not succeed (PAOR-4).
+    /// Never started, as something it depends on did not succeed (PAOR-4) or the user's guidance changed the plan (PAOR-8).
     Skipped {
-        /// The sub-task that failed.
-        because: SubTaskId,
+        /// The sub-task that failed; none where it was for the user's guidance.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        because: Option<SubTaskId>,
     },
 }
 
@@ -143,4 +144,7 @@ pub struct CallDigest {
     /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The agent that it started; none for any call but a delegation (PAOR-5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
 }

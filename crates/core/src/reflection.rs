@@ -1,7 +1,11 @@
 //! What a reflector submits: whether the goal is reached, and if not, what then.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::prompt::{inert, one_line};
 
 /// The reflector's judgement of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +20,9 @@ pub struct Reflection {
     /// With [`Verdict::AskUser`]: answers to choose from, if it is a choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
+    /// The files that the run has changed, as the summary may claim them (PAOR-10); `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_files: Option<Vec<String>>,
 }
 
 /// What follows a round.
@@ -50,7 +57,12 @@ pub fn reflection_schema() -> Value {
                 "description": "What was done, how it was confirmed and what is left, in a few sentences."
             },
             "question": {"type": "string", "description": "With ask_user: what the user must decide."},
-            "choices": {"type": "array", "items": {"type": "string"}, "description": "With ask_user: answers to choose from."}
+            "choices": {"type": "array", "items": {"type": "string"}, "description": "With ask_user: answers to choose from."},
+            "changed_files": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "With achieved: every path of CHANGED_FILES and no other; an empty list where there is none. With more than 50 of them it may be left out."
+            }
         },
         "required": ["verdict", "summary"],
         "additionalProperties": false
@@ -70,5 +82,30 @@ impl Reflection {
                 Ok(reflection)
             }
         }
+    }
+
+    /// That it names exactly the files that have changed, where it names any (PAOR-10). An error names every one that is wrong and every
+    /// one that is missing.
+    pub fn check_changed_files(&self, changed: &[String]) -> Result<(), String> {
+        let Some(named) = &self.changed_files else {
+            return Ok(());
+        };
+        // As the judge has read them, so that a strange name can be named at all.
+        let path = |path: &str| inert(&one_line(path.strip_prefix("./").unwrap_or(path).trim())).into_owned();
+        let named: BTreeSet<String> = named.iter().map(|named| path(named)).collect();
+        let changed: BTreeSet<String> = changed.iter().map(|changed| path(changed)).collect();
+        let wrong = named.difference(&changed);
+        let wrong =
+            wrong.map(|path| format!("- `{path}` did not change: leave it out, of the summary as well"));
+        let missing = changed.difference(&named);
+        let missing = missing.map(|path| format!("- `{path}` changed and is missing"));
+        let faults: Vec<String> = wrong.chain(missing).collect();
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "`changed_files` must be the files that changed; submit it again with these mended:\n{}",
+            faults.join("\n")
+        ))
     }
 }

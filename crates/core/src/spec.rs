@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::agent::AgentRole;
 use crate::call::{CallForm, ToolSet, reply_schema};
+use crate::delegate::{DELEGATE, delegate_tool};
 use crate::limits::{AgentLimits, RunLimits};
 use crate::policy::Policy;
 use crate::price::Price;
@@ -122,6 +123,8 @@ pub struct RunContext {
 struct Offer {
     /// The agent's tools and its terminating one.
     tools: Arc<Vec<ToolSpec>>,
+    /// The tool by which it delegates, if it may.
+    delegation: Option<ToolSet>,
     /// What a reply must look like where the server holds the model to it.
     reply: Arc<Value>,
 }
@@ -142,7 +145,7 @@ impl RunContext {
             .iter()
             .map(|agent| (AgentRole::Sub(agent.name.clone()), agent));
         let offers = own.into_iter().chain(subs);
-        let offers = offers.map(|(role, agent)| (role, Offer::new(agent, &spec.tools)));
+        let offers = offers.map(|(role, agent)| (role.clone(), Offer::new(&role, agent, &spec)));
         RunContext {
             offers: offers.collect(),
             tools: ToolSet::new(spec.tools.clone()),
@@ -174,6 +177,11 @@ impl RunContext {
             .unwrap_or_default()
     }
 
+    /// The tool by which the agent with that role delegates ([`crate::delegate`]); none for one that may not.
+    pub fn delegation(&self, agent: &AgentRole) -> Option<&ToolSet> {
+        self.offers.get(agent)?.delegation.as_ref()
+    }
+
     /// The JSON Schema of the replies of the agent with that role ([`CallForm::JsonSchema`]); `null` for one in another form.
     pub fn reply_schema(&self, agent: &AgentRole) -> Arc<Value> {
         self.offers
@@ -193,8 +201,19 @@ impl RunContext {
 }
 
 impl Offer {
-    fn new(agent: &AgentSpec, tools: &[ToolSpec]) -> Self {
-        let named = |name: &String| tools.iter().find(|tool| tool.name == *name).cloned();
+    fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec) -> Self {
+        // A run's own tool of that name is what its agents call, as in journals from before there was delegation.
+        let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
+        let delegate = match role {
+            AgentRole::Sub(_) if agent.may_delegate() && !own_tool => {
+                delegate_tool(agent.access, &spec.agents)
+            }
+            AgentRole::Sub(_) | AgentRole::Planner | AgentRole::Reflector => None,
+        };
+        let named = |name: &String| {
+            let tools = spec.tools.iter().chain(&delegate);
+            tools.into_iter().find(|tool| tool.name == *name).cloned()
+        };
         let own = agent.tools.iter().filter_map(named);
         let tools: Vec<ToolSpec> = own.chain(submission(agent.answer)).collect();
         let reply = match agent.profile.calls {
@@ -203,6 +222,7 @@ impl Offer {
         };
         Offer {
             tools: Arc::new(tools),
+            delegation: delegate.map(|tool| ToolSet::new(vec![tool])),
             reply: Arc::new(reply),
         }
     }

@@ -8,12 +8,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::account::{Account, Before, Ledger, Noted};
 use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
 use crate::approval::{Approval, Decision};
 use crate::call::ToolCall;
+use crate::delegate::DELEGATE;
 use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
@@ -86,6 +87,9 @@ pub enum EventKind {
     AgentStarted {
         /// What it is to the run.
         role: AgentRole,
+        /// The call by which another agent had it started (PAOR-5); none for those that the run started by itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<EffectId>,
     },
     /// A model answered.
     ModelReplied {
@@ -232,14 +236,15 @@ impl RunView {
     /// The run as far as it is, with its [`Account`] and the work of agents that have not reported: they were under way when
     /// it ended, or still are.
     pub fn report(&self) -> Report {
-        let mut report = self.run.report_with(&self.unreported());
+        let unknown = self.unknown_to_callers();
+        let mut report = self.run.report_with(&self.unreported(&unknown));
         report.account = Some(self.account_of(report.usage));
         report
     }
 
     /// What it has cost so far, agents under way and agents cut off included (HOST-10).
     pub fn account(&self) -> Account {
-        self.account_of(self.run.usage_with(&self.unreported()))
+        self.account_of(self.run.usage_with(&self.unreported(&[])))
     }
 
     fn account_of(&self, usage: Usage) -> Account {
@@ -248,15 +253,23 @@ impl RunView {
 
     /// As [`Run::diff`], with the changes of those agents.
     pub fn diff(&self) -> String {
-        self.run.diff_with(&self.unreported())
+        let unknown = self.unknown_to_callers();
+        self.run.diff_with(&self.unreported(&unknown))
     }
 
-    fn unreported(&self) -> Vec<&AgentWork> {
-        self.agents
-            .iter()
+    /// The work of agents that have not reported, and that of others which their callers do not know of.
+    fn unreported<'a>(&'a self, unknown: &'a [AgentWork]) -> Vec<&'a AgentWork> {
+        let agents = self.agents.iter();
+        agents
             .filter(|(agent, _)| !self.reported.contains(agent))
             .map(|(_, agent)| agent.work())
+            .chain(unknown)
             .collect()
+    }
+
+    fn unknown_to_callers(&self) -> Vec<AgentWork> {
+        self.run
+            .unknown_to_callers(|agent| self.agents.get(&agent).map(Agent::work))
     }
 
     /// The conversations of all agents as text for people, each message shortened (PAOR-11).
@@ -476,6 +489,7 @@ impl RunView {
         let event = match &input {
             AgentInput::Started { brief } => Some(EventKind::AgentStarted {
                 role: brief.role.clone(),
+                caller: brief.caller,
             }),
             AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
                 turn: agent.turns(),
@@ -520,8 +534,14 @@ impl RunView {
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
-            | AgentCommand::Delegate { .. }
             | AgentCommand::SetTimer { .. } => None,
+            // It is under way from now on, and has no input of its own that says so; a restart commands it again.
+            AgentCommand::Delegate { effect, .. } if effect.attempt > 0 => None,
+            AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
+                effect,
+                tool: DELEGATE.to_owned(),
+                parameters: json!({"agent": agent, "task": task}),
+            }),
         });
         Ok(event.into_iter().chain(ended).collect())
     }

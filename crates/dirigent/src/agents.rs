@@ -1,5 +1,6 @@
 //! Who there is: the planner, the reflector and the sub-agents, defined by what they are told and allowed.
 
+use dirigent_core::delegate::delegate_tool;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::prompt::{self, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
@@ -36,7 +37,9 @@ impl AgentDefinition {
         }
     }
 
-    /// The tools it may call, by name.
+    /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::delegate::DELEGATE) among them it may have the run's other
+    /// sub-agents, and others of its own kind, do parts of its task, as long as their access is no wider than its own (PAOR-5). Their time
+    /// is part of its own.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = tools.into_iter().map(Into::into).collect();
         self
@@ -76,16 +79,38 @@ impl AgentDefinition {
         self.answer
     }
 
-    /// What a run has of it, asking that model, of which that is known.
+    /// What other agents, which may delegate to it, are told of it.
+    pub(crate) fn outline(&self) -> AgentSpec {
+        AgentSpec {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            system_prompt: String::new(),
+            tools: self.tools.clone(),
+            access: self.access,
+            model: None,
+            asks: None,
+            profile: ModelProfile::default(),
+            limits: self.limits.clone(),
+            answer: self.answer,
+        }
+    }
+
+    /// What a run has of it, asking that model, of which that is known. `agents` are those that it may delegate to, if it may.
     pub(crate) fn spec(
         &self,
         tools: &[ToolSpec],
+        agents: &[AgentSpec],
         model: Option<String>,
         profile: ModelProfile,
     ) -> Result<AgentSpec, DirigentError> {
+        // A sub-agent alone may delegate; a tool of that name is the user's own.
+        let delegate = match self.answer {
+            AnswerForm::Text => delegate_tool(self.access, agents),
+            AnswerForm::Plan | AnswerForm::Reflection => None,
+        };
         let mut offered = Vec::new();
         for name in &self.tools {
-            match tools.iter().find(|tool| tool.name == *name) {
+            match tools.iter().chain(&delegate).find(|tool| tool.name == *name) {
                 Some(tool) => offered.push(tool),
                 None => {
                     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -98,16 +123,10 @@ impl AgentDefinition {
             }
         }
         Ok(AgentSpec {
-            name: self.name.clone(),
-            description: self.description.clone(),
             system_prompt: prompt::system_prompt(&self.role, &offered, self.answer, profile.calls),
-            tools: self.tools.clone(),
-            access: self.access,
             model,
-            asks: None,
             profile,
-            limits: self.limits.clone(),
-            answer: self.answer,
+            ..self.outline()
         })
     }
 }

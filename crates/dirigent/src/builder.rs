@@ -8,11 +8,14 @@ use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::steering::Steering;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
-use dirigent_runtime::{Events, Orchestrator, RunHandle, Services, UserPresence, read_run, record_run};
+use dirigent_runtime::{
+    Events, Orchestrator, RunHandle, Services, Steered, UserPresence, read_run, record_run,
+};
 use dirigent_store::{Journal, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry};
 
@@ -191,9 +194,10 @@ impl Crew {
         limits: RunLimits,
         model_of: impl Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
     ) -> Result<Self, DirigentError> {
+        let outlines: Vec<AgentSpec> = definitions.iter().map(AgentDefinition::outline).collect();
         let spec = |agent: &AgentDefinition| {
             let model = model_of(agent)?;
-            let mut spec = agent.spec(&tools, model.name, model.profile)?;
+            let mut spec = agent.spec(&tools, &outlines, model.name, model.profile)?;
             spec.asks = model.asks;
             if let Some(timeout) = model.timeout
                 && spec.limits.timeout == AgentLimits::default().timeout
@@ -371,14 +375,50 @@ impl Dirigent {
         Ok(())
     }
 
+    /// Starts a new run that shares the first `at` entries of another's journal, up to its end where that is not said, and goes on from
+    /// there with the guidance, if there is any (HOST-9). The run itself stays as it is.
+    ///
+    /// Only what the journal has is shared: the files of the workspace are not wound back, and both runs work in the same folder.
+    ///
+    /// # Errors
+    /// [`dirigent_runtime::RuntimeError::NoFork`] where there is no such entry or the run is over after it; a model of its that is no
+    /// longer configured. Nothing has happened then.
+    pub async fn fork(
+        &self,
+        run: RunId,
+        at: Option<u64>,
+        guidance: Option<String>,
+        user: UserPresence,
+    ) -> Result<RunHandle, DirigentError> {
+        self.prepare_models_of(run).await?;
+        Ok(self.orchestrator.fork(run, at, guidance, user).await?)
+    }
+
+    /// Says something to any run of the journal: guidance, a decision about a call, an answer, or that it is to end. Where this process
+    /// carries the run out it goes to the run, else by the journal to the process that does; what is said to a run that nobody carries
+    /// out waits until it goes on, even if this process ends. It is taken exactly once.
+    ///
+    /// # Errors
+    /// Why it does not count, as [`RunHandle::steer`] says it; where another process carries the run out, in
+    /// [`dirigent_runtime::RuntimeError::Refused`].
+    pub async fn steer(&self, run: RunId, steering: Steering) -> Result<Steered, DirigentError> {
+        Ok(self.orchestrator.steer(run, steering).await?)
+    }
+
     /// A run that is under way here.
     pub fn run(&self, run: RunId) -> Option<RunHandle> {
         self.orchestrator.run(run)
     }
 
-    /// The events of any run of the journal, from its beginning.
+    /// The events of any run of the journal, from its beginning; of one that another process carries out those that there are now.
     pub fn events(&self, run: RunId) -> Events {
         self.orchestrator.events(run)
+    }
+
+    /// The events of a run, from its beginning, as they come, whichever process carries it out: they end with the run, or when nobody
+    /// carries it out any more.
+    pub fn follow(&self, run: RunId) -> Events {
+        self.orchestrator.follow(run)
     }
 
     /// All runs of the journal, newest first. Reads the disk.

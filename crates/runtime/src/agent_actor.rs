@@ -1,5 +1,6 @@
 //! The actor of one agent: it owns the agent's machine, asks the model and runs the tools.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{
@@ -8,6 +9,7 @@ use dirigent_core::agent::{
 use dirigent_core::budget::{Expected, Overdrawn};
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, RunId, Scope};
+use dirigent_core::machine::Refusal;
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
 use dirigent_core::time::Timestamp;
@@ -23,9 +25,10 @@ use tokio_util::task::TaskTracker;
 use crate::deltas::{Delta, Listeners};
 use crate::driver::Driver;
 use crate::effects;
+use crate::error::RuntimeError;
 use crate::orchestrator::Services;
 use crate::purse::Purse;
-use crate::supervisor::SupervisorMsg;
+use crate::supervisor::{AgentWord, SupervisorMsg};
 
 pub(crate) struct AgentActor;
 
@@ -72,7 +75,9 @@ pub(crate) enum AgentMsg {
     },
     TimerFired(AgentTimer),
     /// What the user has to say to it.
-    Guide(String),
+    Told(AgentWord),
+    /// The run wants no answer any more.
+    Stop,
     #[cfg(test)]
     Break,
 }
@@ -93,7 +98,7 @@ pub(crate) struct AgentState {
     effect: EffectId,
     brief: Arc<AgentBrief>,
     cancel: CancellationToken,
-    timer: Option<AbortHandle>,
+    timers: BTreeMap<AgentTimer, AbortHandle>,
     _stop_tasks: DropGuard,
 }
 
@@ -144,7 +149,7 @@ impl Actor for AgentActor {
             brief,
             _stop_tasks: cancel.clone().drop_guard(),
             cancel,
-            timer: None,
+            timers: BTreeMap::new(),
         })
     }
 
@@ -157,11 +162,11 @@ impl Actor for AgentActor {
         match message {
             AgentMsg::Begin(beginning) => state.begin(&myself, &beginning),
             AgentMsg::Stored(Ok(())) => {
-                let stored = state.driver.stored();
-                for command in stored.commands {
+                let (commands, started) = state.driver.stored();
+                for command in commands {
                     state.carry_out(&myself, command);
                 }
-                if let Some(effect) = stored.started {
+                if let Some(effect) = started {
                     state.run_tool(&myself, effect);
                 }
             }
@@ -179,7 +184,8 @@ impl Actor for AgentActor {
                 state.accept(AgentInput::ToolFinished { effect, result })
             }
             AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
-            AgentMsg::Guide(guidance) => state.accept(AgentInput::Guided { guidance }),
+            AgentMsg::Told(word) => state.hear(word),
+            AgentMsg::Stop => state.accept(AgentInput::Cancelled),
             #[cfg(test)]
             #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
             AgentMsg::Break => panic!("broken on purpose"),
@@ -214,30 +220,56 @@ impl AgentState {
         }
     }
 
+    /// What a person says to it. One that has ended by itself does not hear it.
+    fn hear(&mut self, word: AgentWord) {
+        let AgentWord { agent, said, receipt } = word;
+        let (now, run) = (self.share.services.clock.now(), self.share.run);
+        let unheard = said.unheard(run, agent);
+        if let Err((refusal, receipt)) = self.driver.accept_from(now, said.into(), receipt) {
+            receipt.refused(match refusal {
+                Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
+                Refusal::Stale { .. } | Refusal::Misplaced { .. } | Refusal::Transition(_) => unheard,
+            });
+        }
+    }
+
     fn carry_out(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
         match command {
             AgentCommand::AskModel { effect } => self.ask_model(myself, effect),
             // It runs once its start, which the driver has queued, is stored.
             AgentCommand::RunTool { .. } => {}
-            AgentCommand::SetTimer { timer, at } => {
-                let (myself, when) = (myself.clone(), self.share.services.clock.instant(at));
-                let cancel = self.cancel.clone();
-                let task = self.share.tasks.spawn(async move {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(when) => {
-                            let _ = myself.send_message(AgentMsg::TimerFired(timer));
-                        }
-                        () = cancel.cancelled() => {}
-                    }
-                });
-                if let Some(earlier) = self.timer.replace(task.abort_handle()) {
-                    earlier.abort();
-                }
+            AgentCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
+            AgentCommand::AskApproval { approval } => {
+                self.tell_run(SupervisorMsg::ApprovalAsked(approval.effect));
             }
-            AgentCommand::AskApproval { .. }
-            | AgentCommand::ApprovalSettled { .. }
-            | AgentCommand::Delegate { .. } => {}
+            AgentCommand::ApprovalSettled { effect } => {
+                self.tell_run(SupervisorMsg::ApprovalSettled(effect));
+            }
+            AgentCommand::Delegate { effect, agent, task } => {
+                self.tell_run(SupervisorMsg::Delegated { effect, agent, task });
+            }
             AgentCommand::Finish { report } => self.finish(report),
+        }
+    }
+
+    fn tell_run(&self, message: SupervisorMsg) {
+        // A supervisor that is gone takes its agents with it.
+        let _ = self.supervisor.send_message(message);
+    }
+
+    fn set_timer(&mut self, myself: &ActorRef<AgentMsg>, timer: AgentTimer, at: Timestamp) {
+        let (myself, when) = (myself.clone(), self.share.services.clock.instant(at));
+        let cancel = self.cancel.clone();
+        let task = self.share.tasks.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep_until(when) => {
+                    let _ = myself.send_message(AgentMsg::TimerFired(timer));
+                }
+                () = cancel.cancelled() => {}
+            }
+        });
+        if let Some(earlier) = self.timers.insert(timer, task.abort_handle()) {
+            earlier.abort();
         }
     }
 
@@ -333,7 +365,7 @@ impl AgentState {
             tracing::warn!(run = %self.share.run, agent = %self.brief.agent, "{failure}");
         }
         // The supervisor ends this actor once it has the report.
-        let _ = self.supervisor.send_message(SupervisorMsg::AgentEnded {
+        self.tell_run(SupervisorMsg::AgentEnded {
             effect: self.effect,
             report,
         });

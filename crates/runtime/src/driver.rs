@@ -7,10 +7,12 @@ use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
-use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Repeat, ToolSpec};
-use dirigent_store::{Durability, Journal, RunClaim, StoreError};
+use dirigent_store::{Durability, Ending, Journal, MessageId, NewEntry, RunClaim, StoreError};
+
+use crate::door::Receipt;
 
 /// Called on the journal's thread when an input is stored: it sends the actor a message.
 pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
@@ -78,11 +80,25 @@ impl Journaled for Agent {
     }
 }
 
+/// Whether a run that ends for this reason may go on.
+pub(crate) fn ending(reason: &EndReason) -> Ending {
+    match reason {
+        EndReason::UserRequired => Ending::Paused,
+        EndReason::GoalAchieved
+        | EndReason::IterationLimit { .. }
+        | EndReason::TimeLimit
+        | EndReason::BudgetExhausted { .. }
+        | EndReason::Cancelled
+        | EndReason::Failed { .. } => Ending::Over,
+    }
+}
+
 /// What may be done once an input is stored.
-pub(crate) struct Stored<C> {
-    pub(crate) commands: Vec<C>,
-    /// The tool call that may run now, as its start is on record.
-    pub(crate) started: Option<EffectId>,
+struct Stored<C> {
+    commands: Vec<C>,
+    /// The tool call that may run then, as its start is on record.
+    started: Option<EffectId>,
+    receipt: Receipt,
 }
 
 /// A machine and the commands that wait for their inputs to be stored. The claim is not its own: whoever carries out the
@@ -120,6 +136,17 @@ impl<M: Journaled> Driver<M> {
     /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`]. The starts of the
     /// calls that it commands are queued right behind it, so that both are stored at once.
     pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
+        let accepted = self.accept_from(now, input, Receipt::default());
+        accepted.map_err(|(refusal, _)| refusal)
+    }
+
+    /// As [`Self::accept`], of something that somebody said: they have their receipt once it is stored. A refusal gives it back.
+    pub(crate) fn accept_from(
+        &mut self,
+        now: Timestamp,
+        input: M::Input,
+        receipt: Receipt,
+    ) -> Result<(), (Refusal, Receipt)> {
         // Plain data with string keys: it has a JSON form.
         #[expect(
             clippy::expect_used,
@@ -128,11 +155,21 @@ impl<M: Journaled> Driver<M> {
         let body = serde_json::to_string(&M::entry(&input)).expect("an input serializes");
         let started = M::started(&input);
         let durability = started.map_or(Durability::Normal, |effect| self.start_durability(effect));
-        let commands = self.machine.handle(now, input)?;
+        let commands = match self.machine.handle(now, input) {
+            Ok(commands) => commands,
+            Err(refusal) => return Err((refusal, receipt)),
+        };
         let starts: Vec<M::Input> = commands.iter().filter_map(M::start).collect();
-        self.waiting.push_back(Stored { commands, started });
-        self.append(now, body, durability);
-        starts.into_iter().try_for_each(|start| self.accept(now, start))
+        let takes = receipt.message();
+        self.waiting.push_back(Stored {
+            commands,
+            started,
+            receipt,
+        });
+        self.append(now, body, durability, takes);
+        starts
+            .into_iter()
+            .try_for_each(|start| self.accept_from(now, start, Receipt::default()))
     }
 
     /// The start of a call that must not happen twice is on the disk before it happens.
@@ -143,24 +180,30 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    fn append(&self, now: Timestamp, body: String, durability: Durability) {
+    fn append(&self, now: Timestamp, body: String, durability: Durability, takes: Option<MessageId>) {
         let notify = self.notify.clone();
+        let entry = NewEntry {
+            at: now,
+            scope: self.scope,
+            body,
+            durability,
+            takes,
+        };
         match self.claim.upgrade() {
             Some(claim) => self
                 .journal
-                .append(&claim, now, self.scope, body, durability, move |stored| {
-                    notify(stored.map(drop))
-                }),
+                .append(&claim, entry, move |stored| notify(stored.map(drop))),
             // The run was given free.
             None => notify(Err(StoreError::NotHeld { run: self.run })),
         }
     }
 
-    /// What the oldest input that was not stored before allows.
-    pub(crate) fn stored(&mut self) -> Stored<M::Command> {
-        self.waiting.pop_front().unwrap_or(Stored {
-            commands: Vec::new(),
-            started: None,
-        })
+    /// The commands of the oldest input that was not stored before, and the tool call that may run now. Whoever said it has its receipt.
+    pub(crate) fn stored(&mut self) -> (Vec<M::Command>, Option<EffectId>) {
+        let Some(stored) = self.waiting.pop_front() else {
+            return (Vec::new(), None);
+        };
+        stored.receipt.taken();
+        (stored.commands, stored.started)
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong with carrying out a run, as opposed to what a run can end with.
 
-use dirigent_core::id::RunId;
+use dirigent_core::approval::DecisionFault;
+use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
 use dirigent_core::recording::Difference;
 use dirigent_store::StoreError;
@@ -28,6 +29,48 @@ pub enum RuntimeError {
     NoQuestion {
         /// Which.
         run: RunId,
+    },
+    /// What was said was for an agent that is not at work: it has ended, or never was.
+    #[error("run {} has no agent {agent} at work; see its agents with `dirigent show {}`", run.short(), run.short())]
+    NoAgent {
+        /// Which run.
+        run: RunId,
+        /// Which agent.
+        agent: AgentId,
+    },
+    /// A decision about a call does not count (APPROVE-3).
+    #[error("run {}: {fault}", run.short())]
+    Decision {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        fault: DecisionFault,
+    },
+    /// What was said does not count for another reason, or the process that carries the run out said why.
+    #[error("run {} did not take it: {reason}", run.short())]
+    Refused {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+    /// An actor broke down while it was told something.
+    #[error(
+        "run {} broke down while it was told that, so look with `dirigent show {}` whether it was heard", run.short(), run.short()
+    )]
+    Unheard {
+        /// Which run.
+        run: RunId,
+    },
+    /// A run cannot be forked there (HOST-9).
+    #[error("run {} cannot be forked at entry {at}: {reason}", run.short())]
+    NoFork {
+        /// Which run.
+        run: RunId,
+        /// The last entry that the new run would share.
+        at: u64,
+        /// Why not, and where it can be.
+        reason: String,
     },
     /// The process that created the run ended before its first input was stored, so it has done nothing.
     #[error("run {} was created but never began, so nothing was done; start its goal again", run.short())]

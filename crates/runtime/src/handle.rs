@@ -1,19 +1,21 @@
 //! What a caller holds of a run: a way to steer it, to watch it and to wait for its end.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use dirigent_core::approval::Decision;
 use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::Entry;
 use dirigent_core::run::Report;
+use dirigent_core::steering::Steering;
 use dirigent_core::view::{Event, RunView};
 use dirigent_store::{Journal, StoreError, Tail};
-use ractor::ActorRef;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::deltas::{Delta, Listeners};
+use crate::door::{Door, Receipt, Said, Word};
 use crate::error::RuntimeError;
-use crate::supervisor::{Outcome, SupervisorMsg};
+use crate::supervisor::Outcome;
 
 /// How many entries are read from the journal at once.
 const BATCH: usize = 1_000;
@@ -39,16 +41,35 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn guide(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
-        self.send(Steering::Guide(guidance.into()))
+        let guidance = guidance.into();
+        self.say(Word::of(Steering::Guide { guidance }))
     }
 
-    /// Says something to one of the run's agents: its next model request takes it into account. An agent that is not at
-    /// work then does not hear it.
+    /// Says something that cannot wait: what is under way is stopped for it, and the next plan is made now (PAOR-8).
     ///
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
-    pub fn guide_agent(&self, agent: AgentId, guidance: impl Into<String>) -> Result<(), RuntimeError> {
-        self.send(Steering::GuideAgent(agent, guidance.into()))
+    pub fn guide_now(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
+        let guidance = guidance.into();
+        self.say(Word::of(Steering::Redirect { guidance }))
+    }
+
+    /// Says something to one of the run's agents: its next model request takes it into account. Returns once that is journaled.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NoAgent`] where that agent is not at work; as [`Self::steer`].
+    pub async fn guide_agent(&self, agent: AgentId, guidance: impl Into<String>) -> Result<(), RuntimeError> {
+        let guidance = guidance.into();
+        self.steer(Steering::GuideAgent { agent, guidance }).await
+    }
+
+    /// Decides about a call that waits for an approval: one of [`Self::approvals`] (APPROVE-2). It counts for exactly that call, once,
+    /// unchanged and before it expires. Returns once that is journaled.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Decision`] where it does not count (APPROVE-3): nothing has happened then. As [`Self::steer`].
+    pub async fn decide(&self, effect: EffectId, decision: Decision) -> Result<(), RuntimeError> {
+        self.steer(Steering::Decide { effect, decision }).await
     }
 
     /// Answers the question that the run asks at this moment (PAOR-9), and no later one.
@@ -61,13 +82,16 @@ impl RunHandle {
         answered.map_err(|refused| refused.of(self.run))
     }
 
-    /// Says that nobody can answer the run's question now: the run stops and can be resumed with the answer (PAOR-9).
-    /// Where there is no question, nothing happens.
+    /// Says that from now on nobody is there who could answer a question or decide about a call, as [`UserPresence::Absent`] does from
+    /// the start. Where nothing goes on without that, the run stops and can be resumed (PAOR-9).
     ///
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
-    pub fn leave_question(&self) -> Result<(), RuntimeError> {
-        self.send(Steering::LeaveQuestion)
+    ///
+    /// [`UserPresence::Absent`]: crate::UserPresence::Absent
+    pub fn leave(&self) -> Result<(), RuntimeError> {
+        self.still_under_way()?;
+        self.door.leave().map_err(|refused| refused.of(self.run))
     }
 
     /// Ends the run: its agents, model requests and child processes stop within a second, and its journal says so (HOST-8).
@@ -75,7 +99,26 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn cancel(&self) -> Result<(), RuntimeError> {
-        self.send(Steering::Cancel)
+        self.say(Word::of(Steering::Cancel))
+    }
+
+    /// Says anything that can be said to a run, and returns once it is journaled: whatever becomes of this process, it counts then.
+    ///
+    /// # Errors
+    /// Why it does not count: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`],
+    /// [`RuntimeError::Refused`], or [`RuntimeError::Ended`] where the run is over. [`RuntimeError::Unheard`] where a breakdown left
+    /// open whether it does.
+    pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {
+        let (reply, told) = oneshot::channel();
+        let said = Said::Steering(steering);
+        let receipt = Receipt::new(reply);
+        self.say(Word { said, receipt })?;
+        let run = self.run;
+        tokio::select! {
+            biased;
+            told = told => told.unwrap_or_else(|_| Err(self.door.unheard(run))),
+            ended = self.outcome() => Err(ended.err().unwrap_or(RuntimeError::Ended { run })),
+        }
     }
 
     /// Waits for the end.
@@ -95,7 +138,7 @@ impl RunHandle {
 
     /// What happens in the run, from its beginning.
     pub fn events(&self) -> Events {
-        Events::new(&self.journal, self.run)
+        Events::new(self.journal.tail(self.run, 0))
     }
 
     /// What the run's models are saying, as it comes, from the next request on. Only a preview, which is journaled nowhere: a listener
@@ -104,9 +147,9 @@ impl RunHandle {
         self.listeners.listen()
     }
 
-    fn send(&self, steering: Steering) -> Result<(), RuntimeError> {
+    fn say(&self, word: Word) -> Result<(), RuntimeError> {
         self.still_under_way()?;
-        self.door.send(steering).map_err(|refused| refused.of(self.run))
+        self.door.send(word).map_err(|refused| refused.of(self.run))
     }
 
     fn still_under_way(&self) -> Result<(), RuntimeError> {
@@ -123,138 +166,6 @@ fn stopped() -> RuntimeError {
     }
 }
 
-/// What a caller tells a run.
-pub(crate) enum Steering {
-    Guide(String),
-    GuideAgent(AgentId, String),
-    /// The answer to that question.
-    Answer(EffectId, String),
-    LeaveQuestion,
-    Cancel,
-    #[cfg(test)]
-    Break,
-    #[cfg(test)]
-    BreakAgent(AgentId),
-}
-
-/// Why a run is not told something.
-pub(crate) enum NotTold {
-    Ending,
-    NothingAsked,
-}
-
-impl NotTold {
-    fn of(self, run: RunId) -> RuntimeError {
-        match self {
-            NotTold::Ending => RuntimeError::Ended { run },
-            NotTold::NothingAsked => RuntimeError::NoQuestion { run },
-        }
-    }
-}
-
-/// What those at the door can know of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Hearing {
-    /// It hears what is said, but asks nothing.
-    #[default]
-    Nothing,
-    /// It asks that.
-    Asking(EffectId),
-    /// It ends, and hears nothing more.
-    Ending,
-}
-
-/// The way to a run's supervisor, which may be another one after a breakdown: what was said waits here until it is taken,
-/// as a broken actor's mailbox is lost.
-#[derive(Default)]
-pub(crate) struct Door(Mutex<DoorState>);
-
-#[derive(Default)]
-struct DoorState {
-    waiting: VecDeque<Steering>,
-    supervisor: Option<ActorRef<SupervisorMsg>>,
-    hearing: Hearing,
-}
-
-impl Door {
-    pub(crate) fn new(hearing: Hearing) -> Self {
-        Door(Mutex::new(DoorState {
-            hearing,
-            ..DoorState::default()
-        }))
-    }
-
-    /// Does `work`, which may change what the run hears; whoever learns of the change by the journal finds it here.
-    pub(crate) fn change<T>(&self, work: impl FnOnce() -> (Hearing, T)) -> T {
-        let mut state = self.state();
-        let (hearing, result) = work();
-        state.hearing = hearing;
-        result
-    }
-
-    /// The run ends.
-    pub(crate) fn close(&self) {
-        self.state().hearing = Hearing::Ending;
-    }
-
-    /// From now on that one is told.
-    pub(crate) fn open(&self, supervisor: ActorRef<SupervisorMsg>) {
-        let mut state = self.state();
-        for _ in &state.waiting {
-            let _ = supervisor.send_message(SupervisorMsg::Steered);
-        }
-        state.supervisor = Some(supervisor);
-    }
-
-    pub(crate) fn send(&self, steering: Steering) -> Result<(), NotTold> {
-        let mut state = self.state();
-        match state.hearing {
-            Hearing::Ending => return Err(NotTold::Ending),
-            Hearing::Nothing | Hearing::Asking(_) => {}
-        }
-        state.push(steering);
-        Ok(())
-    }
-
-    /// Answers the question that is asked now.
-    pub(crate) fn answer(&self, answer: String) -> Result<(), NotTold> {
-        let mut state = self.state();
-        match state.hearing {
-            Hearing::Ending => Err(NotTold::Ending),
-            Hearing::Nothing => Err(NotTold::NothingAsked),
-            Hearing::Asking(question) => {
-                state.push(Steering::Answer(question, answer));
-                Ok(())
-            }
-        }
-    }
-
-    /// Breaks something down, whatever the run hears.
-    #[cfg(test)]
-    pub(crate) fn break_down(&self, steering: Steering) {
-        self.state().push(steering);
-    }
-
-    /// What has waited longest.
-    pub(crate) fn take(&self) -> Option<Steering> {
-        self.state().waiting.pop_front()
-    }
-
-    fn state(&self) -> MutexGuard<'_, DoorState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl DoorState {
-    fn push(&mut self, steering: Steering) {
-        self.waiting.push_back(steering);
-        if let Some(supervisor) = &self.supervisor {
-            // One that is gone has a successor, or has told its outcome.
-            let _ = supervisor.send_message(SupervisorMsg::Steered);
-        }
-    }
-}
-
 /// The events of a run, in order and without gaps, however slowly they are read: they come from the journal, not from
 /// the run.
 pub struct Events {
@@ -264,11 +175,10 @@ pub struct Events {
 }
 
 impl Events {
-    /// The events of a run of that journal, from its beginning. They end with the run, or, where no run of this process
-    /// writes them, with what is there.
-    pub fn new(journal: &Journal, run: RunId) -> Self {
+    /// The events of the run that is followed, from its beginning: those end where the tail ends.
+    pub(crate) fn new(tail: Tail) -> Self {
         Events {
-            tail: journal.tail(run, 0),
+            tail,
             view: RunView::new(),
             ready: VecDeque::new(),
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use dirigent_core::id::RunId;
 use dirigent_core::spec::RunSpec;
+use dirigent_core::steering::Steering;
 use dirigent_model::ChatModel;
 use dirigent_store::{Journal, RunClaim};
 use dirigent_tools::ToolRegistry;
@@ -17,8 +18,10 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::deltas::Listeners;
+use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
-use crate::handle::{Door, Events, Hearing, RunHandle, read_run};
+use crate::handle::{Events, RunHandle, read_run};
+use crate::inbox::Postman;
 use crate::read_output::ReadOutput;
 use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
 
@@ -119,7 +122,8 @@ impl Orchestrator {
         let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
         let claim = blocking(move || Ok(journal.create(run, &goal, &workspace, at)?)).await?;
         let begin = Begin::New(Arc::new(spec));
-        self.launch(run, claim, user, begin, Door::default()).await
+        let door = Door::new(user, Hearing::Nothing);
+        self.launch(run, claim, begin, door).await
     }
 
     /// Goes on with a run where its journal ends (HOST-2). `answer` is the user's answer to its question, if it stopped
@@ -149,16 +153,19 @@ impl Orchestrator {
             Ok((claim, view))
         })
         .await?;
-        let hearing = match (view.run().question(), &answer) {
+        let (hearing, first) = match (view.run().question(), answer) {
             (None, Some(_)) => return Err(RuntimeError::NoQuestion { run }),
-            (Some((question, _)), None) => Hearing::Asking(question),
-            (Some(_), Some(_)) | (None, None) => Hearing::Nothing,
+            (Some((question, _)), None) => (Hearing::Asking(question), None),
+            (Some((effect, _)), Some(answer)) => {
+                (Hearing::Nothing, Some(Steering::Answer { effect, answer }))
+            }
+            (None, None) => (Hearing::Nothing, None),
         };
         let begin = Begin::Resume {
             view: Box::new(view),
-            answer,
+            first,
         };
-        self.launch(run, claim, user, begin, Door::new(hearing)).await
+        self.launch(run, claim, begin, Door::new(user, hearing)).await
     }
 
     /// A run that is under way here.
@@ -166,16 +173,21 @@ impl Orchestrator {
         self.inner.runs.get(&run).map(|handle| handle.clone())
     }
 
-    /// The events of any run of the journal, from its beginning.
+    /// The events of any run of the journal, from its beginning; of one that another process carries out those that there are now.
     pub fn events(&self, run: RunId) -> Events {
-        Events::new(&self.inner.services.journal, run)
+        Events::new(self.inner.services.journal.tail(run, 0))
     }
 
-    async fn launch(
+    /// The events of a run, from its beginning, as they come, whichever process carries it out: they end with the run, or when nobody
+    /// carries it out any more.
+    pub fn follow(&self, run: RunId) -> Events {
+        Events::new(self.inner.services.journal.follow(run, 0))
+    }
+
+    pub(crate) async fn launch(
         &self,
         run: RunId,
         claim: RunClaim,
-        user: UserPresence,
         begin: Begin,
         door: Door,
     ) -> Result<RunHandle, RuntimeError> {
@@ -185,7 +197,6 @@ impl Orchestrator {
             run,
             services: self.inner.services.clone(),
             claim: Arc::downgrade(&claim),
-            user,
             door: Arc::new(door),
             cancel: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -198,6 +209,14 @@ impl Orchestrator {
             outcome: ended,
             listeners: arguments.listeners.clone(),
         };
+        let postman = Postman {
+            run,
+            journal: handle.journal.clone(),
+            claim: arguments.claim.clone(),
+            door: handle.door.clone(),
+            outcome: handle.outcome.clone(),
+        };
+        tokio::spawn(postman.work());
         let runs = &self.inner.runs;
         runs.insert(run, handle.clone());
         let (started, wait) = oneshot::channel();
@@ -371,7 +390,7 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut carried: CarriedRun, message:
                     carried,
                     begin: Begin::Resume {
                         view: Box::new(view),
-                        answer: None,
+                        first: None,
                     },
                     started: None,
                 });

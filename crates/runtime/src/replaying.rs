@@ -10,14 +10,16 @@ use dirigent_core::run::Report;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
 use dirigent_core::view::RunView;
-use dirigent_store::{Durability, Journal, StoreError};
+use dirigent_store::{Durability, Journal, NewEntry, StoreError};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::deltas::Listeners;
+use crate::door::{Door, Hearing};
+use crate::driver::ending;
 use crate::error::RuntimeError;
-use crate::handle::{Door, Hearing, RunHandle, read_entries};
-use crate::orchestrator::{Orchestrator, blocking};
+use crate::handle::{RunHandle, read_entries};
+use crate::orchestrator::{Orchestrator, UserPresence, blocking};
 
 /// A recording of a run as its journal has it now. Reads the disk: not for an async context.
 ///
@@ -51,7 +53,7 @@ impl Orchestrator {
             Ok(RunHandle {
                 run,
                 journal,
-                door: Arc::new(Door::new(Hearing::Ending)),
+                door: Arc::new(Door::new(UserPresence::Absent, Hearing::Ending)),
                 outcome,
                 listeners: Listeners::default(),
             })
@@ -60,7 +62,10 @@ impl Orchestrator {
     }
 }
 
-fn view_of(run: RunId, entries: &[Entry]) -> Result<RunView, RuntimeError> {
+pub(crate) fn view_of<'a>(
+    run: RunId,
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> Result<RunView, RuntimeError> {
     let mut view = RunView::new();
     for entry in entries {
         let seq = entry.seq;
@@ -90,12 +95,18 @@ fn keep(
                 let _ = failed.send(error);
             }
         };
-        let body = serde_json::to_string(&entry.input).unwrap_or_default();
-        journal.append(&claim, entry.at, entry.scope, body, Durability::Normal, stored);
+        let entry = NewEntry {
+            at: entry.at,
+            scope: entry.scope,
+            body: serde_json::to_string(&entry.input).unwrap_or_default(),
+            durability: Durability::Normal,
+            takes: None,
+        };
+        journal.append(&claim, entry, stored);
     }
     if let Some(reason) = &report.end {
         let status = serde_json::to_string(reason).unwrap_or_default();
-        journal.end(&claim, now, status, move |ended| {
+        journal.end(&claim, now, status, ending(reason), move |ended| {
             if let Err(error) = ended {
                 let _ = failed.send(error);
             }

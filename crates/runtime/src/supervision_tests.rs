@@ -20,7 +20,8 @@ use dirigent_core::tool::{Repeat, StateChange, ToolResult};
 use dirigent_store::Journal;
 use serde_json::json;
 
-use crate::handle::{Steering, read_entries};
+use crate::door::Said;
+use crate::handle::read_entries;
 use crate::{Orchestrator, RunHandle, RuntimeError, Services, UserPresence};
 use script::{
     Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say, spec,
@@ -117,7 +118,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_is_an_observation_and_its_request_e
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.break_down(Steering::BreakAgent(WORKER));
+    handle.door.break_down(Said::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -153,7 +154,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
     let handle = world.start().await;
     within(gate.entered()).await;
     within(gate.entered()).await;
-    handle.door.break_down(Steering::BreakAgent(WORKER));
+    handle.door.break_down(Said::BreakAgent(WORKER));
     let mut events = handle.events();
     while !within(events.next()).await.is_some_and(|event| {
         matches!(
@@ -191,7 +192,7 @@ async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure()
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Steering::BreakAgent(agent));
+        handle.door.break_down(Said::BreakAgent(agent));
         let report = ended(&handle).await.unwrap();
 
         let error = expected.to_owned();
@@ -210,7 +211,7 @@ async fn a_supervisor_that_breaks_down_in_any_phase_is_rebuilt_and_nothing_finis
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Steering::Break);
+        handle.door.break_down(Said::Break);
         // The request is made again, once the first was given up.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
@@ -262,7 +263,7 @@ async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_saf
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Steering::Break);
+        handle.door.break_down(Said::Break);
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();
@@ -284,7 +285,7 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Steering::Break);
+        handle.door.break_down(Said::Break);
         let report = ended(&handle).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -302,7 +303,7 @@ async fn host_8_a_cancel_behind_a_breakdown_is_not_lost() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.break_down(Steering::Break);
+    handle.door.break_down(Said::Break);
     handle.cancel().unwrap();
     let report = ended(&handle).await.unwrap();
 
@@ -320,7 +321,7 @@ async fn host_8_a_breakdown_behind_a_cancel_does_not_undo_it() {
     let handle = world.start().await;
     within(gate.entered()).await;
     handle.cancel().unwrap();
-    handle.door.break_down(Steering::Break);
+    handle.door.break_down(Said::Break);
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::Cancelled));
@@ -358,7 +359,7 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let handle = world.start().await;
     within(gate.entered()).await;
     handle.guide("first").unwrap();
-    handle.door.break_down(Steering::Break);
+    handle.door.break_down(Said::Break);
     handle.guide("second").unwrap();
     within(gate.entered()).await;
     gate.open();
@@ -394,7 +395,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
         .resume(handle.id(), UserPresence::Absent, answer);
     let resumed = resume.await.unwrap();
     within(gate.entered()).await;
-    resumed.door.break_down(Steering::Break);
+    resumed.door.break_down(Said::Break);
     within(gate.entered()).await;
     gate.open();
     let report = ended(&resumed).await.unwrap();
@@ -413,7 +414,7 @@ async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_re
     let handle = world.start().await;
     for _ in 0..4 {
         within(gate.entered()).await;
-        handle.door.break_down(Steering::Break);
+        handle.door.break_down(Said::Break);
     }
     let error = ended(&handle).await.unwrap_err();
 
@@ -447,7 +448,7 @@ async fn breakdowns_before_anything_is_done_end_too() {
 
     let handle = world.start().await;
     for _ in 0..4 {
-        handle.door.break_down(Steering::Break);
+        handle.door.break_down(Said::Break);
     }
     let error = ended(&handle).await.unwrap_err();
 
@@ -467,7 +468,7 @@ async fn a_breakdown_of_one_run_does_not_touch_another() {
     within(gate.entered()).await;
     within(gate.entered()).await;
 
-    broken.door.break_down(Steering::Break);
+    broken.door.break_down(Said::Break);
     within(gate.entered()).await;
     gate.open();
     for handle in [&broken, &other] {
@@ -507,7 +508,7 @@ async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.break_down(Steering::BreakAgent(WORKER));
+    handle.door.break_down(Said::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
 
     match &report.rounds[0].observations[0].finding {

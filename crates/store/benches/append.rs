@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, RunClaim};
+use dirigent_store::{Durability, Journal, NewEntry, RunClaim};
 
 /// About what a short reply of a model takes.
 const BODY_BYTES: usize = 1_000;
@@ -22,8 +22,14 @@ fn append_and_wait(journal: &Journal, claim: &RunClaim, count: u64, durability: 
     let (stored, wait) = mpsc::sync_channel(1);
     for _ in 0..count {
         let stored = stored.clone();
-        let scope = Scope::Agent(AgentId(1));
-        journal.append(claim, Timestamp(1), scope, body.clone(), durability, move |seq| {
+        let entry = NewEntry {
+            at: Timestamp(1),
+            scope: Scope::Agent(AgentId(1)),
+            body: body.clone(),
+            durability,
+            takes: None,
+        };
+        journal.append(claim, entry, move |seq| {
             stored.send(seq).unwrap();
         });
         wait.recv().unwrap().unwrap();

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use dirigent_core::id::RunId;
 use rusqlite::ErrorCode;
 
+use crate::message::{MAX_MESSAGE_BYTES, MAX_WAITING_MESSAGES, MessageId};
+
 /// Why the journal could not do what was asked. It is `Clone`, since one failed transaction is many callers'
 /// failure.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -23,6 +25,12 @@ pub enum StoreError {
         path: PathBuf,
         /// Why it failed.
         source: Arc<io::Error>,
+    },
+    /// There is no journal, and none was to be created ([`crate::JournalOptions::existing`]).
+    #[error("there is no journal {}: check the path; the first run creates one", path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
     },
     /// The file could not be opened by SQLite.
     #[error(
@@ -139,6 +147,59 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
+    /// The run has no entry there.
+    #[error("run {run} has no entry {at}: {}", places(*last))]
+    NoSuchPlace {
+        /// The run.
+        run: RunId,
+        /// Where one was looked for.
+        at: u64,
+        /// The run's last entry; 0 if it has none.
+        last: u64,
+    },
+    /// Something was posted to a run that has ended.
+    #[error(
+        "run {run} is over, so nothing can be said to it any more: fork it to go on from its past, or start a new run"
+    )]
+    Over {
+        /// The run.
+        run: RunId,
+    },
+    /// A message is longer than one may be.
+    #[error(
+        "a message of {bytes} bytes is too long: at most {MAX_MESSAGE_BYTES} bytes may be said to a run at once"
+    )]
+    MessageTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// As much waits for the run as may.
+    #[error(
+        "{MAX_WAITING_MESSAGES} messages wait for run {run} already, so it takes no more: resume it, or see why it does not \
+         take them"
+    )]
+    TooManyMessages {
+        /// The run.
+        run: RunId,
+    },
+    /// No message has that number.
+    #[error("there is no message {message} in the journal {}", path.display())]
+    NoSuchMessage {
+        /// What was looked for.
+        message: MessageId,
+        /// The journal.
+        path: PathBuf,
+    },
+    /// An entry was to take a message that does not wait for its run.
+    #[error(
+        "message {message} does not wait for run {run}: it was taken or refused before, or is another run's"
+    )]
+    NotWaiting {
+        /// The run.
+        run: RunId,
+        /// The message.
+        message: MessageId,
+    },
     /// A live process, perhaps this one, carries the run out.
     #[error("run {run} is being carried out by process {pid}: wait for it, or end that process first")]
     Held {
@@ -211,6 +272,14 @@ impl StoreError {
                 source: Arc::new(source),
             },
         }
+    }
+}
+
+fn places(last: u64) -> String {
+    match last {
+        0 => "it has none yet".to_owned(),
+        1 => "it has entry 1 alone".to_owned(),
+        last => format!("it has entries 1 to {last}"),
     }
 }
 

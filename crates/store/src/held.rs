@@ -12,6 +12,8 @@ use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::StoreError;
+use crate::journal::{Ending, ForkPoint, NewEntry};
+use crate::message::{self, PostFault};
 use crate::owner::{self, Liveness, Owner};
 use crate::tail::Progress;
 use crate::writer::{Job, Outcome};
@@ -58,10 +60,20 @@ impl HeldRuns {
                 ..
             } => self.create(db, path, *run, goal, workspace, *at),
             Job::Claim { run, .. } => self.claim(db, path, *run),
-            Job::Append {
-                run, at, scope, body, ..
-            } => self.append(db, *run, *at, *scope, body),
-            Job::End { run, at, status, .. } => self.end(db, *run, *at, status),
+            Job::Fork { point, run, at, .. } => self.fork(db, path, *point, *run, *at),
+            Job::Append { run, entry, .. } => self.append(db, *run, entry),
+            Job::End {
+                run,
+                at,
+                status,
+                ending,
+                ..
+            } => self.end(db, *run, *at, status, *ending),
+            Job::Post { run, at, body, .. } => post(db, path, *run, *at, body),
+            Job::Refuse { run, message, reason } => match self.runs.get(run) {
+                None => Ok(Outcome::Refused(StoreError::NotHeld { run: *run })),
+                Some(held) => message::refuse(db, *message, held.id, reason).map(|()| Outcome::Done(0)),
+            },
             Job::Flush { .. } => Ok(Outcome::Done(0)),
             Job::Release { run } => {
                 self.runs.remove(run);
@@ -100,7 +112,9 @@ impl HeldRuns {
             .map(|job| match (job, outcomes.next()) {
                 (_, Some(Outcome::Refused(e))) => Outcome::Refused(e),
                 // They were not applied: a run that is held already stays so.
-                (Job::Create { .. } | Job::Claim { .. }, None) => Outcome::Refused(error.clone()),
+                (Job::Create { .. } | Job::Claim { .. } | Job::Fork { .. }, None) => {
+                    Outcome::Refused(error.clone())
+                }
                 (job, Some(Outcome::Done(_)) | None) => {
                     self.undo(job, error);
                     Outcome::Refused(error.clone())
@@ -119,7 +133,7 @@ impl HeldRuns {
 
     fn undo(&mut self, job: &Job, error: &StoreError) {
         match job {
-            Job::Create { run, .. } | Job::Claim { run, .. } => {
+            Job::Create { run, .. } | Job::Claim { run, .. } | Job::Fork { run, .. } => {
                 self.runs.remove(run);
             }
             Job::Append { run, .. } | Job::End { run, .. } => {
@@ -127,7 +141,7 @@ impl HeldRuns {
                     held.standing = Standing::Broken(error.clone());
                 }
             }
-            Job::Flush { .. } => {}
+            Job::Post { .. } | Job::Refuse { .. } | Job::Flush { .. } => {}
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);
@@ -159,6 +173,45 @@ impl HeldRuns {
         self.hold(db, &owner, run, db.last_insert_rowid(), Standing::Open)
     }
 
+    fn fork(&mut self, db: &Connection, path: &Path, point: ForkPoint, run: RunId, at: Timestamp) -> Applied {
+        let owner = match self.owner(path) {
+            Ok(owner) => owner.name().to_owned(),
+            Err(e) => return Ok(Outcome::Refused(e)),
+        };
+        let found = db
+            .prepare_cached(
+                "SELECT id, (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
+                 FROM runs WHERE run = ?1",
+            )?
+            .query_row([key(point.run)], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+            })
+            .optional()?;
+        let Some((source, last)) = found else {
+            return Ok(Outcome::Refused(no_such_run(path, point.run)));
+        };
+        if !(1..=last).contains(&point.seq) {
+            let (run, at) = (point.run, point.seq);
+            return Ok(Outcome::Refused(StoreError::NoSuchPlace { run, at, last }));
+        }
+        let created = db
+            .prepare_cached(
+                "INSERT INTO runs (run, goal, workspace, created_at, forked_from, forked_at)
+                 SELECT ?1, goal, workspace, ?2, id, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![key(run), integer(at.0), source, integer(point.seq)])?;
+        if created == 0 {
+            return Ok(Outcome::Refused(StoreError::RunExists { run }));
+        }
+        let id = db.last_insert_rowid();
+        db.prepare_cached(
+            "INSERT INTO journal (run, seq, at, scope, body)
+             SELECT ?1, seq, at, scope, body FROM journal WHERE run = ?2 AND seq <= ?3 ORDER BY seq",
+        )?
+        .execute(params![id, source, integer(point.seq)])?;
+        self.hold(db, &owner, run, id, Standing::Open)
+    }
+
     fn claim(&mut self, db: &Connection, path: &Path, run: RunId) -> Applied {
         let own = match self.owner(path) {
             Ok(owner) => owner.name().to_owned(),
@@ -175,9 +228,7 @@ impl HeldRuns {
             })
             .optional()?;
         let Some((id, ended, owner, pid)) = found else {
-            let path = path.to_owned();
-            let text = run.to_string();
-            return Ok(Outcome::Refused(StoreError::NoSuchRun { text, path }));
+            return Ok(Outcome::Refused(no_such_run(path, run)));
         };
         if self.runs.contains_key(&run) {
             let pid = std::process::id();
@@ -220,34 +271,52 @@ impl HeldRuns {
         Ok(Outcome::Done(0))
     }
 
-    fn append(&mut self, db: &Connection, run: RunId, at: Timestamp, scope: Scope, body: &str) -> Applied {
+    fn append(&mut self, db: &Connection, run: RunId, entry: &NewEntry) -> Applied {
         let held = match self.writable(run) {
             Ok(held) => held,
             Err(e) => return Ok(Outcome::Refused(e)),
         };
+        let seq = held.last + 1;
+        if let Some(message) = entry.takes
+            && !message::take(db, message, held.id, seq)?
+        {
+            let error = StoreError::NotWaiting { run, message };
+            // Later entries were written as if this one were there.
+            held.standing = Standing::Broken(error.clone());
+            return Ok(Outcome::Refused(error));
+        }
         if let Standing::EndedBefore = held.standing {
             db.prepare_cached("UPDATE runs SET ended_at = NULL, status = NULL WHERE id = ?1")?
                 .execute([held.id])?;
             held.standing = Standing::Open;
         }
-        let agent = match scope {
+        let agent = match entry.scope {
             Scope::Run => None,
             Scope::Agent(AgentId(number)) => Some(number),
         };
-        let seq = held.last + 1;
         db.prepare_cached("INSERT INTO journal (run, seq, at, scope, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![held.id, integer(seq), integer(at.0), agent, body])?;
+            .execute(params![
+                held.id,
+                integer(seq),
+                integer(entry.at.0),
+                agent,
+                entry.body
+            ])?;
         held.last = seq;
         Ok(Outcome::Done(seq))
     }
 
-    fn end(&mut self, db: &Connection, run: RunId, at: Timestamp, status: &str) -> Applied {
+    fn end(&mut self, db: &Connection, run: RunId, at: Timestamp, status: &str, ending: Ending) -> Applied {
         let held = match self.writable(run) {
             Ok(held) => held,
             Err(e) => return Ok(Outcome::Refused(e)),
         };
-        db.prepare_cached("UPDATE runs SET ended_at = ?2, status = ?3 WHERE id = ?1")?
-            .execute(params![held.id, integer(at.0), status])?;
+        db.prepare_cached("UPDATE runs SET ended_at = ?2, status = ?3, paused = ?4 WHERE id = ?1")?
+            .execute(params![held.id, integer(at.0), status, ending == Ending::Paused])?;
+        match ending {
+            Ending::Over => message::refuse_waiting(db, held.id)?,
+            Ending::Paused => {}
+        }
         held.standing = Standing::Ended;
         Ok(Outcome::Done(0))
     }
@@ -280,6 +349,22 @@ impl HeldRuns {
             None => Owner::register(path)?,
         };
         Ok(self.owner.insert(owner))
+    }
+}
+
+fn post(db: &Connection, path: &Path, run: RunId, at: Timestamp, body: &str) -> Applied {
+    Ok(match message::post(db, run, at, body)? {
+        Ok(message) => Outcome::Done(message.0),
+        Err(PostFault::NoSuchRun) => Outcome::Refused(no_such_run(path, run)),
+        Err(PostFault::Over) => Outcome::Refused(StoreError::Over { run }),
+        Err(PostFault::TooMany) => Outcome::Refused(StoreError::TooManyMessages { run }),
+    })
+}
+
+fn no_such_run(path: &Path, run: RunId) -> StoreError {
+    StoreError::NoSuchRun {
+        text: run.to_string(),
+        path: path.to_owned(),
     }
 }
 

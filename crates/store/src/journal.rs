@@ -13,9 +13,11 @@ use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::held::HeldRuns;
+use crate::message::MessageId;
 use crate::reader::{Readers, Stored};
 use crate::schema;
 use crate::tail::{Live, Tail};
+use crate::watcher::{Watch, Watcher};
 use crate::writer::{Job, OnCommit, Writer};
 
 /// The journal of runs. A clone is another handle of the same journal: one writer thread serves them all.
@@ -34,6 +36,7 @@ struct Inner {
     jobs: Option<Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Readers,
+    watcher: Arc<Watcher>,
     live: Arc<Live>,
 }
 
@@ -42,6 +45,14 @@ struct Inner {
 pub struct JournalOptions {
     pub(crate) busy_timeout: Duration,
     pub(crate) max_bytes: Option<u64>,
+    pub(crate) missing: Missing,
+}
+
+/// What becomes of a journal that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Create,
+    Refuse,
 }
 
 impl Default for JournalOptions {
@@ -49,6 +60,7 @@ impl Default for JournalOptions {
         JournalOptions {
             busy_timeout: Duration::from_secs(5),
             max_bytes: None,
+            missing: Missing::Create,
         }
     }
 }
@@ -70,10 +82,18 @@ impl JournalOptions {
         self
     }
 
+    /// Refuses a journal that is not there ([`StoreError::Missing`]) where it would be created otherwise, so that who only
+    /// reads leaves no empty journal behind under a mistyped name.
+    #[must_use]
+    pub fn existing(mut self) -> Self {
+        self.missing = Missing::Refuse;
+        self
+    }
+
     /// Opens the journal at `path`, as [`Journal::open`] does.
     ///
     /// # Errors
-    /// As those of [`Journal::open`].
+    /// As those of [`Journal::open`]; [`StoreError::Missing`] after [`Self::existing`].
     pub fn open(&self, path: &Path) -> Result<Journal, StoreError> {
         let (connection, path) = schema::open_for_writing(path, self)?;
         let path = Arc::new(path);
@@ -92,6 +112,7 @@ impl JournalOptions {
             .map_err(|e| StoreError::io("start a thread to write", &path, e))?;
         let inner = Inner {
             readers: Readers::new(Arc::clone(&path), self.busy_timeout),
+            watcher: Watcher::new(Arc::clone(&path), self.busy_timeout),
             path,
             jobs: Some(jobs),
             writer: Some(writer),
@@ -112,6 +133,40 @@ pub enum Durability {
     Full,
 }
 
+/// An entry to be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEntry {
+    /// When its input came.
+    pub at: Timestamp,
+    /// Whose input it is.
+    pub scope: Scope,
+    /// A [`dirigent_core::journal::Input`] as JSON.
+    pub body: String,
+    /// What it must survive.
+    pub durability: Durability,
+    /// The message that it came from, which is taken in the transaction that stores the entry: it becomes one entry, whenever
+    /// the process dies.
+    pub takes: Option<MessageId>,
+}
+
+/// Whether anything more can come of a run that is marked as ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It is over: what waits for it is refused, and so is what is posted to it from now on.
+    Over,
+    /// It stands still until someone claims it to go on: what waits for it, and what is posted to it, waits for that.
+    Paused,
+}
+
+/// Where a run that was forked begins to be itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ForkPoint {
+    /// The run whose past it shares.
+    pub run: RunId,
+    /// The last entry that they share.
+    pub seq: u64,
+}
+
 /// What the journal knows of a run without reading its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {
@@ -127,10 +182,12 @@ pub struct RunRecord {
     pub ended_at: Option<Timestamp>,
     /// Why it ended, as JSON, as it was given to [`Journal::end`].
     pub status: Option<String>,
-    /// The process that carries it out at this moment.
+    /// The process that carries it out at this moment; none where that process has died, however it died.
     pub held_by: Option<u32>,
     /// How many entries it has.
     pub entries: u64,
+    /// Where it was forked from, if it was.
+    pub forked_from: Option<ForkPoint>,
 }
 
 /// The right to write for a run, which one process has at a time. Dropping it gives the run free, after all
@@ -216,8 +273,25 @@ impl Journal {
         self.ask(run, |reply| Job::Claim { run, reply })
     }
 
-    /// Appends an entry to a claimed run; `body` is a [`dirigent_core::journal::Input`] as JSON. Never waits:
-    /// entries are stored in the order in which one caller appends them, several in one transaction.
+    /// Creates the run `new` out of the past of `source`, the entries up to and including place `at` with their times, and
+    /// claims it (HOST-9). It has the goal and the workspace of `source`, which may be under way, in any process, and does not
+    /// change. Waits for the writer: not to be called from a callback of [`Journal::append`].
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchPlace`] where `source` has no entry `at`; [`StoreError::NoSuchRun`]; [`StoreError::RunExists`] where
+    /// there is a run `new`; a failure to write.
+    pub fn fork(&self, source: RunId, at: u64, new: RunId, now: Timestamp) -> Result<RunClaim, StoreError> {
+        let point = ForkPoint { run: source, seq: at };
+        self.ask(new, |reply| Job::Fork {
+            point,
+            run: new,
+            at: now,
+            reply,
+        })
+    }
+
+    /// Appends an entry to a claimed run. Never waits: entries are stored in the order in which one caller appends them, several
+    /// in one transaction.
     ///
     /// Once the entry is stored, or has failed to be, the writer thread calls `on_commit` with its place in
     /// the run, exactly once. All who write wait while it runs, so it should only send a message. If it
@@ -225,37 +299,33 @@ impl Journal {
     ///
     /// A transaction that fails is each of its entries' failure: nothing of it is stored, and later entries
     /// for the same runs are refused ([`StoreError::Broken`]) until they are claimed anew, so that an entry
-    /// is never missing between others.
+    /// is never missing between others. The same holds for an entry that takes a message which does not wait for the run
+    /// ([`StoreError::NotWaiting`]): it was taken or refused before.
     pub fn append(
         &self,
         claim: &RunClaim,
-        at: Timestamp,
-        scope: Scope,
-        body: String,
-        durability: Durability,
+        entry: NewEntry,
         on_commit: impl FnOnce(Result<u64, StoreError>) + Send + 'static,
     ) {
         let run = claim.run;
         self.enqueue(claim, OnCommit::new(&self.inner.path, on_commit), |on_commit| {
             Job::Append {
                 run,
-                at,
-                scope,
-                body,
-                durability,
+                entry,
                 on_commit,
             }
         });
     }
 
     /// Marks a claimed run as ended, after all that was appended before; `status` says why, as JSON. What is
-    /// appended after it is refused ([`StoreError::Ended`]) until the run is claimed anew. `on_commit` is
-    /// called as for [`Journal::append`], after an fsync.
+    /// appended after it is refused ([`StoreError::Ended`]) until the run is claimed anew. The messages that wait for a run that
+    /// is [`Ending::Over`] are refused in the same transaction. `on_commit` is called as for [`Journal::append`], after an fsync.
     pub fn end(
         &self,
         claim: &RunClaim,
         at: Timestamp,
         status: String,
+        ending: Ending,
         on_commit: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
         let run = claim.run;
@@ -264,6 +334,7 @@ impl Journal {
             run,
             at,
             status,
+            ending,
             on_commit,
         });
     }
@@ -287,7 +358,17 @@ impl Journal {
     /// Follows a run from the entry after place `after`: what is stored, then, if this process holds the run,
     /// what it appends, until its end. Nobody waits for a tail.
     pub fn tail(&self, run: RunId, after: u64) -> Tail {
-        Tail::new(self.clone(), run, after, self.inner.live.follow(run))
+        Tail::of_this_process(self.clone(), run, after, self.inner.live.follow(run))
+    }
+
+    /// Follows a run from the entry after place `after`, whichever process carries it out: what is stored, then what comes,
+    /// which is noticed within about 200 ms, until the run is marked as ended or nobody carries it out (within about a second of
+    /// its process's end). Nobody waits for a tail.
+    pub fn follow(&self, run: RunId, after: u64) -> Tail {
+        match self.inner.live.follow(run) {
+            Some(live) => Tail::of_this_process(self.clone(), run, after, Some(live)),
+            None => Tail::of_any_process(self.clone(), run, after, self.watch()),
+        }
     }
 
     /// Waits until all that was appended before is stored, or has failed. Waits for the writer: not to be called from a
@@ -298,9 +379,7 @@ impl Journal {
     pub fn flush(&self) -> Result<(), StoreError> {
         let (reply, answer) = mpsc::sync_channel(1);
         self.send(Job::Flush { reply })?;
-        answer.recv().map_err(|_| StoreError::Stopped {
-            path: self.path().to_owned(),
-        })?
+        answer.recv().map_err(|_| self.stopped())?
     }
 
     /// All runs, newest first.
@@ -328,8 +407,21 @@ impl Journal {
         self.inner.readers.find(text)
     }
 
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.inner.readers
+    }
+
     pub(crate) fn read(&self, run: RunId, after: u64, limit: usize) -> Result<Stored, StoreError> {
         self.inner.readers.entries(run, after, limit)
+    }
+
+    pub(crate) fn watch(&self) -> Watch {
+        self.inner.watcher.watch()
+    }
+
+    /// Whether a claim is one of this journal.
+    pub(crate) fn made(&self, claim: &RunClaim) -> bool {
+        Arc::ptr_eq(&self.inner, &claim.journal.inner)
     }
 
     fn ask(
@@ -339,9 +431,7 @@ impl Journal {
     ) -> Result<RunClaim, StoreError> {
         let (reply, answer) = mpsc::sync_channel(1);
         self.send(job(reply))?;
-        answer.recv().map_err(|_| StoreError::Stopped {
-            path: self.path().to_owned(),
-        })??;
+        answer.recv().map_err(|_| self.stopped())??;
         Ok(RunClaim {
             journal: self.clone(),
             run,
@@ -349,25 +439,30 @@ impl Journal {
     }
 
     fn enqueue(&self, claim: &RunClaim, on_commit: OnCommit, job: impl FnOnce(OnCommit) -> Job) {
-        if !Arc::ptr_eq(&self.inner, &claim.journal.inner) {
+        if !self.made(claim) {
             return on_commit.call(Err(StoreError::NotHeld { run: claim.run }));
         }
         // A job that is not taken tells its caller so as it is dropped.
         let _ = self.send(job(on_commit));
     }
 
-    fn send(&self, job: Job) -> Result<(), StoreError> {
+    pub(crate) fn send(&self, job: Job) -> Result<(), StoreError> {
         let sent = self.inner.jobs.as_ref().map(|jobs| jobs.send(job).is_ok());
         if sent == Some(true) {
             return Ok(());
         }
+        Err(self.stopped())
+    }
+
+    pub(crate) fn stopped(&self) -> StoreError {
         let path = self.path().to_owned();
-        Err(StoreError::Stopped { path })
+        StoreError::Stopped { path }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.watcher.close();
         self.readers.close();
         self.jobs = None;
         if let Some(writer) = self.writer.take()

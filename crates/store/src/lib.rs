@@ -11,7 +11,7 @@
 //! ```
 //! use dirigent_core::id::{RunId, Scope};
 //! use dirigent_core::time::Timestamp;
-//! use dirigent_store::{Durability, Journal};
+//! use dirigent_store::{Durability, Journal, NewEntry};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -22,8 +22,14 @@
 //!
 //! // Appending never waits; the writer thread says when the entry is stored.
 //! let (stored, wait) = std::sync::mpsc::channel();
-//! let input = r#"{"run": "cancelled"}"#.to_owned();
-//! journal.append(&claim, Timestamp(2_000), Scope::Run, input, Durability::Full, move |seq| {
+//! let entry = NewEntry {
+//!     at: Timestamp(2_000),
+//!     scope: Scope::Run,
+//!     body: r#"{"run": "cancelled"}"#.to_owned(),
+//!     durability: Durability::Full,
+//!     takes: None,
+//! };
+//! journal.append(&claim, entry, move |seq| {
 //!     let _ = stored.send(seq);
 //! });
 //! assert_eq!(wait.recv()??, 1);
@@ -34,6 +40,16 @@
 //! # }
 //! ```
 //!
+//! # What other processes say to a run
+//! Any process may [`Journal::post`] a message to a run. It lies in the journal until the process that carries the run out,
+//! now or later, finds it in its [`Inbox`] and either appends the entry that it becomes, which takes it in the same transaction
+//! ([`NewEntry::takes`]), or refuses it: it becomes exactly one entry, whenever which process is killed. Who posted it learns
+//! what came of it from [`Journal::message`] or waits for that with [`Journal::settled`]; what still waits when the run is over
+//! is refused with its end, so that nobody waits for ever.
+//!
+//! Inboxes, [`Journal::settled`] and [`Journal::follow`] share one thread that looks every 200 ms whether anything was written
+//! at all, which costs microseconds and no disk. There is none while nobody wants to know.
+//!
 //! # Beside the file
 //! SQLite keeps its log in `<journal>-wal` and `<journal>-shm` while the journal is open. A process that
 //! carries out runs has a lock file in `<journal>-owners`. All of them belong on a local disk.
@@ -41,13 +57,18 @@
 
 mod error;
 mod held;
+mod inbox;
 mod journal;
+mod message;
 mod owner;
 mod reader;
 mod schema;
 mod tail;
+mod watcher;
 mod writer;
 
 pub use error::StoreError;
-pub use journal::{Durability, Journal, JournalOptions, RunClaim, RunRecord};
+pub use inbox::Inbox;
+pub use journal::{Durability, Ending, ForkPoint, Journal, JournalOptions, NewEntry, RunClaim, RunRecord};
+pub use message::{MAX_MESSAGE_BYTES, MAX_WAITING_MESSAGES, Message, MessageId, MessageState};
 pub use tail::Tail;

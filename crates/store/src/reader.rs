@@ -8,11 +8,12 @@ use std::time::Duration;
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::error::StoreError;
 use crate::held::{integer, key};
-use crate::journal::RunRecord;
+use crate::journal::{ForkPoint, RunRecord};
 use crate::owner::{Liveness, liveness};
 use crate::schema::open_for_reading;
 
@@ -23,7 +24,8 @@ const RECORDS: &str = "
     SELECT run, goal, workspace, created_at, ended_at, status,
            (SELECT owner FROM claims WHERE claims.run = runs.id),
            (SELECT pid FROM claims WHERE claims.run = runs.id),
-           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
+           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id),
+           (SELECT run FROM runs AS source WHERE source.id = runs.forked_from), forked_at
     FROM runs";
 
 /// What one read brought.
@@ -33,6 +35,17 @@ pub(crate) struct Stored {
     pub(crate) entries: Vec<Result<Entry, StoreError>>,
     /// The place of the last of them.
     pub(crate) last_seq: Option<u64>,
+}
+
+/// What is known of a run that goes on, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Carried out by a live process, and not marked as ended.
+    UnderWay,
+    /// Marked as ended, and claimed by a live process all the same: it has just ended, or is about to go on.
+    EndedButHeld,
+    /// Nobody carries it out, or there is no such run.
+    Free,
 }
 
 pub(crate) struct Readers {
@@ -95,6 +108,24 @@ impl Readers {
         self.records(&format!("{RECORDS} WHERE run = ?1"), Some(run))?
             .pop()
             .ok_or_else(|| self.no_such_run(run.to_string()))
+    }
+
+    pub(crate) fn standing(&self, run: RunId) -> Result<Standing, StoreError> {
+        let found: Option<(bool, String)> = self.with(|db| {
+            db.prepare_cached(
+                "SELECT ended_at IS NOT NULL, owner FROM runs JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
+            )?
+            .query_row([key(run)], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+        })?;
+        let Some((ended, owner)) = found else {
+            return Ok(Standing::Free);
+        };
+        Ok(match (liveness(&self.path, &owner)?, ended) {
+            (Liveness::Dead, _) => Standing::Free,
+            (Liveness::Alive, true) => Standing::EndedButHeld,
+            (Liveness::Alive, false) => Standing::UnderWay,
+        })
     }
 
     pub(crate) fn find(&self, text: &str) -> Result<RunId, StoreError> {
@@ -170,7 +201,10 @@ impl Readers {
         Ok(record)
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    pub(crate) fn with<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let path: &Path = &self.path;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
@@ -222,7 +256,18 @@ fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
         status: row.get(5)?,
         held_by: row.get(7)?,
         entries: unsigned(row, 8)?,
+        forked_from: fork_point(row)?,
     })
+}
+
+fn fork_point(row: &Row<'_>) -> rusqlite::Result<Option<ForkPoint>> {
+    if row.get_ref(9)? == ValueRef::Null {
+        return Ok(None);
+    }
+    Ok(Some(ForkPoint {
+        run: run_id(row, 9)?,
+        seq: unsigned(row, 10)?,
+    }))
 }
 
 fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
-use crate::journal::JournalOptions;
+use crate::journal::{JournalOptions, Missing};
 use crate::owner::{make_folder, private_file};
 
 /// `Drgt` in ASCII: what says that a SQLite file is a journal of Dirigent.
 const APPLICATION_ID: i32 = 0x4472_6774;
 
 /// What makes format n + 1 out of format n. Entries are added, never changed.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE runs (
         id         INTEGER PRIMARY KEY,
         run        TEXT NOT NULL UNIQUE,  -- 32 hexadecimal digits
@@ -40,7 +41,23 @@ const MIGRATIONS: &[&str] = &["
         owner TEXT NOT NULL,              -- a lock file beside the journal
         pid   INTEGER NOT NULL
     ) STRICT;
-"];
+",
+    "
+    ALTER TABLE runs ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;  -- 1: it has ended, but may go on
+    ALTER TABLE runs ADD COLUMN forked_from INTEGER REFERENCES runs (id);
+    ALTER TABLE runs ADD COLUMN forked_at INTEGER;                  -- the last place that they share
+    UPDATE runs SET paused = 1 WHERE status = '\"user_required\"';
+    CREATE TABLE messages (
+        id     INTEGER PRIMARY KEY,
+        run    INTEGER NOT NULL REFERENCES runs (id),
+        at     INTEGER NOT NULL,
+        body   TEXT,                      -- JSON; NULL once it is taken or refused
+        seq    INTEGER,                   -- of the entry that took it
+        reason TEXT                       -- why it was refused
+    ) STRICT;
+    CREATE INDEX waiting ON messages (run) WHERE body IS NOT NULL;
+",
+];
 
 /// The latest format.
 #[expect(
@@ -63,7 +80,7 @@ pub(crate) fn open_for_writing(
     path: &Path,
     options: &JournalOptions,
 ) -> Result<(Connection, PathBuf), StoreError> {
-    let path = create_if_missing(path)?;
+    let path = find_or_create(path, options.missing)?;
     inspect(&path, options.busy_timeout)?;
     let fails = |e| StoreError::sqlite(&path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -104,19 +121,14 @@ pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<Co
     Ok(connection)
 }
 
-fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
-    if let Some(folder) = path.parent() {
-        make_folder(folder).map_err(|e| StoreError::io("create the folder", folder, e))?;
-    }
-    // Closing any handle of a file drops all locks that SQLite holds on it in this process, so a new file is
-    // closed before anyone here can have opened it through SQLite; an existing one is never opened but
-    // through SQLite.
-    static CREATING: Mutex<()> = Mutex::new(());
-    let _guard = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
-    match private_file(path) {
-        Ok(_) => {}
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-        Err(e) => return Err(StoreError::io("create the journal", path, e)),
+fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> {
+    match missing {
+        Missing::Create => create_if_missing(path)?,
+        Missing::Refuse if path.exists() => {}
+        Missing::Refuse => {
+            let path = path.to_owned();
+            return Err(StoreError::Missing { path });
+        }
     }
     if path.is_file() {
         path.canonicalize()
@@ -127,6 +139,22 @@ fn create_if_missing(path: &Path) -> Result<PathBuf, StoreError> {
         ))
     }
     .map_err(|e| StoreError::io("open the journal", path, e))
+}
+
+fn create_if_missing(path: &Path) -> Result<(), StoreError> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder).map_err(|e| StoreError::io("create the folder", folder, e))?;
+    }
+    // Closing any handle of a file drops all locks that SQLite holds on it in this process, so a new file is
+    // closed before anyone here can have opened it through SQLite; an existing one is never opened but
+    // through SQLite.
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _guard = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+    match private_file(path) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(StoreError::io("create the journal", path, e)),
+    }
 }
 
 /// Refuses what is no journal that this version can write, through a connection that cannot change it.
@@ -153,7 +181,7 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
             found,
             known: FORMAT,
         }),
-        (APPLICATION_ID, ..) => touch_tables(&snapshot).map_err(fails),
+        (APPLICATION_ID, found, _) => touch_tables(&snapshot, found).map_err(fails),
         (application_id, ..) => Err(StoreError::Foreign {
             path: path.to_owned(),
             application_id,
@@ -178,8 +206,11 @@ fn undo_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result<()> 
 
 /// Reads both edges of every table, so that damage there is found before anything is written. (Reading all of
 /// a long journal would make every start slow; damage further inside is reported by whoever reads it.)
-fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
-    for table in ["runs", "journal", "claims"] {
+fn touch_tables(connection: &Connection, format: i32) -> rusqlite::Result<()> {
+    for (table, since) in [("runs", 1), ("journal", 1), ("claims", 1), ("messages", 2)] {
+        if format < since {
+            continue;
+        }
         for order in ["ASC", "DESC"] {
             let sql = format!("SELECT * FROM {table} ORDER BY rowid {order} LIMIT 1");
             connection

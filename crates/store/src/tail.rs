@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
@@ -12,9 +13,14 @@ use tokio::sync::watch;
 
 use crate::error::StoreError;
 use crate::journal::Journal;
+use crate::reader::Standing;
+use crate::watcher::Watch;
 
 /// What is read in one go.
 const BATCH: usize = 256;
+
+/// How long nothing is written before it is asked whether the run's process still lives: that is not written anywhere.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// How far a run has got in this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +61,7 @@ impl Live {
     }
 }
 
-/// A run's entries, those to come included. Made by [`Journal::tail`].
+/// A run's entries, those to come included. Made by [`Journal::tail`] and [`Journal::follow`].
 pub struct Tail {
     journal: Journal,
     run: RunId,
@@ -68,13 +74,23 @@ pub struct Tail {
 enum Following {
     /// This process writes the run.
     Live(watch::Receiver<Progress>),
+    /// Some process may write the run. Where it had ended before, it is its next entry or the end of its claim that tells more.
+    Watched(Watch, Before),
     /// Nothing more comes than is stored by now.
     Stored,
     Over,
 }
 
+/// How a run that is watched was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Unknown,
+    UnderWay,
+    Ended,
+}
+
 impl Tail {
-    pub(crate) fn new(
+    pub(crate) fn of_this_process(
         journal: Journal,
         run: RunId,
         after: u64,
@@ -89,12 +105,22 @@ impl Tail {
         }
     }
 
+    pub(crate) fn of_any_process(journal: Journal, run: RunId, after: u64, watch: Watch) -> Self {
+        Tail {
+            journal,
+            run,
+            position: after,
+            read: VecDeque::new(),
+            following: Following::Watched(watch, Before::Unknown),
+        }
+    }
+
     /// The next entry, as soon as it is stored. `None` once everything was read and nothing more comes: the
-    /// run was marked as ended, its claim was released, or this process did not hold it when the tail was
-    /// made. After an error comes `None`.
+    /// run was marked as ended, its claim was released, or (for [`Journal::tail`]) this process did not hold it
+    /// when the tail was made. After an error comes `None`.
     ///
     /// Dropping the future loses nothing. It must be awaited within a Tokio runtime: the journal is read on
-    /// its blocking threads.
+    /// its blocking threads. The runtime needs timers for [`Journal::follow`].
     pub async fn next(&mut self) -> Option<Result<Entry, StoreError>> {
         loop {
             if let Some(entry) = self.read.pop_front() {
@@ -110,6 +136,11 @@ impl Tail {
                         self.stop();
                     }
                 }
+                Following::Watched(..) => {
+                    if !self.read_more().await {
+                        self.wait_for_more().await;
+                    }
+                }
                 Following::Live(progress) => {
                     // Looked at before reading: what is stored in between is read now or seen in the next
                     // round.
@@ -122,6 +153,29 @@ impl Tail {
                 }
             }
         }
+    }
+
+    /// Everything there was is read: until more may be there, or it is known that no more comes.
+    async fn wait_for_more(&mut self) {
+        let (journal, run) = (self.journal.clone(), self.run);
+        let standing = tokio::task::spawn_blocking(move || journal.readers().standing(run)).await;
+        let Following::Watched(watch, before) = &mut self.following else {
+            return;
+        };
+        match (standing, *before) {
+            (Ok(Ok(Standing::UnderWay)), _) => *before = Before::UnderWay,
+            (Ok(Ok(Standing::EndedButHeld)), Before::Unknown | Before::Ended) => *before = Before::Ended,
+            // What was stored before the look is still to be read.
+            (Ok(Ok(Standing::EndedButHeld)), Before::UnderWay) | (Ok(Ok(Standing::Free)), _) => {
+                self.following = Following::Stored;
+                return;
+            }
+            (Ok(Err(e)), _) => return self.read.push_back(Err(e)),
+            // The runtime is shutting down.
+            (Err(_), _) => return self.stop(),
+        }
+        // Whichever comes first, the journal is read again.
+        let _ = tokio::time::timeout(IDLE, watch.written()).await;
     }
 
     /// Whether anything was there.

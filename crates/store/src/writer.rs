@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, PoisonError};
 
-use dirigent_core::id::{RunId, Scope};
+use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
 use crate::held::HeldRuns;
-use crate::journal::Durability;
+use crate::journal::{Durability, Ending, ForkPoint, NewEntry};
+use crate::message::MessageId;
 use crate::tail::{Live, Progress};
 
 /// What one transaction takes at most.
@@ -33,22 +34,37 @@ pub(crate) enum Job {
         run: RunId,
         reply: SyncSender<Result<(), StoreError>>,
     },
-    Append {
+    Fork {
+        point: ForkPoint,
         run: RunId,
         at: Timestamp,
-        scope: Scope,
-        body: String,
-        durability: Durability,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
+    Append {
+        run: RunId,
+        entry: NewEntry,
         on_commit: OnCommit,
     },
     End {
         run: RunId,
         at: Timestamp,
         status: String,
+        ending: Ending,
         on_commit: OnCommit,
     },
     Release {
         run: RunId,
+    },
+    Post {
+        run: RunId,
+        at: Timestamp,
+        body: String,
+        reply: SyncSender<Result<MessageId, StoreError>>,
+    },
+    Refuse {
+        run: RunId,
+        message: MessageId,
+        reason: String,
     },
     Flush {
         reply: SyncSender<Result<(), StoreError>>,
@@ -58,12 +74,15 @@ pub(crate) enum Job {
 impl Job {
     fn durability(&self) -> Durability {
         match self {
-            Job::Append { durability, .. } => *durability,
-            // The end of a run is told to the user, and comes once.
-            Job::End { .. } => Durability::Full,
-            Job::Create { .. } | Job::Claim { .. } | Job::Release { .. } | Job::Flush { .. } => {
-                Durability::Normal
-            }
+            Job::Append { entry, .. } => entry.durability,
+            // The end of a run is told to the user, and comes once; a person may go away after saying something.
+            Job::End { .. } | Job::Post { .. } => Durability::Full,
+            Job::Create { .. }
+            | Job::Claim { .. }
+            | Job::Fork { .. }
+            | Job::Release { .. }
+            | Job::Refuse { .. }
+            | Job::Flush { .. } => Durability::Normal,
         }
     }
 }
@@ -112,7 +131,7 @@ fn call_safely(callback: Callback, result: Result<u64, StoreError>) {
 
 /// What became of a job in its transaction.
 pub(crate) enum Outcome {
-    /// Done if the transaction is; the number is an entry's place in its run, or 0.
+    /// Done if the transaction is; the number is an entry's place in its run, a message's number, or 0.
     Done(u64),
     /// Not done, which concerns no other job.
     Refused(StoreError),
@@ -188,7 +207,7 @@ impl Writer {
             Outcome::Refused(e) => Err(e),
         };
         match job {
-            Job::Create { run, reply, .. } | Job::Claim { run, reply } => {
+            Job::Create { run, reply, .. } | Job::Claim { run, reply } | Job::Fork { run, reply, .. } => {
                 if result.is_ok()
                     && let Some(progress) = self.held.progress(run)
                 {
@@ -212,6 +231,17 @@ impl Writer {
             Job::Release { run } => {
                 // Dropping the sender tells whoever still follows.
                 self.live().remove(&run);
+            }
+            Job::Post { reply, .. } => {
+                // Whoever asked waits for the answer.
+                let _ = reply.send(result.map(MessageId));
+            }
+            Job::Refuse { run, message, .. } => {
+                if let Err(e) = result {
+                    tracing::warn!(
+                        "message {message} for run {run} waits on, its refusal was not stored: {e}"
+                    );
+                }
             }
             Job::Flush { reply } => {
                 // Whoever asked waits for the answer.

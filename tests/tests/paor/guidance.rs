@@ -41,7 +41,8 @@ async fn guided_when(moment: impl Fn(&EventKind) -> bool) {
         matches!(
             kind,
             EventKind::AgentStarted {
-                role: AgentRole::Reflector
+                role: AgentRole::Reflector,
+                ..
             }
         )
     };

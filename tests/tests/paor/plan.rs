@@ -157,7 +157,7 @@ async fn paor_4_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_b
         assert_eq!(
             finding(&report, 0, skipped),
             &Finding::Skipped {
-                because: "open".into()
+                because: Some("open".into())
             }
         );
     }

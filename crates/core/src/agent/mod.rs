@@ -47,6 +47,13 @@ pub struct AgentBrief {
     /// How deep it is: 0 for planner and reflector, 1 for a plan's sub-agent, one more than its caller's for one that was delegated to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
+    /// The call by which another agent had it started; none for those that the run started by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<EffectId>,
+    /// The files that the run has changed, which a judgement must name (PAOR-10); only a reflector needs it. `None` where it is not
+    /// known, as in journals from before it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<String>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -170,7 +177,8 @@ pub enum AgentCommand {
         /// Which call.
         effect: EffectId,
     },
-    /// Have another agent do something; its findings are the call's result.
+    /// Have another agent do something; its findings are the call's result. The time that it takes counts as this agent's own
+    /// (LOOP-5), so that whoever may delegate wants a long enough one; when it is over, the other one is stopped.
     Delegate {
         /// What the result must carry.
         effect: EffectId,
@@ -225,6 +233,17 @@ pub enum AgentAnswer {
     Plan(Plan),
     /// A valid reflection.
     Reflection(Reflection),
+}
+
+impl AgentAnswer {
+    /// What it says, in words.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            AgentAnswer::Text(text) => text,
+            AgentAnswer::Plan(plan) => plan.summary,
+            AgentAnswer::Reflection(reflection) => reflection.summary,
+        }
+    }
 }
 
 /// Why an agent ended without an answer.
@@ -288,6 +307,9 @@ pub enum AgentFailure {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// It was stopped as the user's guidance could not wait (PAOR-8).
+    #[error("it was stopped, as the user gave guidance that changes the plan")]
+    Redirected,
     /// The run or the user ended it.
     #[error("cancelled")]
     Cancelled,

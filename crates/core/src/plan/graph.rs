@@ -217,6 +217,25 @@ impl PlanGraph {
         skipped
     }
 
+    /// Whatever has not started is skipped. Gives it in plan order.
+    pub fn skip_rest(&mut self) -> Vec<usize> {
+        self.ready.clear();
+        let unstarted = |state: SubTaskState| match state {
+            SubTaskState::Waiting | SubTaskState::Ready => true,
+            SubTaskState::Running
+            | SubTaskState::Succeeded
+            | SubTaskState::Failed
+            | SubTaskState::Skipped => false,
+        };
+        let rest: Vec<usize> = (0..self.states.len())
+            .filter(|index| unstarted(self.states[*index]))
+            .collect();
+        for index in &rest {
+            self.set(*index, SubTaskState::Skipped);
+        }
+        rest
+    }
+
     fn set(&mut self, index: usize, state: SubTaskState) {
         *self.counts.of(self.states[index]) -= 1;
         *self.counts.of(state) += 1;

@@ -163,6 +163,6 @@ fn ends_name(rest: &str) -> bool {
 }
 
 /// The text on one line, for lists with one entry a line.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

@@ -67,7 +67,12 @@ fn line_within(observation: &Observation, max: usize) -> Value {
     let mut line =
         json!({"subtask": observation.subtask, "title": observation.title, "status": observation.status()});
     match &observation.finding {
-        Finding::Skipped { because } => line["because"] = json!(because),
+        Finding::Skipped {
+            because: Some(because),
+        } => line["because"] = json!(because),
+        Finding::Skipped { because: None } => {
+            line["because"] = json!("the user gave guidance that changes the plan")
+        }
         Finding::Calls { calls } => {
             line["duration_ms"] = json!(observation.duration);
             line["calls"] = calls

@@ -82,7 +82,10 @@ pub fn plan_request(
 ) -> String {
     let agents: Vec<Value> = agents
         .iter()
-        .map(|agent| json!({"name": agent.name, "description": one_line(&agent.description)}))
+        .map(|agent| {
+            let description = one_line(&agent.description);
+            json!({"name": agent.name, "description": description, "abilities": agent.abilities()})
+        })
         .collect();
     let tools: Vec<Value> = tools
         .iter()

@@ -31,7 +31,7 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
             SUBMIT_REFLECTION,
             "Submits your judgement and ends your work.",
             reflection_schema(),
-            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes."}),
+            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes.", "changed_files": ["src/lib.rs"]}),
         ),
     };
     Some(ToolSpec {

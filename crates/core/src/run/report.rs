@@ -17,6 +17,9 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::ToolOutcome;
 
+/// How many of the changed files a concise report names.
+const SHOWN_FILES: usize = 20;
+
 /// A run as far as it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -163,7 +166,12 @@ fn left(rounds: &[Round]) -> Vec<String> {
                 SubTaskState::Succeeded => return None,
                 SubTaskState::Failed => "failed".to_owned(),
                 SubTaskState::Skipped => match round.observation(index).map(|seen| &seen.finding) {
-                    Some(Finding::Skipped { because }) => format!("skipped, as `{because}` failed"),
+                    Some(Finding::Skipped {
+                        because: Some(because),
+                    }) => {
+                        format!("skipped, as `{because}` failed")
+                    }
+                    Some(Finding::Skipped { because: None }) => "skipped for your guidance".to_owned(),
                     Some(Finding::Calls { .. } | Finding::Agent { .. }) | None => "skipped".to_owned(),
                 },
                 SubTaskState::Waiting | SubTaskState::Ready => "not started".to_owned(),
@@ -213,13 +221,20 @@ impl Report {
         }
         if !self.changed.is_empty() {
             let _ = writeln!(text, "\nChanged {}:", count(self.changed.len(), "file"));
-            for file in &self.changed {
+            let shown = match detail {
+                Detail::Concise => SHOWN_FILES,
+                Detail::Verbose => usize::MAX,
+            };
+            for file in self.changed.iter().take(shown) {
                 let fate = match file.fate {
                     FileFate::Created => "created",
                     FileFate::Edited => "edited",
                     FileFate::Deleted => "deleted",
                 };
                 let _ = writeln!(text, "  {fate:<7}  {}", file.path);
+            }
+            if self.changed.len() > shown {
+                let _ = writeln!(text, "  and {} more", self.changed.len() - shown);
             }
         }
         if self.is_achieved() {
@@ -320,8 +335,13 @@ impl RoundReport {
 
 fn render_finding(finding: &Finding, text: &mut String) {
     match finding {
-        Finding::Skipped { because } => {
+        Finding::Skipped {
+            because: Some(because),
+        } => {
             let _ = writeln!(text, "    `{because}` did not succeed");
+        }
+        Finding::Skipped { because: None } => {
+            let _ = writeln!(text, "    your guidance changed the plan");
         }
         Finding::Calls { calls } => {
             for observed in calls {
@@ -354,6 +374,9 @@ fn render_finding(finding: &Finding, text: &mut String) {
                     "    {} {} {} ({})",
                     call.effect, call.tool, call.parameters, call.duration
                 );
+                if let Some(started) = call.agent {
+                    let _ = writeln!(text, "      → started {started}");
+                }
                 if let Some(error) = &call.error {
                     let _ = writeln!(text, "      → {error}");
                 }

@@ -59,6 +59,8 @@ impl Watched {
             task: "t".to_owned(),
             agents_left: None,
             depth: 0,
+            caller: None,
+            changed: None,
         };
         self.agent(after, agent, AgentInput::Started { brief });
     }

@@ -647,6 +647,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 success: true,
                 duration: Millis(7),
                 error: None,
+                agent: None,
             },
             CallDigest {
                 effect: effect("a7.4"),
@@ -655,6 +656,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 success: false,
                 duration: Millis(0),
                 error: Some("no such file".to_owned()),
+                agent: None,
             },
         ],
         changes: vec![edited],

@@ -182,6 +182,8 @@ fn brief(role: &AgentRole) -> AgentBrief {
         task: "t".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     }
 }
 

@@ -99,6 +99,8 @@ pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
         task: "Do it.".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     };
     let commands = agent.handle(at(0), AgentInput::Started { brief }).unwrap();
     assert_eq!(agent_outline(&commands), ["deadline 301000", "ask a7.1"]);

@@ -61,6 +61,7 @@ fn observations() -> Vec<Observation> {
                         success: true,
                         duration: Millis(3),
                         error: None,
+                        agent: None,
                     }],
                     changes: vec![edited],
                     usage: Default::default(),
@@ -93,7 +94,7 @@ fn observations() -> Vec<Observation> {
             title: "Report".to_owned(),
             duration: Millis(0),
             finding: Finding::Skipped {
-                because: "check".into(),
+                because: Some("check".into()),
             },
         },
         Observation {

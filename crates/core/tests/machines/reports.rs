@@ -48,6 +48,7 @@ fn renamed() -> Run {
         success: true,
         duration: Millis(12),
         error: None,
+        agent: None,
     });
     report.work.changes.push(edited("src/lib.rs"));
     give(&mut run, 1_000, agent_ended("run.2", report));

@@ -212,7 +212,7 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
     assert_eq!(
         round.observations[2].finding,
         Finding::Skipped {
-            because: "left".into()
+            because: Some("left".into())
         }
     );
     let task = &brief_of(&run, "run.5").task;
@@ -269,7 +269,9 @@ fn paor_5_a_sub_agent_sees_its_task_and_the_findings_of_what_it_depends_on() {
                    </FINDINGS>"
                 .to_owned(),
             agents_left: None,
-            depth: 0,
+            depth: 1,
+            caller: None,
+            changed: None,
         }
     );
 }

@@ -8,7 +8,7 @@ use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Usage;
-use dirigent_core::observation::AgentWork;
+use dirigent_core::observation::{AgentWork, Finding};
 use dirigent_core::plan::{Plan, SubTaskState};
 use dirigent_core::run::{EndReason, Phase, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
@@ -33,6 +33,13 @@ enum Step {
     End(Ending),
     ToolStarts(usize),
     Guide,
+    Redirect,
+    /// An agent under way, or one that is not, has another one do something.
+    Delegate {
+        agent: u32,
+        step: u32,
+        attempt: u32,
+    },
     FireDeadline,
     FireCall(u32),
     Resume,
@@ -99,6 +106,9 @@ fn a_step() -> impl Strategy<Value = Step> {
         24 => ending.prop_map(Step::End),
         4 => any::<usize>().prop_map(Step::ToolStarts),
         2 => Just(Step::Guide),
+        1 => Just(Step::Redirect),
+        8 => (1..9_u32, 1..4_u32, 0..2_u32)
+            .prop_map(|(agent, step, attempt)| Step::Delegate { agent, step, attempt }),
         1 => Just(Step::FireDeadline),
         2 => (1..12_u32).prop_map(Step::FireCall),
         3 => Just(Step::Resume),
@@ -120,6 +130,7 @@ fn a_spec() -> impl Strategy<Value = RunSpec> {
         spec.limits.max_iterations = iterations;
         spec.limits.timeout = timed.then_some(Millis(3_000_000));
         spec.limits.max_tokens = tokens.then_some(200);
+        spec.limits.max_agents = 12;
         spec
     })
 }
@@ -249,6 +260,18 @@ fn input(run: &Run, spec: &Arc<RunSpec>, step: Step) -> RunInput {
         Step::Guide => RunInput::Guided {
             guidance: "g".to_owned(),
         },
+        Step::Redirect => RunInput::Redirected {
+            guidance: "r".to_owned(),
+        },
+        Step::Delegate { agent, step, attempt } => RunInput::Delegated {
+            effect: EffectId {
+                scope: Scope::Agent(AgentId(agent)),
+                step,
+                attempt,
+            },
+            agent: "explore".to_owned(),
+            task: "t".to_owned(),
+        },
         Step::FireDeadline => timer(RunTimer::Deadline),
         Step::FireCall(step) => timer(RunTimer::Call(step)),
         Step::Resume => resumed(),
@@ -295,10 +318,16 @@ impl Expected {
             | RunInput::Resumed { .. }
             | RunInput::Cancelled => Vec::new(),
         };
+        // What is stopped for the user's guidance still ends by itself; a question is withdrawn.
+        let redirected = matches!(input, RunInput::Redirected { .. });
         completed.extend(commands.iter().filter_map(|command| match command {
-            RunCommand::StopTool { effect } => Some(*effect),
+            RunCommand::StopTool { effect } if !redirected => Some(*effect),
             _ => None,
         }));
+        if redirected {
+            self.0
+                .retain(|command| !matches!(command, RunCommand::AskUser { .. }));
+        }
         if matches!(input, RunInput::Resumed { .. }) {
             self.0.clear();
         }
@@ -357,7 +386,9 @@ pub fn assert_rounds(run: &Run) {
                     assert!(dependencies.any(|state| state != SubTaskState::Succeeded));
                 }
                 SubTaskState::Skipped => assert!(
-                    dependencies.any(|state| matches!(state, SubTaskState::Failed | SubTaskState::Skipped))
+                    round.observation(index).unwrap().finding == Finding::Skipped { because: None }
+                        || dependencies
+                            .any(|state| matches!(state, SubTaskState::Failed | SubTaskState::Skipped))
                 ),
             }
         }
@@ -368,6 +399,35 @@ pub fn assert_rounds(run: &Run) {
             round.active().map(|(index, _)| index).collect::<Vec<_>>(),
             running
         );
+    }
+}
+
+/// Nobody works for an agent that the run does not wait for, or for one of a depth that may not delegate.
+fn assert_agents(run: &Run) {
+    let Some(spec) = run.spec() else { return };
+    let outstanding = run.outstanding();
+    let briefs = outstanding.iter().filter_map(|command| match command {
+        RunCommand::StartAgent { brief, .. } => Some(brief),
+        _ => None,
+    });
+    let briefs: Vec<_> = briefs.collect();
+    let ids: BTreeSet<AgentId> = briefs.iter().map(|brief| brief.agent).collect();
+    assert_eq!(ids.len(), briefs.len());
+    for brief in briefs {
+        assert!(brief.depth <= spec.limits.max_depth);
+        let stopped = outstanding.iter().any(|command| match command {
+            RunCommand::StopAgent { effect } => run.agent_of(*effect) == Some(brief.agent),
+            _ => false,
+        });
+        let Some(caller) = brief.caller else { continue };
+        assert!(stopped || ids.contains(&agent_of(caller)), "{caller} has ended");
+    }
+}
+
+fn agent_of(call: EffectId) -> AgentId {
+    match call.scope {
+        Scope::Agent(agent) => agent,
+        Scope::Run => panic!("{call} is no agent's"),
     }
 }
 
@@ -409,6 +469,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
         }
         assert_eq!(run.phase(), phase);
         assert_rounds(&run);
+        assert_agents(&run);
         assert_eq!(sorted(&run.outstanding()), sorted(&expected.0));
         assert_eq!(run.phase().is_terminal(), !run.outstanding().iter().any(is_work));
     }

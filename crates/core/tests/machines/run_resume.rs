@@ -73,7 +73,12 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
              present state before you decide whether to call it again"
         )
     );
-    assert_eq!(observations[1].finding, Finding::Skipped { because: "q".into() });
+    assert_eq!(
+        observations[1].finding,
+        Finding::Skipped {
+            because: Some("q".into())
+        }
+    );
 }
 
 #[test]

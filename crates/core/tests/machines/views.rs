@@ -158,6 +158,8 @@ fn a_watcher_sees_an_agents_loop() {
         task: "t".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     };
     assert_eq!(
         watcher.agent(1, AgentInput::Started { brief }),
@@ -247,6 +249,8 @@ fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_
         task: "t".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     };
     watcher.agent(2, AgentInput::Started { brief });
     let change = says_call("change", json!({"path": "x"}), false);
@@ -282,6 +286,8 @@ fn what_an_agent_has_reported_counts_once() {
         task: "t".to_owned(),
         agents_left: None,
         depth: 0,
+        caller: None,
+        changed: None,
     };
     watcher.agent(1, AgentInput::Started { brief });
     let submitted = says_call("submit_plan", json!({"summary": "s", "subtasks": []}), true);

@@ -3,10 +3,14 @@
 
 mod budget;
 mod cancelling;
+mod delegating;
 mod deltas;
 mod failures;
+mod forking;
+mod inbox;
 mod journal_failure;
 mod questions;
+mod redirecting;
 mod resuming;
 mod script;
 mod several;

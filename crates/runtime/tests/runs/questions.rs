@@ -91,7 +91,7 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
     let handle = world.start(UserPresence::Present).await;
     event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
 
-    handle.leave_question().unwrap();
+    handle.leave().unwrap();
     let stopped = ended(&handle).await.unwrap();
     let answer = Some("the blue one".to_owned());
     let resume = world

@@ -10,7 +10,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::tool::Repeat;
 use dirigent_runtime::{RuntimeError, UserPresence};
-use dirigent_store::{Durability, Journal};
+use dirigent_store::{Durability, Journal, NewEntry};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
 
@@ -59,17 +59,16 @@ pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journ
     let journal = Journal::open(&folder.join(format!("cut-{}.db", entries.len()))).unwrap();
     let claim = journal.create(run, "Make it so", "/", entries[0].at).unwrap();
     for entry in entries {
-        let body = serde_json::to_string(&entry.input).unwrap();
-        journal.append(
-            &claim,
-            entry.at,
-            entry.scope,
-            body,
-            Durability::Normal,
-            |stored| {
-                stored.unwrap();
-            },
-        );
+        let entry = NewEntry {
+            at: entry.at,
+            scope: entry.scope,
+            body: serde_json::to_string(&entry.input).unwrap(),
+            durability: Durability::Normal,
+            takes: None,
+        };
+        journal.append(&claim, entry, |stored| {
+            stored.unwrap();
+        });
     }
     drop(claim);
     journal.flush().unwrap();

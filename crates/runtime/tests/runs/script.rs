@@ -67,6 +67,11 @@ impl Asked {
         }
     }
 
+    /// All messages, one after the other.
+    pub fn all(&self) -> String {
+        self.messages.iter().map(Message::content).collect()
+    }
+
     /// The last message.
     pub fn last(&self) -> &str {
         self.messages[self.messages.len() - 1].content()

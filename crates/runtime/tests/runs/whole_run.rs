@@ -187,7 +187,7 @@ async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_age
     within(gate.entered()).await;
     within(gate.entered()).await;
     // The planner is agent 1, the worker on the left agent 2.
-    handle.guide_agent(AgentId(2), "Mind the gap.").unwrap();
+    handle.guide_agent(AgentId(2), "Mind the gap.").await.unwrap();
     event(&handle, |kind| matches!(kind, EventKind::Guided { .. })).await;
     gate.open();
     let report = ended(&handle).await.unwrap();

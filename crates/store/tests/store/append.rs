@@ -2,25 +2,24 @@ use std::sync::mpsc;
 
 use dirigent_core::id::{AgentId, Scope};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, JournalOptions, StoreError};
+use dirigent_store::{Durability, Journal, JournalOptions, NewEntry, StoreError};
 use tempfile::TempDir;
 
-use crate::fixture::{append, create, end, fixture, hold_up, run, show, stored, words};
+use crate::fixture::{append, append_entry, create, end, entry, fixture, hold_up, run, show, stored};
 
 #[test]
 fn entries_come_back_as_they_were_appended() {
     let f = fixture();
     let claim = create(&f.journal, 1);
-    let (sender, done) = mpsc::channel();
-    let body = r#"{"agent":"cancelled"}"#.to_owned();
-    let scope = Scope::Agent(AgentId(3));
+    let cancelled = NewEntry {
+        at: Timestamp(5),
+        scope: Scope::Agent(AgentId(3)),
+        body: r#"{"agent":"cancelled"}"#.to_owned(),
+        durability: Durability::Full,
+        takes: None,
+    };
 
-    f.journal
-        .append(&claim, Timestamp(5), scope, body, Durability::Full, move |seq| {
-            sender.send(seq).unwrap();
-        });
-
-    assert_eq!(done.recv().unwrap().unwrap(), 1);
+    assert_eq!(append_entry(&f.journal, &claim, cancelled).unwrap(), 1);
     append(&f.journal, &claim, "go on").unwrap();
     let entries = f.journal.entries(run(1), 0, 10).unwrap();
     assert_eq!(
@@ -66,8 +65,11 @@ fn sixteen_producers_leave_no_gap_and_keep_their_own_order() {
                     } else {
                         Durability::Normal
                     };
-                    let body = words(&format!("{producer}/{n}"));
-                    journal.append(claim, Timestamp(1), Scope::Run, body, durability, move |seq| {
+                    let entry = NewEntry {
+                        durability,
+                        ..entry(&format!("{producer}/{n}"))
+                    };
+                    journal.append(claim, entry, move |seq| {
                         sender.send((producer, n, seq.unwrap())).unwrap();
                     });
                 }
@@ -102,14 +104,7 @@ fn dropping_the_last_handle_stores_everything_first() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     for _ in 0..1_000 {
-        f.journal.append(
-            &claim,
-            Timestamp(1),
-            Scope::Run,
-            words("x"),
-            Durability::Normal,
-            |_| {},
-        );
+        f.journal.append(&claim, entry("x"), |_| {});
     }
 
     drop(claim);
@@ -128,18 +123,11 @@ fn a_callback_may_drop_the_last_handle() {
     let (go_on, wait) = mpsc::channel::<()>();
     let (sender, dropped) = mpsc::channel();
     let last = f.journal.clone();
-    f.journal.append(
-        &claim,
-        Timestamp(1),
-        Scope::Run,
-        words("x"),
-        Durability::Normal,
-        move |_| {
-            let _ = wait.recv();
-            drop(last);
-            sender.send(()).unwrap();
-        },
-    );
+    f.journal.append(&claim, entry("x"), move |_| {
+        let _ = wait.recv();
+        drop(last);
+        sender.send(()).unwrap();
+    });
 
     drop(claim);
     drop(f.journal);
@@ -153,14 +141,7 @@ fn a_callback_that_panics_harms_nobody_else() {
     let f = fixture();
     let claim = create(&f.journal, 1);
 
-    f.journal.append(
-        &claim,
-        Timestamp(1),
-        Scope::Run,
-        words("a"),
-        Durability::Normal,
-        |_| panic!("on purpose"),
-    );
+    f.journal.append(&claim, entry("a"), |_| panic!("on purpose"));
 
     assert_eq!(append(&f.journal, &claim, "b").unwrap(), 2);
     assert_eq!(stored(&f.journal, run(1)), ["1 a", "2 b"]);
@@ -182,17 +163,9 @@ fn a_batch_that_does_not_fit_is_stored_not_at_all_and_leaves_no_gap() {
         (&claims[1], "x".repeat(1_000_000)),
     ] {
         let sender = sender.clone();
-        let body = words(&text);
-        journal.append(
-            claim,
-            Timestamp(1),
-            Scope::Run,
-            body,
-            Durability::Normal,
-            move |seq| {
-                sender.send(seq).unwrap();
-            },
-        );
+        journal.append(claim, entry(&text), move |seq| {
+            sender.send(seq).unwrap();
+        });
     }
     drop(go_on);
 

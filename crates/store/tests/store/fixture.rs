@@ -7,7 +7,7 @@ use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, RunClaim, StoreError};
+use dirigent_store::{Durability, Ending, Journal, NewEntry, RunClaim, StoreError};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -42,27 +42,37 @@ pub fn words(text: &str) -> String {
     format!(r#"{{"run":{{"guided":{{"guidance":"{text}"}}}}}}"#)
 }
 
+/// The user's words, to be appended.
+pub fn entry(text: &str) -> NewEntry {
+    NewEntry {
+        at: Timestamp(2_000),
+        scope: Scope::Run,
+        body: words(text),
+        durability: Durability::Normal,
+        takes: None,
+    }
+}
+
 /// Appends and waits until it is stored.
 pub fn append(journal: &Journal, claim: &RunClaim, text: &str) -> Result<u64, StoreError> {
+    append_entry(journal, claim, entry(text))
+}
+
+pub fn append_entry(journal: &Journal, claim: &RunClaim, entry: NewEntry) -> Result<u64, StoreError> {
     let (sender, stored) = mpsc::channel();
-    let at = Timestamp(2_000);
-    journal.append(
-        claim,
-        at,
-        Scope::Run,
-        words(text),
-        Durability::Normal,
-        move |seq| {
-            sender.send(seq).unwrap();
-        },
-    );
+    journal.append(claim, entry, move |seq| sender.send(seq).unwrap());
     stored.recv().unwrap()
 }
 
-/// Marks as ended and waits until it is stored.
+/// Marks as over and waits until it is stored.
 pub fn end(journal: &Journal, claim: &RunClaim) -> Result<(), StoreError> {
+    end_as(journal, claim, Ending::Over)
+}
+
+pub fn end_as(journal: &Journal, claim: &RunClaim, ending: Ending) -> Result<(), StoreError> {
     let (sender, stored) = mpsc::channel();
-    journal.end(claim, Timestamp(9_000), r#""done""#.to_owned(), move |result| {
+    let status = r#""done""#.to_owned();
+    journal.end(claim, Timestamp(9_000), status, ending, move |result| {
         sender.send(result).unwrap();
     });
     stored.recv().unwrap()
@@ -90,18 +100,10 @@ pub fn stored(journal: &Journal, run: RunId) -> Vec<String> {
 pub fn hold_up(journal: &Journal, claim: &RunClaim) -> mpsc::Sender<()> {
     let (go_on, wait) = mpsc::channel();
     let (began, begun) = mpsc::channel();
-    let at = Timestamp(2_000);
-    journal.append(
-        claim,
-        at,
-        Scope::Run,
-        words("held up"),
-        Durability::Normal,
-        move |_| {
-            began.send(()).unwrap();
-            let _ = wait.recv();
-        },
-    );
+    journal.append(claim, entry("held up"), move |_| {
+        began.send(()).unwrap();
+        let _ = wait.recv();
+    });
     begun.recv().unwrap();
     go_on
 }

@@ -1,8 +1,6 @@
-use dirigent_core::id::Scope;
-use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, StoreError, Tail};
+use dirigent_store::{NewEntry, StoreError, Tail};
 
-use crate::fixture::{append, create, end, fixture, run, show, words};
+use crate::fixture::{append, append_entry, create, end, entry, fixture, run, show};
 
 /// What a tail brings, errors included, up to its end.
 async fn all(mut tail: Tail) -> Vec<String> {
@@ -49,17 +47,9 @@ async fn tails_beside_a_busy_writer_see_everything_in_order() {
     let writer = f.journal.clone();
     tokio::task::spawn_blocking(move || {
         for n in 1..=COUNT {
-            let body = words(&format!("word {n}"));
-            writer.append(
-                &claim,
-                Timestamp(1),
-                Scope::Run,
-                body,
-                Durability::Normal,
-                |seq| {
-                    seq.unwrap();
-                },
-            );
+            writer.append(&claim, entry(&format!("word {n}")), |seq| {
+                seq.unwrap();
+            });
         }
         end(&writer, &claim).unwrap();
     })
@@ -120,19 +110,11 @@ async fn a_tail_brings_what_precedes_an_unreadable_entry_then_names_it_and_ends(
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
-    let (sender, stored) = std::sync::mpsc::channel();
-    let body = "not JSON".to_owned();
-    f.journal.append(
-        &claim,
-        Timestamp(1),
-        Scope::Run,
-        body,
-        Durability::Normal,
-        move |seq| {
-            sender.send(seq.unwrap()).unwrap();
-        },
-    );
-    assert_eq!(stored.recv(), Ok(2));
+    let no_json = NewEntry {
+        body: "not JSON".to_owned(),
+        ..entry("")
+    };
+    assert_eq!(append_entry(&f.journal, &claim, no_json).unwrap(), 2);
     append(&f.journal, &claim, "c").unwrap();
     let mut tail = f.journal.tail(run(1), 0);
 

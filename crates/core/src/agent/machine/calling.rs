@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use serde_json::{Value, json};
 
 use super::{Agent, Commands, Pending, State};
-use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
+use crate::agent::{AgentAnswer, AgentFailure};
 use crate::call::ToolCall;
+use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
 use crate::observation::CallDigest;
 use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
@@ -42,7 +43,7 @@ impl Agent {
                             call: call.clone(),
                             started: false,
                         });
-                        commands.push(AgentCommand::RunTool { effect, call });
+                        commands.push(self.call_command(effect, &call));
                         self.state = State::Calling(calls);
                         return;
                     }
@@ -56,8 +57,8 @@ impl Agent {
     /// CALL-6.
     fn check(&self, call: &ToolCall) -> Result<(), String> {
         let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
-        self.context
-            .tools()
+        self.delegation(call)
+            .unwrap_or(self.context.tools())
             .check(call, allowed)
             .map_err(|fault| fault.to_string())
     }
@@ -70,8 +71,8 @@ impl Agent {
             AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
                 agent.check_plan(call).map(AgentAnswer::Plan)
             }),
-            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, call| {
-                Reflection::from_parameters(&call.parameters).map(AgentAnswer::Reflection)
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |agent, call| {
+                agent.check_reflection(call).map(AgentAnswer::Reflection)
             }),
         };
         if call.tool != terminating {
@@ -107,6 +108,14 @@ impl Agent {
             "the plan was refused; submit it again with these mended:\n{}",
             faults.join("\n")
         ))
+    }
+
+    /// PAOR-10: what a judgement says of changed files is what the run knows of them.
+    fn check_reflection(&self, call: &ToolCall) -> Result<Reflection, String> {
+        let reflection = Reflection::from_parameters(&call.parameters)?;
+        let changed = self.brief.as_ref().and_then(|brief| brief.changed.as_deref());
+        changed.map_or(Ok(()), |changed| reflection.check_changed_files(changed))?;
+        Ok(reflection)
     }
 
     pub(super) fn read_result(
@@ -208,5 +217,6 @@ fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest 
                 Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
             }
         },
+        agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }

@@ -5,6 +5,7 @@ mod approving;
 mod asking;
 mod calling;
 mod conversation;
+mod delegating;
 mod repeats;
 mod replying;
 mod seen;
@@ -206,10 +207,7 @@ impl Agent {
             .iter()
             .map(|(effect, pending)| match pending {
                 Pending::Model => AgentCommand::AskModel { effect },
-                Pending::Tool { call, .. } => AgentCommand::RunTool {
-                    effect,
-                    call: call.clone(),
-                },
+                Pending::Tool { call, .. } => self.call_command(effect, call),
             })
             .collect();
         if self.state != State::Idle {
@@ -350,8 +348,8 @@ impl Agent {
     }
 
     fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
-        self.context
-            .tools()
+        let tools = self.delegation(call).unwrap_or(self.context.tools());
+        tools
             .get(&call.tool)
             .is_some_and(|tool| tool.repeat == Repeat::Safe)
     }

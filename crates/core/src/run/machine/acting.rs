@@ -1,6 +1,8 @@
 //! Acting and observing: starting what is ready, and collecting how it ends.
 
-use super::{Commands, Pending, Run};
+use std::sync::Arc;
+
+use super::{Commands, Pending, Run, redirected_result};
 use crate::agent::AgentRole;
 use crate::call::ToolCall;
 use crate::id::EffectId;
@@ -16,6 +18,9 @@ use crate::tool::ToolResult;
 impl Run {
     /// Starts what is ready, and goes on to reflection when nothing is left.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        if self.redirecting {
+            return self.replan_when_still(now, commands);
+        }
         if let Some(reason) = self.budget_exhausted() {
             let running = self.rounds.last().map_or(0, |round| round.graph.running());
             // Those at work have reserved what they use: what they find is paid for, and observed.
@@ -58,7 +63,7 @@ impl Run {
                     .filter_map(|dependency| round.observation(dependency))
                     .collect();
                 let task = prompt::task_request(task, &findings);
-                let brief = self.brief(AgentRole::Sub(agent.clone()), task, None);
+                let brief = Arc::new(self.brief(AgentRole::Sub(agent.clone()), task));
                 self.sub_agents += 1;
                 let agent = brief.agent;
                 self.start_agent(Pending::SubAgent { brief, index }, commands);
@@ -89,15 +94,8 @@ impl Run {
         position: usize,
         commands: &mut Commands,
     ) {
-        let Work::Calls { calls } = &plan.subtasks[index].work else {
+        let Some(call) = planned_call(plan, index, position) else {
             return;
-        };
-        let planned = &calls[position];
-        let call = ToolCall {
-            id: String::new(),
-            tool: planned.tool.clone(),
-            parameters: planned.parameters.clone(),
-            terminate: false,
         };
         let deadline = now + self.call_timeout();
         let pending = Pending::Tool {
@@ -131,7 +129,9 @@ impl Run {
                 Pending::Tool { .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
                 | Pending::Question { .. } => None,
             })
     }
@@ -165,6 +165,14 @@ impl Run {
             .map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
         let mut calls = calls;
         calls.push(ObservedCall { effect, call, result });
+        self.stopping.remove(&effect.step);
+        if succeeded && position + 1 < planned && self.redirecting {
+            let result = redirected_result();
+            let effect = self.outstanding.pass_over();
+            let next = planned_call(&plan, index, position + 1);
+            calls.extend(next.map(|call| ObservedCall { effect, call, result }));
+            return self.end_subtask(now, index, Success::Failed, Finding::Calls { calls }, commands);
+        }
         if succeeded && position + 1 < planned {
             if let Some(active) = round.active.get_mut(&index) {
                 active.calls = calls;
@@ -194,11 +202,24 @@ impl Run {
         round.observe(index, now, finding);
         for skipped in round.graph.finish(index, success) {
             let because = round.graph.plan().subtasks[skipped.because].id.clone();
+            let because = (!self.redirecting).then_some(because);
             round.observe(skipped.index, now, Finding::Skipped { because });
         }
         if self.phase == Phase::Acting {
             self.enter(Phase::Observing, commands)?;
         }
         self.advance(now, commands)
+    }
+}
+
+fn planned_call(plan: &Plan, index: usize, position: usize) -> Option<ToolCall> {
+    match &plan.subtasks[index].work {
+        Work::Calls { calls } => calls.get(position).map(|planned| ToolCall {
+            id: String::new(),
+            tool: planned.tool.clone(),
+            parameters: planned.parameters.clone(),
+            terminate: false,
+        }),
+        Work::Agent { .. } => None,
     }
 }

@@ -1,19 +1,321 @@
 //! Agents that have others do something (PAOR-5).
+//!
+//! The other one works in its caller's place: it takes no place of its own beside the plan's sub-tasks, and when its caller is stopped or
+//! ends, so does it. What it used is counted once, by its own report; what it changed is its caller's, either as the result of the call
+//! or, where the caller ended before it knew of it, added to the caller's report here.
 
-use super::{Commands, Run};
-use crate::id::EffectId;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Commands, Pending, Run};
+use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole};
+use crate::delegate::{delegates, with_started_agent};
+use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
+use crate::observation::AgentWork;
+use crate::plan::{SubTaskState, Work};
+use crate::prompt;
+use crate::run::{RunCommand, RunInput};
 use crate::time::Timestamp;
+use crate::tool::ToolResult;
+
+/// The result of an agent's last delegation. It is kept until the agent shows that it knows of it, as it may ask again after a restart.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Returned {
+    call: EffectId,
+    result: ToolResult,
+}
 
 impl Run {
     pub(super) fn delegate(
         &mut self,
-        _now: Timestamp,
         effect: EffectId,
-        _agent: String,
-        _task: String,
-        _commands: &mut Commands,
+        agent: String,
+        task: String,
+        commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        Err(Refusal::Stale { effect })
+        let Some((caller, brief)) = self.caller(effect.scope) else {
+            return Err(Refusal::Stale { effect });
+        };
+        if self.end.is_some() {
+            return Err(self.misplaced(&RunInput::Delegated { effect, agent, task }));
+        }
+        let same = |call: EffectId| call.scope == effect.scope && call.step == effect.step;
+        for pending in self.outstanding.values_mut() {
+            if let Pending::Child { call, .. } = pending
+                && same(*call)
+            {
+                return answer_next(call, effect);
+            }
+        }
+        if let Some(returned) = self.returned.get_mut(&caller)
+            && same(returned.call)
+        {
+            answer_next(&mut returned.call, effect)?;
+            let result = returned.result.clone();
+            commands.push(RunCommand::ReturnFindings { effect, result });
+            return Ok(());
+        }
+        match self.no_delegation(&brief, &agent) {
+            Some(reason) => self.return_findings(caller, effect, ToolResult::failure(reason), commands),
+            None => {
+                // It asks for more, so it knows what came of the last.
+                self.returned.remove(&caller);
+                let child = AgentBrief {
+                    depth: brief.depth + 1,
+                    caller: Some(effect),
+                    ..self.brief(AgentRole::Sub(agent), prompt::task_request(&task, &[]))
+                };
+                self.sub_agents += 1;
+                let pending = Pending::Child {
+                    brief: Arc::new(child),
+                    call: effect,
+                };
+                self.start_agent(pending, commands);
+            }
+        }
+        Ok(())
     }
+
+    /// The agent of that scope, where it is under way and has not ended.
+    fn caller(&self, scope: Scope) -> Option<(AgentId, Arc<AgentBrief>)> {
+        let Scope::Agent(agent) = scope else { return None };
+        let effect = self.effect_of(agent)?;
+        let brief = self.outstanding.get(effect).ok()?.brief()?;
+        (!self.held.contains_key(&effect.step)).then(|| (agent, brief.clone()))
+    }
+
+    /// Why that agent may not be started for that caller now; none where it may.
+    fn no_delegation(&self, caller: &AgentBrief, agent: &str) -> Option<String> {
+        let context = self.context.as_ref()?;
+        let (spec, own) = (context.spec(), context.agent(&caller.role)?);
+        let mut known = delegates(own.access, &spec.agents).map(|known| known.name.as_str());
+        if !known.any(|name| name == agent) {
+            let known: Vec<&str> = delegates(own.access, &spec.agents)
+                .map(|known| known.name.as_str())
+                .collect();
+            let known = known.join(", ");
+            return Some(format!(
+                "there is no agent `{agent}` that you may delegate to: the agents are {known}"
+            ));
+        }
+        let limits = &spec.limits;
+        if self.is_stopping(caller.agent) {
+            return Some("no agent is started any more, as this work is being stopped".to_owned());
+        }
+        if caller.depth >= limits.max_depth {
+            let max_depth = limits.max_depth;
+            return Some(format!(
+                "agents may not delegate any deeper (`max_depth` is {max_depth}): do it yourself"
+            ));
+        }
+        if self.sub_agents.saturating_add(self.planned_agents()) >= limits.max_agents {
+            let max_agents = limits.max_agents;
+            return Some(format!(
+                "the run has no agent left to start (`max_agents` is {max_agents}): do it yourself"
+            ));
+        }
+        self.budget_exhausted()
+            .map(|reason| format!("no agent is started any more: {reason}"))
+    }
+
+    /// The agents that the present plan will start.
+    fn planned_agents(&self) -> u32 {
+        let Some(round) = self.rounds.last() else { return 0 };
+        let subtasks = round.graph.plan().subtasks.iter().enumerate();
+        let planned = subtasks.filter(
+            |(index, subtask)| match (round.graph.state(*index), &subtask.work) {
+                (SubTaskState::Waiting | SubTaskState::Ready, Work::Agent { .. }) => true,
+                (SubTaskState::Waiting | SubTaskState::Ready, Work::Calls { .. })
+                | (
+                    SubTaskState::Running
+                    | SubTaskState::Succeeded
+                    | SubTaskState::Failed
+                    | SubTaskState::Skipped,
+                    _,
+                ) => false,
+            },
+        );
+        u32::try_from(planned.count()).unwrap_or(u32::MAX)
+    }
+
+    fn return_findings(
+        &mut self,
+        caller: AgentId,
+        call: EffectId,
+        result: ToolResult,
+        commands: &mut Commands,
+    ) {
+        let returned = Returned {
+            call,
+            result: result.clone(),
+        };
+        self.returned.insert(caller, returned);
+        commands.push(RunCommand::ReturnFindings { effect: call, result });
+    }
+
+    /// An agent has ended. What follows from it has to wait while another one still works for it.
+    pub(super) fn end_or_hold(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        mut report: AgentReport,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(agent) = self.agent_of(effect) else {
+            return Err(Refusal::Stale { effect });
+        };
+        if let Some(returned) = self.returned.remove(&agent)
+            && !knows_of(&report.work, returned.call)
+        {
+            report.work.changes.extend(returned.result.changes);
+        }
+        if self.has_children(agent) {
+            self.held.insert(effect.step, report);
+            self.stop_children(agent, commands);
+            return Ok(());
+        }
+        self.stopping.remove(&effect.step);
+        match self.outstanding.finish(effect)? {
+            Pending::Child { brief, call } => self.end_child(now, &brief, call, report, commands),
+            Pending::Retired(_) => Ok(()),
+            pending @ (Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::SubAgent { .. }
+            | Pending::Tool { .. }
+            | Pending::Question { .. }) => self.end_agent(now, pending, report, commands),
+        }
+    }
+
+    fn end_child(
+        &mut self,
+        now: Timestamp,
+        brief: &AgentBrief,
+        call: EffectId,
+        report: AgentReport,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Scope::Agent(caller) = call.scope else {
+            return Ok(());
+        };
+        // A caller stays until those that work for it have ended.
+        let Some(caller_effect) = self.effect_of(caller) else {
+            return Ok(());
+        };
+        match self.held.remove(&caller_effect.step) {
+            Some(mut held) => {
+                held.work.changes.extend(report.work.changes);
+                self.end_or_hold(now, caller_effect, held, commands)
+            }
+            None => {
+                self.return_findings(caller, call, findings(brief, report), commands);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn effect_of(&self, agent: AgentId) -> Option<EffectId> {
+        self.outstanding.iter().find_map(|(effect, pending)| {
+            let brief = pending.brief()?;
+            (brief.agent == agent).then_some(effect)
+        })
+    }
+
+    fn has_children(&self, agent: AgentId) -> bool {
+        self.children_of(agent).next().is_some()
+    }
+
+    fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
+        self.outstanding
+            .iter()
+            .filter(move |(_, pending)| match pending {
+                Pending::Child { call, .. } => call.scope == Scope::Agent(agent),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::SubAgent { .. }
+                | Pending::Retired(_)
+                | Pending::Tool { .. }
+                | Pending::Question { .. } => false,
+            })
+            .map(|(effect, _)| effect)
+    }
+
+    /// Stops all that work for that agent, and those that work for them.
+    fn stop_children(&mut self, agent: AgentId, commands: &mut Commands) {
+        let children: Vec<EffectId> = self.children_of(agent).collect();
+        for child in children {
+            self.stop_agent(child, commands);
+        }
+    }
+
+    /// Stops an agent and all that work for it, unless they are being stopped or have ended already.
+    pub(super) fn stop_agent(&mut self, effect: EffectId, commands: &mut Commands) {
+        let Some(agent) = self.agent_of(effect) else {
+            return;
+        };
+        if !self.held.contains_key(&effect.step) && self.stopping.insert(effect.step) {
+            commands.push(RunCommand::StopAgent { effect });
+        }
+        self.stop_children(agent, commands);
+    }
+
+    fn is_stopping(&self, agent: AgentId) -> bool {
+        self.effect_of(agent)
+            .is_none_or(|effect| self.stopping.contains(&effect.step))
+    }
+
+    /// What has been changed by agents that were delegated to and is in no report of their callers yet, given what the callers have done so
+    /// far.
+    pub(crate) fn unknown_to_callers<'a>(
+        &self,
+        work_of: impl Fn(AgentId) -> Option<&'a AgentWork>,
+    ) -> Vec<AgentWork> {
+        let returned = self
+            .returned
+            .iter()
+            .filter(|(caller, returned)| work_of(**caller).is_none_or(|work| !knows_of(work, returned.call)));
+        let returned = returned.map(|(_, returned)| &returned.result.changes);
+        let held = self.held.values().map(|held| &held.work.changes);
+        held.chain(returned)
+            .map(|changes| AgentWork {
+                changes: changes.clone(),
+                ..AgentWork::default()
+            })
+            .collect()
+    }
+}
+
+/// The call is tried once more: from now on it is that try which the result answers.
+fn answer_next(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
+    if effect.attempt <= call.attempt {
+        return Err(Refusal::Stale { effect });
+    }
+    *call = effect;
+    Ok(())
+}
+
+/// Whether that work has the call in it, whichever try of it.
+fn knows_of(work: &AgentWork, call: EffectId) -> bool {
+    let mut calls = work.calls.iter().rev();
+    calls.any(|known| known.effect.scope == call.scope && known.effect.step == call.step)
+}
+
+/// The result of the call by which the agent was started.
+fn findings(brief: &AgentBrief, report: AgentReport) -> ToolResult {
+    let name = match &brief.role {
+        AgentRole::Sub(name) => name.as_str(),
+        AgentRole::Planner => "planner",
+        AgentRole::Reflector => "reflector",
+    };
+    let calls = report.work.calls.len();
+    let result = match report.result.map(AgentAnswer::into_text) {
+        Ok(findings) => ToolResult::success(json!({"agent": name, "findings": findings, "calls": calls})),
+        Err(failure) => ToolResult::failure(format!("the agent `{name}` ended without findings: {failure}")),
+    };
+    let result = ToolResult {
+        duration: report.duration,
+        ..result.with_changes(report.work.changes)
+    };
+    with_started_agent(result, brief.agent)
 }

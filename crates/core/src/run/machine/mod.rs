@@ -7,7 +7,10 @@ mod planning;
 mod redirecting;
 mod reflecting;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use delegating::Returned;
 
 use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole, interrupted_result};
@@ -31,6 +34,13 @@ enum Pending {
         brief: Arc<AgentBrief>,
         index: usize,
     },
+    /// Works for another agent, which made that call.
+    Child {
+        brief: Arc<AgentBrief>,
+        call: EffectId,
+    },
+    /// A planner or a reflector that was stopped: its report only counts for what it used.
+    Retired(Arc<AgentBrief>),
     Tool {
         index: usize,
         position: usize,
@@ -42,6 +52,20 @@ enum Pending {
         question: Question,
         asked_at: Timestamp,
     },
+}
+
+impl Pending {
+    /// What was started with it, where it is an agent.
+    fn brief(&self) -> Option<&Arc<AgentBrief>> {
+        match self {
+            Pending::Planner(brief)
+            | Pending::Reflector(brief)
+            | Pending::Retired(brief)
+            | Pending::SubAgent { brief, .. }
+            | Pending::Child { brief, .. } => Some(brief),
+            Pending::Tool { .. } | Pending::Question { .. } => None,
+        }
+    }
 }
 
 /// A goal being pursued.
@@ -56,6 +80,14 @@ pub struct Run {
     guidance_planned: usize,
     answers: Vec<Answer>,
     outstanding: Outstanding<Pending>,
+    /// What of it was told to stop, by step.
+    stopping: BTreeSet<u32>,
+    /// What of it has ended while others still worked for it, by step.
+    held: BTreeMap<u32, AgentReport>,
+    /// What came of the last delegation of each agent, as long as the agent may not know of it.
+    returned: BTreeMap<AgentId, Returned>,
+    /// Whether nothing new starts, as the next plan is made as soon as nothing is under way (PAOR-8).
+    redirecting: bool,
     agents: u32,
     sub_agents: u32,
     usage: Usage,
@@ -90,6 +122,10 @@ impl Run {
             guidance_planned: 0,
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
+            stopping: BTreeSet::new(),
+            held: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            redirecting: false,
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
@@ -160,12 +196,7 @@ impl Run {
 
     /// The agent whose report that effect waits for.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
-        match self.outstanding.get(effect).ok()? {
-            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
-                Some(brief.agent)
-            }
-            Pending::Tool { .. } | Pending::Question { .. } => None,
-        }
+        Some(self.outstanding.get(effect).ok()?.brief()?.agent)
     }
 
     /// The call of a sub-task's sequence that is under way with that id.
@@ -174,7 +205,9 @@ impl Run {
             Pending::Tool { call, .. } => Some(call),
             Pending::Planner(_)
             | Pending::Reflector(_)
+            | Pending::Retired(_)
             | Pending::SubAgent { .. }
+            | Pending::Child { .. }
             | Pending::Question { .. } => None,
         }
     }
@@ -195,7 +228,9 @@ impl Run {
                 Pending::Question { question, .. } => Some((effect, question)),
                 Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
                 | Pending::Tool { .. } => None,
             })
     }
@@ -207,11 +242,19 @@ impl Run {
 
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
-        let mut commands: Commands = self
-            .outstanding
-            .iter()
-            .map(|(effect, pending)| self.command(effect, pending))
-            .collect();
+        let mut commands = Commands::new();
+        for (effect, pending) in self.outstanding.iter() {
+            if self.held.contains_key(&effect.step) {
+                continue;
+            }
+            commands.push(self.command(effect, pending));
+            if self.stopping.contains(&effect.step) {
+                commands.push(match pending.brief() {
+                    Some(_) => RunCommand::StopAgent { effect },
+                    None => RunCommand::StopTool { effect },
+                });
+            }
+        }
         for (effect, pending) in self.outstanding.iter() {
             if let Pending::Tool { deadline, .. } = pending {
                 commands.push(RunCommand::SetTimer {
@@ -235,12 +278,14 @@ impl Run {
 
     fn command(&self, effect: EffectId, pending: &Pending) -> RunCommand {
         match pending {
-            Pending::Planner(brief) | Pending::Reflector(brief) | Pending::SubAgent { brief, .. } => {
-                RunCommand::StartAgent {
-                    effect,
-                    brief: brief.clone(),
-                }
-            }
+            Pending::Planner(brief)
+            | Pending::Reflector(brief)
+            | Pending::Retired(brief)
+            | Pending::SubAgent { brief, .. }
+            | Pending::Child { brief, .. } => RunCommand::StartAgent {
+                effect,
+                brief: brief.clone(),
+            },
             Pending::Tool { index, call, .. } => RunCommand::RunTool {
                 effect,
                 // A tool runs only within a round.
@@ -265,18 +310,23 @@ impl Run {
         match input {
             RunInput::Started { spec } => self.start(now, spec, &mut commands)?,
             RunInput::AgentFinished { effect, report } => {
-                match self.outstanding.get(effect)? {
-                    Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } => {}
-                    Pending::Tool { .. } | Pending::Question { .. } => return Err(Refusal::Stale { effect }),
+                let is_agent = self.outstanding.get(effect)?.brief().is_some();
+                if !is_agent || self.held.contains_key(&effect.step) {
+                    return Err(Refusal::Stale { effect });
                 }
-                let pending = self.outstanding.finish(effect)?;
-                self.end_agent(now, pending, report, &mut commands)?;
+                self.usage += report.work.usage;
+                if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
+                    self.overdrawn = Some(*overdrawn);
+                }
+                self.end_or_hold(now, effect, report, &mut commands)?;
             }
             RunInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
                 Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
                 | Pending::Question { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
@@ -291,7 +341,7 @@ impl Run {
                 timer: RunTimer::Approval(step),
             } => self.approval_expired(now, step, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {
-                self.delegate(now, effect, agent, task, &mut commands)?;
+                self.delegate(effect, agent, task, &mut commands)?;
             }
             // Standing still, it takes an answer only once it was resumed.
             RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
@@ -308,7 +358,9 @@ impl Run {
                 }
                 Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
                 | Pending::Tool { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
@@ -360,10 +412,6 @@ impl Run {
         report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.usage += report.work.usage;
-        if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
-            self.overdrawn = Some(*overdrawn);
-        }
         match (pending, report.result) {
             (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
             (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
@@ -371,11 +419,10 @@ impl Run {
                 self.accept_reflection(now, reflection, commands)
             }
             (Pending::SubAgent { brief, index }, result) => {
-                let result = result.map(|answer| match answer {
-                    AgentAnswer::Text(text) => text,
-                    AgentAnswer::Plan(plan) => plan.summary,
-                    AgentAnswer::Reflection(reflection) => reflection.summary,
-                });
+                let result = match result.map(AgentAnswer::into_text) {
+                    Err(AgentFailure::Cancelled) if self.redirecting => Err(AgentFailure::Redirected),
+                    result => result,
+                };
                 let success = if result.is_ok() {
                     Success::Succeeded
                 } else {
@@ -395,8 +442,11 @@ impl Run {
             }
             (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
             (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
-            // The caller lets only agents in.
-            (Pending::Tool { .. } | Pending::Question { .. }, _) => Ok(()),
+            // The caller lets only agents in, and sees to these by itself.
+            (
+                Pending::Child { .. } | Pending::Retired(_) | Pending::Tool { .. } | Pending::Question { .. },
+                _,
+            ) => Ok(()),
         }
     }
 
@@ -466,24 +516,32 @@ impl Run {
                 *deadline = *deadline + away;
             }
         }
-        let interrupted: Vec<(EffectId, ToolCall)> = self
+        let interrupted: Vec<(EffectId, ToolResult)> = self
             .outstanding
             .iter()
             .filter_map(|(effect, pending)| match pending {
                 Pending::Tool {
                     call, started: true, ..
-                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone())),
+                } if !self.is_safe_to_repeat(call) => Some((effect, interrupted_result(call))),
+                // Nothing runs any more that could still be stopped.
+                Pending::Tool { .. } if self.stopping.contains(&effect.step) => {
+                    Some((effect, redirected_result()))
+                }
                 Pending::Tool { .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
+                | Pending::Retired(_)
                 | Pending::SubAgent { .. }
+                | Pending::Child { .. }
                 | Pending::Question { .. } => None,
             })
             .collect();
         *commands = self.outstanding();
         let is_interrupted = |step: u32| interrupted.iter().any(|(effect, _)| effect.step == step);
         commands.retain(|command| match command {
-            RunCommand::RunTool { effect, .. } => !is_interrupted(effect.step),
+            RunCommand::RunTool { effect, .. } | RunCommand::StopTool { effect } => {
+                !is_interrupted(effect.step)
+            }
             RunCommand::SetTimer {
                 timer: RunTimer::Call(step),
                 ..
@@ -491,7 +549,6 @@ impl Run {
             RunCommand::Announce { .. }
             | RunCommand::StartAgent { .. }
             | RunCommand::AskUser { .. }
-            | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
             | RunCommand::AskApproval { .. }
@@ -506,8 +563,8 @@ impl Run {
             }
             | RunCommand::Finish { .. } => true,
         });
-        for (effect, call) in interrupted {
-            self.end_call(now, effect, interrupted_result(&call), commands)?;
+        for (effect, result) in interrupted {
+            self.end_call(now, effect, result, commands)?;
         }
         Ok(())
     }
@@ -541,6 +598,8 @@ impl Run {
         };
         self.enter(phase, commands)?;
         self.outstanding.clear();
+        self.stopping.clear();
+        self.redirecting = false;
         self.end = Some(reason.clone());
         commands.push(RunCommand::Finish { reason });
         Ok(())
@@ -559,15 +618,21 @@ impl Run {
         Ok(())
     }
 
-    fn brief(&mut self, role: AgentRole, task: String, agents_left: Option<u32>) -> Arc<AgentBrief> {
+    fn brief(&mut self, role: AgentRole, task: String) -> AgentBrief {
         self.agents += 1;
-        Arc::new(AgentBrief {
+        let depth = match role {
+            AgentRole::Planner | AgentRole::Reflector => 0,
+            AgentRole::Sub(_) => 1,
+        };
+        AgentBrief {
             agent: AgentId(self.agents),
             role,
             task,
-            agents_left,
-            depth: 0,
-        })
+            agents_left: None,
+            depth,
+            caller: None,
+            changed: None,
+        }
     }
 
     fn start_agent(&mut self, pending: Pending, commands: &mut Commands) {
@@ -599,6 +664,11 @@ impl Run {
             state: format!("the run is in {}", self.phase),
         }
     }
+}
+
+/// A call of a plan's own that did not run to its end, or not at all, as the user's guidance could not wait (PAOR-8).
+fn redirected_result() -> ToolResult {
+    ToolResult::failure("it did not run to its end, as the user gave guidance that changes the plan")
 }
 
 impl RunInput {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Commands, Pending, Run};
-use crate::agent::AgentRole;
+use crate::agent::{AgentBrief, AgentRole};
 use crate::machine::Refusal;
 use crate::plan::{Plan, PlanFault, PlanGraph, Work};
 use crate::prompt;
@@ -12,16 +12,22 @@ use crate::time::Timestamp;
 
 impl Run {
     pub(super) fn plan(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
-        let Some(context) = self.context.clone() else {
-            return Ok(());
-        };
         if let Some(reason) = self.budget_exhausted().or_else(|| self.iterations_exhausted()) {
             return self.finish(reason, commands);
         }
-        let spec = context.spec();
         self.iteration += 1;
-        self.guidance_planned = self.guidance.len();
         self.enter(Phase::Planning, commands)?;
+        self.start_planner(commands);
+        Ok(())
+    }
+
+    /// Starts a planner for the present round, with all that the user has said so far.
+    pub(super) fn start_planner(&mut self, commands: &mut Commands) {
+        let Some(context) = self.context.clone() else {
+            return;
+        };
+        let spec = context.spec();
+        self.guidance_planned = self.guidance.len();
         let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
         let task = prompt::plan_request(
             &self.round_context(spec, self.rounds.len()),
@@ -30,9 +36,11 @@ impl Run {
             observed,
         );
         let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
-        let brief = self.brief(AgentRole::Planner, task, Some(left));
-        self.start_agent(Pending::Planner(brief), commands);
-        Ok(())
+        let brief = AgentBrief {
+            agents_left: Some(left),
+            ..self.brief(AgentRole::Planner, task)
+        };
+        self.start_agent(Pending::Planner(Arc::new(brief)), commands);
     }
 
     pub(super) fn accept_plan(

@@ -1,17 +1,131 @@
 //! Guidance that cannot wait: what is under way is stopped, and the next plan is made (PAOR-8).
+//!
+//! Sub-tasks under way end as any other, and are observed, so that the next plan knows what they had come to; until the last of them has
+//! ended nothing new starts. A planner or a reflector is stopped and not waited for: what it says no longer matters, and its report only
+//! counts for what it used.
 
-use super::{Commands, Run};
+use super::{Commands, Pending, Run};
+use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::run::RunInput;
+use crate::observation::Finding;
+use crate::run::{Phase, RunCommand, RunInput};
 use crate::time::Timestamp;
 
 impl Run {
     pub(super) fn redirect(
         &mut self,
-        _now: Timestamp,
+        now: Timestamp,
         guidance: String,
-        _commands: &mut Commands,
+        commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        Err(self.misplaced(&RunInput::Redirected { guidance }))
+        // Standing still, it hears the user once it was resumed.
+        if self.end.is_some() {
+            return Err(self.misplaced(&RunInput::Redirected { guidance }));
+        }
+        self.guidance.push(guidance);
+        match self.phase {
+            Phase::Planning => {
+                self.retire_all(commands);
+                match self.budget_exhausted() {
+                    Some(reason) => self.finish(reason, commands),
+                    None => {
+                        self.start_planner(commands);
+                        Ok(())
+                    }
+                }
+            }
+            Phase::Acting | Phase::Observing => {
+                self.redirecting = true;
+                self.stop_subtasks(commands);
+                self.replan_when_still(now, commands)
+            }
+            Phase::Reflecting => {
+                self.retire_all(commands);
+                self.withdraw_question(now, commands)?;
+                self.plan(commands)
+            }
+            // It has no phase to be redirected in.
+            Phase::Idle | Phase::Complete | Phase::Failed => Ok(()),
+        }
+    }
+
+    /// Stops the planner or the reflector; its report is still to come, for what it used.
+    fn retire_all(&mut self, commands: &mut Commands) {
+        let mut stopped: Vec<EffectId> = Vec::new();
+        for (effect, pending) in self.outstanding.iter() {
+            match pending {
+                Pending::Planner(_) | Pending::Reflector(_) => stopped.push(effect),
+                Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Retired(_)
+                | Pending::Tool { .. }
+                | Pending::Question { .. } => {}
+            }
+        }
+        for effect in stopped {
+            if let Ok(pending) = self.outstanding.get_mut(effect)
+                && let Some(brief) = pending.brief().cloned()
+            {
+                *pending = Pending::Retired(brief);
+            }
+            self.stop_agent(effect, commands);
+        }
+    }
+
+    fn stop_subtasks(&mut self, commands: &mut Commands) {
+        let mut agents = Vec::new();
+        for (effect, pending) in self.outstanding.iter() {
+            match pending {
+                Pending::SubAgent { .. } => agents.push(effect),
+                Pending::Tool { .. } => {
+                    if self.stopping.insert(effect.step) {
+                        commands.push(RunCommand::StopTool { effect });
+                    }
+                }
+                // Those that work for others are stopped with them.
+                Pending::Child { .. }
+                | Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::Question { .. } => {}
+            }
+        }
+        for effect in agents {
+            self.stop_agent(effect, commands);
+        }
+    }
+
+    /// Makes the next plan once nothing is under way any more: what has not started never does, and no reflector is asked, as the user
+    /// has said what follows.
+    pub(super) fn replan_when_still(
+        &mut self,
+        now: Timestamp,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(round) = self.rounds.last_mut() else {
+            return Ok(());
+        };
+        if round.graph.running() > 0 {
+            return Ok(());
+        }
+        self.redirecting = false;
+        for index in round.graph.skip_rest() {
+            round.observe(index, now, Finding::Skipped { because: None });
+        }
+        if self.phase == Phase::Acting {
+            self.enter(Phase::Observing, commands)?;
+        }
+        self.enter(Phase::Reflecting, commands)?;
+        self.plan(commands)
+    }
+
+    fn withdraw_question(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        let asked = self.question().map(|(effect, _)| effect);
+        if let Some(effect) = asked
+            && let Pending::Question { asked_at, .. } = self.outstanding.finish(effect)?
+        {
+            self.put_off_deadline(now - asked_at, commands);
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! Reflecting: the reflector's brief, its judgement, and the user's answer to its question.
 
+use std::sync::Arc;
+
 use super::{Commands, Pending, Run};
-use crate::agent::AgentRole;
+use crate::agent::{AgentBrief, AgentRole};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::prompt::{self, Answer};
@@ -18,15 +20,19 @@ impl Run {
         };
         let earlier = self.rounds.len() - 1;
         let changed = changed_files(changes(&self.rounds, &[]));
-        let changed: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
+        let changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
+        let paths: Vec<&str> = changed.iter().map(String::as_str).collect();
         let task = prompt::reflect_request(
             &self.round_context(context.spec(), earlier),
             round.graph.plan(),
             &round.observations,
-            &changed,
+            &paths,
         );
-        let brief = self.brief(AgentRole::Reflector, task, None);
-        self.start_agent(Pending::Reflector(brief), commands);
+        let brief = AgentBrief {
+            changed: Some(changed),
+            ..self.brief(AgentRole::Reflector, task)
+        };
+        self.start_agent(Pending::Reflector(Arc::new(brief)), commands);
         Ok(())
     }
 
@@ -81,7 +87,12 @@ impl Run {
     ) -> Result<(), Refusal> {
         match self.outstanding.get(effect)? {
             Pending::Question { .. } => {}
-            Pending::Planner(_) | Pending::Reflector(_) | Pending::SubAgent { .. } | Pending::Tool { .. } => {
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Tool { .. } => {
                 return Err(Refusal::Stale { effect });
             }
         }

@@ -64,6 +64,10 @@ fn reflect(judging: &Judging) -> Reflection {
         .filter(|number| !judging.plan.answers_guidance.contains(number))
         .map(u32::to_string)
         .collect();
+    let judgement = Reflection {
+        changed_files: (judgement.verdict == Verdict::Achieved).then(|| judging.changed.clone()),
+        ..judgement
+    };
     match judgement.verdict {
         Verdict::Achieved | Verdict::AskUser | Verdict::Failed if !late.is_empty() => going_on(format!(
             "Guidance {} came after this plan was made, so it is planned again. So far: {}",
@@ -152,6 +156,7 @@ fn no_work(judging: &Judging) -> Reflection {
                 summary: capitalized(&what),
                 question: Some(question),
                 choices,
+                changed_files: None,
             }
         }
     }
@@ -163,6 +168,7 @@ fn reflection(verdict: Verdict, summary: String) -> Reflection {
         summary,
         question: None,
         choices: Vec::new(),
+        changed_files: None,
     }
 }
 

@@ -1,0 +1,366 @@
+//! Agents that have others do something (PAOR-5).
+
+use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::machine::Machine;
+use dirigent_core::observation::{AgentWork, CallDigest, Finding};
+use dirigent_core::run::{EndReason, Run, RunInput};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{Access, StateChange, ToolResult};
+use serde_json::{Value, json};
+
+use crate::driver::{acting, agent_ended, answered, brief_of, give, refused};
+use crate::fixture::{
+    agent_outline, agent_resumed, at, effect, replied, resumed, says_call, spec, started, tool_ended, usage,
+};
+
+/// `implement` may delegate; `explore` may only look.
+fn delegating() -> RunSpec {
+    let mut spec = spec();
+    spec.agents[0].access = Access::ReadOnly;
+    spec.agents[1].tools.push("delegate".to_owned());
+    spec
+}
+
+fn implement() -> Agent {
+    started(delegating(), AgentRole::Sub("implement".to_owned()))
+}
+
+fn says_delegate(agent: &str) -> dirigent_core::message::ModelReply {
+    says_call("delegate", json!({"agent": agent, "task": "Find `a`."}), false)
+}
+
+fn gives(agent: &mut Agent, input: dirigent_core::agent::AgentInput) -> Vec<String> {
+    agent_outline(&agent.handle(at(10), input).unwrap())
+}
+
+#[test]
+fn paor_5_an_agent_is_offered_those_it_may_delegate_to() {
+    let agent = implement();
+    let offered = agent.offered();
+    let tool = offered.last().unwrap();
+    assert_eq!(tool.name, "delegate");
+    assert_eq!(
+        tool.parameters["properties"]["agent"]["enum"],
+        json!(["explore", "implement"])
+    );
+    insta::assert_snapshot!(tool.description);
+}
+
+#[test]
+fn paor_5_nobody_delegates_to_an_agent_that_may_do_more() {
+    let mut spec = delegating();
+    spec.agents[0].tools.push("delegate".to_owned());
+    let agent = started(spec, AgentRole::Sub("explore".to_owned()));
+    let offered = agent.offered();
+    assert_eq!(
+        offered.last().unwrap().parameters["properties"]["agent"]["enum"],
+        json!(["explore"])
+    );
+}
+
+#[test]
+fn paor_5_a_planner_does_not_delegate() {
+    let mut spec = delegating();
+    spec.planner.tools.push("delegate".to_owned());
+    let agent = started(spec, AgentRole::Planner);
+    assert!(agent.offered().iter().all(|tool| tool.name != "delegate"));
+}
+
+#[test]
+fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
+    let mut agent = implement();
+    assert_eq!(
+        gives(&mut agent, replied("a7.1", says_delegate("explore"))),
+        ["delegate a7.2 to explore: Find `a`."]
+    );
+    let changed = StateChange::FileEdited {
+        path: "a.rs".to_owned(),
+        diff: None,
+    };
+    let result = ToolResult::success(json!({"agent": "explore", "findings": "In a.rs.", "calls": 2}))
+        .with_changes(vec![changed.clone()]);
+    assert_eq!(gives(&mut agent, tool_ended("a7.2", result)), ["ask a7.3"]);
+    assert_eq!(agent.work().changes, [changed]);
+    let last = agent.conversation().last().unwrap().content().to_owned();
+    assert!(last.contains("In a.rs."), "{last}");
+}
+
+#[test]
+fn paor_5_a_delegation_to_nobody_goes_back_to_the_model() {
+    let mut agent = implement();
+    assert_eq!(
+        gives(&mut agent, replied("a7.1", says_delegate("planner"))),
+        ["ask a7.2"]
+    );
+    let last = agent.conversation().last().unwrap().content().to_owned();
+    assert!(last.contains("explore"), "{last}");
+}
+
+#[test]
+fn host_2_a_delegation_is_commanded_again_after_a_restart() {
+    let mut agent = implement();
+    gives(&mut agent, replied("a7.1", says_delegate("explore")));
+    assert_eq!(
+        gives(&mut agent, agent_resumed())[0],
+        "delegate a7.2+1 to explore: Find `a`."
+    );
+}
+
+/// An `implement`, `run.2` and `a2`, that has had `explore` started.
+fn calling(spec: RunSpec) -> Run {
+    let one =
+        json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "t"}]});
+    let (run, started) = acting(spec, &one);
+    assert_eq!(started, ["start run.2 a2 implement"]);
+    run
+}
+
+fn delegated(of: &str, agent: &str) -> RunInput {
+    RunInput::Delegated {
+        effect: effect(of),
+        agent: agent.to_owned(),
+        task: "Find `a`.".to_owned(),
+    }
+}
+
+fn edited(path: &str) -> StateChange {
+    StateChange::FileEdited {
+        path: path.to_owned(),
+        diff: None,
+    }
+}
+
+fn report(result: Result<AgentAnswer, AgentFailure>, changed: &[&str]) -> AgentReport {
+    AgentReport {
+        result,
+        work: AgentWork {
+            changes: changed.iter().map(|path| edited(path)).collect(),
+            usage: usage(10, 5),
+            ..AgentWork::default()
+        },
+        duration: Millis(40),
+    }
+}
+
+fn text(text: &str) -> Result<AgentAnswer, AgentFailure> {
+    Ok(AgentAnswer::Text(text.to_owned()))
+}
+
+/// The changes of the only sub-task.
+fn observed_changes(run: &Run) -> Vec<String> {
+    let observation = &run.rounds()[0].observations[0];
+    observation.changes().map(ToString::to_string).collect()
+}
+
+#[test]
+fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
+    let mut run = calling(delegating());
+    assert_eq!(
+        give(&mut run, 10, delegated("a2.2", "explore")),
+        ["start run.3 a3 explore"]
+    );
+    let brief = brief_of(&run, "run.3");
+    assert_eq!((brief.depth, brief.caller), (2, Some(effect("a2.2"))));
+    assert_eq!(brief.task, "<TASK>\nFind `a`.\n</TASK>");
+    assert_eq!(
+        give(
+            &mut run,
+            20,
+            agent_ended("run.3", report(text("In a.rs."), &["a.rs"]))
+        ),
+        [
+            r#"return a2.2 {"success":true,"output":{"agent":"explore","findings":"In a.rs.","calls":0},"changes":["edited a.rs"]}"#
+        ]
+    );
+    assert_eq!(run.usage().tokens(), 30);
+    // the caller knows of it, so that its own report has the change
+    let mut own = report(text("Done."), &["a.rs"]);
+    own.work.calls.push(CallDigest {
+        effect: effect("a2.2"),
+        tool: "delegate".to_owned(),
+        parameters: Value::Null,
+        success: true,
+        duration: Millis(40),
+        error: None,
+        agent: None,
+    });
+    give(&mut run, 30, agent_ended("run.2", own));
+    assert_eq!(observed_changes(&run), ["edited a.rs"]);
+    assert_eq!(run.usage().tokens(), 45);
+}
+
+#[test]
+fn paor_7_an_agent_that_fails_is_a_failed_call_of_its_caller() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    let broken = report(
+        Err(AgentFailure::Panicked {
+            message: "boom".to_owned(),
+        }),
+        &["a.rs"],
+    );
+    assert_eq!(
+        give(&mut run, 20, agent_ended("run.3", broken)),
+        [
+            r#"return a2.2 {"success":false,"error":"the agent `explore` ended without findings: the agent broke down: boom","changes":["edited a.rs"]}"#
+        ]
+    );
+}
+
+#[test]
+fn paor_5_a_caller_that_ends_before_it_knows_of_the_findings_has_their_changes_all_the_same() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    give(
+        &mut run,
+        20,
+        agent_ended("run.3", report(text("In a.rs."), &["a.rs"])),
+    );
+    give(
+        &mut run,
+        30,
+        agent_ended("run.2", report(Err(AgentFailure::Cancelled), &["b.rs"])),
+    );
+    assert_eq!(observed_changes(&run), ["edited b.rs", "edited a.rs"]);
+}
+
+#[test]
+fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_have_reported() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "implement"));
+    give(&mut run, 20, delegated("a3.2", "explore"));
+    let over = AgentFailure::TimeLimit {
+        timeout: Millis(300_000),
+    };
+    assert_eq!(
+        give(&mut run, 30, agent_ended("run.2", report(Err(over), &["a.rs"]))),
+        ["stop agent run.3", "stop agent run.4"]
+    );
+    refused(&mut run, 40, answered("run.2", "again"));
+    assert_eq!(
+        give(
+            &mut run,
+            50,
+            agent_ended("run.3", report(Err(AgentFailure::Cancelled), &["b.rs"]))
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        give(
+            &mut run,
+            60,
+            agent_ended("run.4", report(Err(AgentFailure::Cancelled), &["c.rs"]))
+        )[0],
+        "Acting -> Observing (1)"
+    );
+    assert_eq!(
+        observed_changes(&run),
+        ["edited a.rs", "edited b.rs", "edited c.rs"]
+    );
+    assert_eq!(run.usage().tokens(), 60);
+    let Finding::Agent { name, result, .. } = &run.rounds()[0].observations[0].finding else {
+        panic!("{run:?}");
+    };
+    assert_eq!(name, "implement");
+    assert!(matches!(result, Err(AgentFailure::TimeLimit { .. })));
+}
+
+#[test]
+fn host_2_an_agent_under_way_is_not_started_twice_for_one_call() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    refused(&mut run, 10, delegated("a2.2", "explore"));
+    give(&mut run, 20, resumed());
+    assert_eq!(give(&mut run, 30, delegated("a2.2+1", "explore")), [""; 0]);
+    let returned = give(&mut run, 40, answered("run.3+1", "found"));
+    assert!(returned[0].starts_with("return a2.2+1 "), "{returned:?}");
+}
+
+#[test]
+fn host_2_findings_that_the_caller_has_not_taken_are_returned_again() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    let first = give(&mut run, 20, answered("run.3", "found"));
+    give(&mut run, 30, resumed());
+    let again = give(&mut run, 40, delegated("a2.2+1", "explore"));
+    assert_eq!(again, [first[0].replace("a2.2", "a2.2+1")]);
+}
+
+#[test]
+fn host_2_a_caller_that_has_ended_is_not_started_again_and_the_others_are_stopped_again() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    give(&mut run, 20, answered("run.2", "early"));
+    assert_eq!(
+        give(&mut run, 30, resumed()),
+        ["start run.3+1 a3 explore", "stop agent run.3+1"]
+    );
+    give(&mut run, 40, answered("run.3+1", "late"));
+    assert_eq!(run.rounds()[0].observations.len(), 1);
+}
+
+#[test]
+fn paor_5_depth_number_and_budget_bound_delegation() {
+    type Limit = fn(&mut RunSpec);
+    let limited: [(Limit, &str); 3] = [
+        (
+            |spec| spec.limits.max_depth = 1,
+            "agents may not delegate any deeper (`max_depth` is 1): do it yourself",
+        ),
+        (
+            |spec| spec.limits.max_agents = 1,
+            "the run has no agent left to start (`max_agents` is 1): do it yourself",
+        ),
+        (
+            |spec| spec.limits.max_tokens = Some(30),
+            "no agent is started any more: budget: 30 of 30 tokens used",
+        ),
+    ];
+    for (limit, reason) in limited {
+        let mut spec = delegating();
+        limit(&mut spec);
+        let mut run = calling(spec);
+        // another one has ended, if there could be one, and the two have used 30 tokens
+        give(&mut run, 10, delegated("a2.2", "explore"));
+        let _ = run.handle(at(20), answered("run.3", "found"));
+        let returned = give(&mut run, 30, delegated("a2.3", "explore"));
+        assert_eq!(returned.len(), 1);
+        assert!(returned[0].contains(reason), "{returned:?}");
+    }
+}
+
+#[test]
+fn paor_5_agents_that_the_plan_will_start_keep_their_place() {
+    let mut spec = delegating();
+    spec.limits.max_agents = 2;
+    spec.limits.max_parallel = 1;
+    let two = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "implement", "task": "t"},
+        {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
+    ]});
+    let (mut run, _) = acting(spec, &two);
+    let returned = give(&mut run, 10, delegated("a2.2", "explore"));
+    assert!(returned[0].contains("`max_agents` is 2"), "{returned:?}");
+    assert_eq!(
+        give(&mut run, 20, answered("run.2", "Done."))[1],
+        "start run.3 a3 explore"
+    );
+}
+
+#[test]
+fn paor_5_only_an_agent_under_way_delegates() {
+    let mut run = calling(delegating());
+    for foreign in ["a1.2", "a9.2", "run.2"] {
+        refused(&mut run, 10, delegated(foreign, "explore"));
+    }
+}
+
+#[test]
+fn host_8_a_cancelled_run_waits_for_nobody() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    give(&mut run, 20, RunInput::Cancelled);
+    assert_eq!(run.end(), Some(&EndReason::Cancelled));
+    refused(&mut run, 30, answered("run.3", "late"));
+}

@@ -1,0 +1,249 @@
+//! Guidance that cannot wait (PAOR-8).
+
+use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::observation::{AgentWork, Finding};
+use dirigent_core::plan::SubTaskState;
+use dirigent_core::run::{EndReason, Phase, Run, RunInput};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{StateChange, ToolResult};
+use serde_json::{Value, json};
+
+use crate::driver::{
+    acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, refused, running,
+};
+use crate::fixture::{ended_with, plan, resumed, spec, usage};
+
+fn redirected(guidance: &str) -> RunInput {
+    RunInput::Redirected {
+        guidance: guidance.to_owned(),
+    }
+}
+
+fn cancelled(of: &str, changed: &str) -> RunInput {
+    let report = AgentReport {
+        result: Err(AgentFailure::Cancelled),
+        work: AgentWork {
+            changes: vec![StateChange::FileEdited {
+                path: changed.to_owned(),
+                diff: None,
+            }],
+            usage: usage(10, 5),
+            ..AgentWork::default()
+        },
+        duration: Millis(40),
+    };
+    agent_ended(of, report)
+}
+
+/// The agent is `run.2`, the first of two calls `run.3`; `then` waits for the agent, `last` for a place.
+fn under_way() -> Run {
+    let mut spec = spec();
+    spec.limits.max_parallel = 2;
+    let look = json!({"tool": "look", "parameters": {"path": "x"}});
+    let four = json!({"summary": "s", "subtasks": [
+        {"id": "edit", "title": "E", "agent": "implement", "task": "t"},
+        {"id": "look", "title": "L", "calls": [look, look]},
+        {"id": "then", "title": "T", "depends_on": ["edit"], "agent": "explore", "task": "t"},
+        {"id": "last", "title": "Z", "agent": "explore", "task": "t"}
+    ]});
+    let (run, started) = acting(spec, &four);
+    assert_eq!(
+        started,
+        [
+            "start run.2 a2 implement",
+            r#"run run.3 for look: look {"path":"x"}"#,
+            "timer Call(3) 901000"
+        ]
+    );
+    run
+}
+
+#[test]
+fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_ended() {
+    let mut run = under_way();
+    assert_eq!(
+        give(&mut run, 10, redirected("Only in src/utils.")),
+        ["stop run.3", "stop agent run.2"]
+    );
+    // an end does not start what was ready
+    assert_eq!(
+        give(&mut run, 20, cancelled("run.2", "a.rs")),
+        ["Acting -> Observing (1)"]
+    );
+    assert_eq!(
+        give(&mut run, 30, ended("run.3", ToolResult::success(Value::Null))),
+        [
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.5 a3 planner"
+        ]
+    );
+    let round = &run.rounds()[0];
+    let states: Vec<SubTaskState> = (0..4).map(|index| round.graph.state(index)).collect();
+    assert_eq!(
+        states,
+        [
+            SubTaskState::Failed,
+            SubTaskState::Failed,
+            SubTaskState::Skipped,
+            SubTaskState::Skipped
+        ]
+    );
+    assert!(round.reflection.is_none());
+    let Finding::Agent { result, .. } = &round.observation(0).unwrap().finding else {
+        panic!("{round:?}");
+    };
+    assert_eq!(*result, Err(AgentFailure::Redirected));
+    let Finding::Calls { calls } = &round.observation(1).unwrap().finding else {
+        panic!("{round:?}");
+    };
+    let ends: Vec<bool> = calls.iter().map(|call| call.result.succeeded()).collect();
+    assert_eq!(ends, [true, false]);
+    for skipped in [2, 3] {
+        assert_eq!(
+            round.observation(skipped).unwrap().finding,
+            Finding::Skipped { because: None }
+        );
+    }
+    // the next plan is told of all of it
+    let task = &brief_of(&run, "run.5").task;
+    for told in [
+        "Only in src/utils.",
+        "edited a.rs",
+        "it was stopped, as the user gave guidance",
+        "it did not run to its end, as the user gave guidance",
+        r#""because":"the user gave guidance that changes the plan""#,
+    ] {
+        assert!(task.contains(told), "{told} is not in {task}");
+    }
+}
+
+#[test]
+fn paor_8_a_second_redirection_joins_the_first() {
+    let mut run = under_way();
+    give(&mut run, 10, redirected("One."));
+    assert_eq!(give(&mut run, 20, redirected("Two.")), [""; 0]);
+    give(&mut run, 30, answered("run.2", "found"));
+    give(&mut run, 40, ended("run.3", ToolResult::failure("stopped")));
+    assert_eq!(run.phase(), Phase::Planning);
+    let task = &brief_of(&run, "run.4").task;
+    assert!(task.contains("One.") && task.contains("Two."), "{task}");
+}
+
+#[test]
+fn paor_8_a_call_that_does_not_stop_is_bounded_by_its_own_time() {
+    let mut run = under_way();
+    give(&mut run, 10, redirected("Stop."));
+    give(&mut run, 20, answered("run.2", "found"));
+    let timer = RunInput::TimerFired {
+        timer: dirigent_core::run::RunTimer::Call(3),
+    };
+    assert_eq!(
+        give(&mut run, 900_000, timer),
+        [
+            "stop run.3",
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.4 a3 planner"
+        ]
+    );
+}
+
+#[test]
+fn paor_8_a_restart_stops_again_what_was_being_stopped() {
+    let mut run = under_way();
+    give(&mut run, 10, redirected("Stop."));
+    assert_eq!(
+        give(&mut run, 20, resumed()),
+        [
+            "start run.2+1 a2 implement",
+            "stop agent run.2+1",
+            "Acting -> Observing (1)"
+        ]
+    );
+    assert_eq!(
+        give(&mut run, 30, cancelled("run.2+1", "a.rs")),
+        [
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.4 a3 planner"
+        ]
+    );
+}
+
+#[test]
+fn paor_8_a_planner_is_stopped_and_another_plans_the_same_round() {
+    let (mut run, _) = running(spec());
+    assert_eq!(
+        give(&mut run, 10, redirected("Rather so.")),
+        ["stop agent run.1", "start run.2 a2 planner"]
+    );
+    assert!(brief_of(&run, "run.2").task.contains("Rather so."));
+    assert_eq!(run.iteration(), 1);
+    // what the first one says no longer matters, but what it used counts
+    let late = plan(&json!({"summary": "late", "subtasks": []}));
+    assert_eq!(
+        give(
+            &mut run,
+            20,
+            agent_ended("run.1", ended_with(AgentAnswer::Plan(late)))
+        ),
+        [""; 0]
+    );
+    assert_eq!(run.usage().tokens(), 15);
+    assert_eq!(run.phase(), Phase::Planning);
+    let empty = json!({"summary": "s", "subtasks": []});
+    assert_eq!(
+        give(&mut run, 30, planned("run.2", &empty))[0],
+        "Planning -> Acting (1)"
+    );
+}
+
+#[test]
+fn paor_8_a_reflector_is_stopped_and_the_next_round_planned() {
+    let mut run = reflecting(spec());
+    assert_eq!(
+        give(&mut run, 10, redirected("Not so.")),
+        [
+            "stop agent run.3",
+            "Reflecting -> Planning (2)",
+            "start run.4 a3 planner"
+        ]
+    );
+    assert_eq!(
+        give(&mut run, 20, reflected("run.3", "achieved", "Done.")),
+        [""; 0]
+    );
+    assert_eq!(run.usage().tokens(), 30);
+    assert!(run.rounds()[0].reflection.is_none());
+}
+
+#[test]
+fn paor_8_a_question_is_withdrawn() {
+    let mut run = reflecting(spec());
+    give(&mut run, 10, reflected("run.3", "ask_user", "Hm."));
+    assert_eq!(
+        give(&mut run, 20, redirected("Neither.")),
+        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
+    );
+    refused(
+        &mut run,
+        30,
+        RunInput::UserAnswered {
+            effect: crate::fixture::effect("run.4"),
+            answer: "a".to_owned(),
+        },
+    );
+}
+
+#[test]
+fn paor_8_where_no_round_is_left_the_run_ends_at_its_limit_once_all_has_ended() {
+    let mut spec = spec();
+    spec.limits.max_iterations = 1;
+    let one =
+        json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
+    let (mut run, _) = acting(spec, &one);
+    assert_eq!(give(&mut run, 10, redirected("Stop.")), ["stop agent run.2"]);
+    give(&mut run, 20, cancelled("run.2", "a.rs"));
+    assert_eq!(run.end(), Some(&EndReason::IterationLimit { max_iterations: 1 }));
+}

@@ -1,0 +1,269 @@
+//! PAOR-5: agents have others do parts of their task, and what goes wrong in those is a result for them (PAOR-7).
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{AgentFailure, AgentInput, AgentRole};
+use dirigent_core::budget::BudgetKind;
+use dirigent_core::journal::Input;
+use dirigent_core::observation::Finding;
+use dirigent_core::run::{EndReason, Report};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_runtime::UserPresence;
+use dirigent_tools::ToolRegistry;
+use serde_json::{Value, json};
+
+use crate::resuming::cut_off;
+use crate::script::{
+    Asked, Gate, Reply, Scripted, Scriptool, achieved, call, plan, plan_work, say, tools, work,
+};
+use crate::world::{World, ended, start_up};
+
+/// Too short for what never ends, and nothing else is measured by it.
+const SOON: Millis = Millis(50);
+
+fn delegate(agent: &str, task: &str) -> Reply {
+    call("delegate", json!({"agent": agent, "task": task}))
+}
+
+/// A world in which the worker may delegate to its own kind and to `other`, which may do the same but delegate.
+async fn delegating(model: Arc<Scripted>, tools: ToolRegistry) -> World {
+    let mut world = World::new(model, tools).await;
+    let mut other = world.spec.agents[0].clone();
+    (other.name, other.system_prompt) = ("other".to_owned(), "other".to_owned());
+    world.spec.agents[0].tools.push("delegate".to_owned());
+    world.spec.agents.push(other);
+    world
+}
+
+fn finding(report: &Report) -> &Result<String, AgentFailure> {
+    match &report.rounds[0].observations[0].finding {
+        Finding::Agent { result, .. } => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Four workers, each of which has four others work, each of which has five others work, which would have others work too: a hundred.
+async fn tree(asked: Asked) -> Reply {
+    let is = |level| asked.task().contains(level);
+    match (asked.who(), asked.turn()) {
+        ("planner", _) => plan(
+            "four",
+            json!([
+                work("top 1", &[]),
+                work("top 2", &[]),
+                work("top 3", &[]),
+                work("top 4", &[])
+            ]),
+        ),
+        ("worker", turn) if is("top") && turn < 4 => delegate("worker", &format!("middle {turn}")),
+        ("worker", turn) if is("middle") && turn < 5 => delegate("worker", &format!("leaf {turn}")),
+        ("worker", 0) if is("leaf") => delegate("worker", "deeper"),
+        ("worker", _) if is("leaf") && asked.last().contains("max_depth") => say("a leaf"),
+        ("worker", _) if asked.last().contains("a leaf") => say("a leaf"),
+        ("worker", _) => say("something else"),
+        _ => achieved(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn paor_5_a_hundred_agents_three_deep_find_what_they_were_asked_for() {
+    let world = delegating(Scripted::new(tree), tools([])).await;
+
+    let handle = world.start(UserPresence::Absent).await;
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.usage.model_calls, 1 + 4 * 5 + 16 * 6 + 80 * 2 + 1);
+    for seen in &report.rounds[0].observations {
+        match &seen.finding {
+            Finding::Agent { result, .. } => assert_eq!(result.as_deref(), Ok("a leaf")),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut depths = [0; 4];
+    for entry in world.entries(handle.id()) {
+        if let Input::Agent(AgentInput::Started { brief }) = entry.input
+            && brief.role == AgentRole::Sub("worker".to_owned())
+        {
+            depths[brief.depth as usize] += 1;
+        }
+    }
+    assert_eq!(depths, [0, 4, 16, 80]);
+    world.all_tasks_end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn host_6_a_hundred_agents_three_deep_have_one_budget() {
+    let mut world = delegating(Scripted::new(tree), tools([])).await;
+    world.spec.limits.max_model_calls = Some(150);
+
+    let report = world.run().await;
+
+    let exhausted = EndReason::BudgetExhausted {
+        budget: BudgetKind::ModelCalls,
+        used: 150,
+        limit: 150,
+    };
+    assert_eq!(report.end, Some(exhausted));
+    assert_eq!(world.model.asked(), 150);
+    world.all_tasks_end().await;
+}
+
+#[tokio::test]
+async fn paor_5_another_agent_knows_its_task_alone_and_its_caller_what_it_found() {
+    let model = Scripted::new(|asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) => plan("secret", json!([work("the whole secret", &[])])),
+            ("worker", 0) => delegate("other", "count the files"),
+            ("other", _) if asked.all().contains("secret") => say("I know too much."),
+            ("other", _) => say(&format!("{}: seven files", asked.task())),
+            ("worker", _) if asked.last().contains("count the files: seven files") => say("seven"),
+            ("worker", _) => say(asked.last()),
+            _ => achieved(),
+        }
+    });
+    let world = delegating(model, tools([])).await;
+
+    let report = world.run().await;
+
+    assert_eq!(finding(&report), &Ok("seven".to_owned()));
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Panics,
+    Hangs,
+    Floods,
+    Loops,
+}
+
+#[tokio::test]
+async fn paor_7_what_goes_wrong_in_another_agent_is_a_result_for_its_caller() {
+    for (fault, told) in [
+        (Fault::Panics, "the model's code broke down: broken on purpose"),
+        (Fault::Hangs, "reached its time limit of 50 ms"),
+        (Fault::Floods, "flood"),
+        (Fault::Loops, "reached its limit of 3 model turns"),
+    ] {
+        let gate = Gate::shut();
+        let at_gate = gate.clone();
+        let model = Scripted::new(move |asked| {
+            let gate = at_gate.clone();
+            async move {
+                match (asked.who(), asked.turn()) {
+                    ("planner", _) => plan_work(),
+                    ("worker", 0) => delegate("other", "try it"),
+                    ("worker", _) if asked.last().contains(told) => say("told"),
+                    ("worker", _) => say(asked.last()),
+                    ("other", _) => match fault {
+                        Fault::Panics => panic!("broken on purpose"),
+                        Fault::Hangs => {
+                            gate.pass().await;
+                            say("too late")
+                        }
+                        Fault::Floods => say(&"flood ".repeat(200_000)),
+                        Fault::Loops => call("none", json!({})),
+                    },
+                    _ => achieved(),
+                }
+            }
+        });
+        let (none, _) = crate::script::counting("none", Repeat::Safe);
+        let mut world = delegating(model, tools([none])).await;
+        world.spec.agents[1].limits.max_turns = 3;
+        if let Fault::Hangs = fault {
+            world.spec.agents[1].limits.timeout = SOON;
+        }
+
+        let report = world.run().await;
+
+        assert_eq!(finding(&report), &Ok("told".to_owned()));
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(gate.inside(), 0);
+    }
+}
+
+#[tokio::test]
+async fn paor_5_an_agent_whose_caller_has_ended_is_stopped_and_nothing_of_it_is_left() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
+        let gate = at_gate.clone();
+        async move {
+            gate.pass().await;
+            ToolResult::success(Value::Null)
+        }
+    });
+    let model = Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" => plan_work(),
+            "worker" => delegate("other", "wait"),
+            "other" => call("it", json!({})),
+            _ => achieved(),
+        }
+    });
+    let mut world = delegating(model, tools([tool])).await;
+    world.spec.agents[0].limits.timeout = SOON;
+
+    let report = world.run().await;
+
+    assert_eq!(finding(&report), &Err(AgentFailure::TimeLimit { timeout: SOON }));
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    world.all_tasks_end().await;
+    assert_eq!(gate.inside(), 0);
+}
+
+/// The worker has two others look, one after the other, and counts what they found.
+async fn two_delegations(asked: Asked) -> Reply {
+    match (asked.who(), asked.turn()) {
+        ("planner", _) => plan_work(),
+        ("worker", 0) => delegate("other", "look left"),
+        ("worker", 1) => delegate("other", "look right"),
+        ("worker", _) => say(if asked.last().contains("look right: noted") {
+            "both"
+        } else {
+            "not both"
+        }),
+        ("other", 0) => call("note", json!({})),
+        ("other", _) => say(&format!("{}: noted", asked.task())),
+        _ => achieved(),
+    }
+}
+
+#[tokio::test]
+async fn host_2_a_run_with_delegations_cut_off_anywhere_goes_on_and_asks_nothing_twice() {
+    let note = || {
+        let noted = |_, _| std::future::ready(ToolResult::success(json!("noted")));
+        tools([Scriptool::new("note", Repeat::Safe, noted)])
+    };
+    let world = delegating(Scripted::new(two_delegations), note()).await;
+    let handle = world.start(UserPresence::Absent).await;
+    let whole = ended(&handle).await.unwrap();
+    assert_eq!(finding(&whole), &Ok("both".to_owned()));
+    let entries = world.entries(handle.id());
+    let replies = |entries: &[dirigent_core::journal::Entry]| {
+        let inputs = entries.iter().map(|entry| &entry.input);
+        let replies = inputs.filter(|input| matches!(input, Input::Agent(AgentInput::ModelReplied { .. })));
+        replies.count()
+    };
+
+    for cut in 1..=entries.len() {
+        let past = &entries[..cut];
+        let journal = cut_off(world.folder.path(), handle.id(), past);
+        let model = Scripted::new(two_delegations);
+        let orchestrator = start_up(&journal, &model, &note()).await;
+
+        let resume = orchestrator.resume(handle.id(), UserPresence::Absent, None);
+        let report = ended(&resume.await.unwrap()).await.unwrap();
+
+        assert_eq!(finding(&report), &Ok("both".to_owned()), "cut off after {cut}");
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(report.usage, whole.usage, "cut off after {cut}");
+        assert_eq!(
+            model.asked(),
+            replies(&entries) - replies(past),
+            "cut off after {cut}"
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! What other processes say to a run, by the journal: here, other handles of its file. Each message is taken exactly once, in order.
+
+use std::sync::Arc;
+
+use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::{EndReason, RunInput};
+use dirigent_core::steering::Steering;
+use dirigent_core::time::Timestamp;
+use dirigent_core::view::EventKind;
+use dirigent_runtime::{Orchestrator, RuntimeError, Steered, UserPresence};
+use dirigent_store::{Journal, MessageState};
+
+use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
+use crate::world::{World, ended, event, start_up, within};
+
+/// Another process: nothing of it is shared but the file.
+async fn another(world: &World) -> (Journal, Orchestrator) {
+    let journal = Journal::open(&world.folder.path().join("journal.db")).unwrap();
+    let orchestrator = start_up(&journal, &world.model, &tools([])).await;
+    (journal, orchestrator)
+}
+
+fn guide(guidance: &str) -> Steering {
+    let guidance = guidance.to_owned();
+    Steering::Guide { guidance }
+}
+
+/// The planner waits at the gate, and repeats its task when it is let through.
+fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
+    let gate = gate.clone();
+    Scripted::new(move |_| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            say("Done.")
+        }
+    })
+}
+
+/// Asks the user after its first round, and answers the goal once it has the answer.
+fn asking() -> Arc<Scripted> {
+    Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => ask_user(),
+        }
+    })
+}
+
+fn guidance(entries: &[Entry]) -> Vec<&str> {
+    let heard = |entry: &Entry| matches!(entry.input, Input::Run(RunInput::Guided { .. }));
+    let guided = entries.iter().filter(|entry| heard(entry));
+    guided
+        .map(|entry| match &entry.input {
+            Input::Run(RunInput::Guided { guidance }) => guidance.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn question(world: &World, run: RunId) -> EffectId {
+    let (view, _) = dirigent_runtime::read_run(&world.journal, run).unwrap();
+    view.run().question().unwrap().0
+}
+
+#[tokio::test]
+async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
+    let gate = Gate::shut();
+    let world = World::new(gated(&gate), tools([])).await;
+    let (_journal, other) = another(&world).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    for words in ["first", "second", "third"] {
+        let steered = within(other.steer(handle.id(), guide(words))).await.unwrap();
+        assert_eq!(steered, Steered::Taken);
+    }
+    gate.open();
+    ended(&handle).await.unwrap();
+
+    assert_eq!(
+        guidance(&world.entries(handle.id())),
+        ["first", "second", "third"]
+    );
+    let late = other.steer(handle.id(), guide("late")).await.unwrap_err();
+    assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+    world.all_tasks_end().await;
+}
+
+#[tokio::test]
+async fn host_8_another_process_cancels_a_run() {
+    let gate = Gate::shut();
+    let world = World::new(gated(&gate), tools([])).await;
+    let (_journal, other) = another(&world).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    let steered = within(other.steer(handle.id(), Steering::Cancel)).await.unwrap();
+
+    assert_eq!(steered, Steered::Taken);
+    world.cancelled(&handle).await;
+    assert_eq!(gate.inside(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_is_refused_with_the_reason() {
+    let gate = Gate::shut();
+    let world = World::new(gated(&gate), tools([])).await;
+    let (journal, other) = another(&world).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    let run = handle.id();
+    let to_nobody = Steering::GuideAgent {
+        agent: AgentId(9),
+        guidance: "Mind the gap.".to_owned(),
+    };
+    let unasked = Steering::Answer {
+        effect: EffectId {
+            scope: Scope::Run,
+            step: 1,
+            attempt: 0,
+        },
+        answer: "yes".to_owned(),
+    };
+    for (steering, reason) in [(to_nobody, "no agent a9"), (unasked, "no question")] {
+        let refused = within(other.steer(run, steering)).await.unwrap_err();
+        assert!(matches!(refused, RuntimeError::Refused { .. }), "{refused}");
+        assert!(refused.to_string().contains(reason), "{refused}");
+    }
+    let unreadable = journal
+        .post(run, Timestamp(0), r#"{"say": "sing"}"#.to_owned())
+        .unwrap();
+    let far_away = std::time::Duration::from_secs(60);
+    match journal.settled(unreadable, far_away).await.unwrap() {
+        MessageState::Refused { reason } => assert!(reason.contains("is not understood"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    // What comes after it is taken.
+    let steered = within(other.steer(run, guide("go on"))).await.unwrap();
+    assert_eq!(steered, Steered::Taken);
+    gate.open();
+    ended(&handle).await.unwrap();
+    assert_eq!(guidance(&world.entries(run)), ["go on"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_at_work_is_told_nothing() {
+    let gate = Gate::shut();
+    let world = World::new(gated(&gate), tools([])).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    let refused = handle.guide_agent(AgentId(9), "Mind the gap.").await.unwrap_err();
+    handle.guide_agent(AgentId(1), "Mind the gap.").await.unwrap();
+    gate.open();
+    ended(&handle).await.unwrap();
+
+    assert!(
+        matches!(
+            refused,
+            RuntimeError::NoAgent {
+                agent: AgentId(9),
+                ..
+            }
+        ),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn paor_9_an_answer_that_waited_is_taken_before_the_run_misses_its_user() {
+    let world = World::new(asking(), tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+    let run = handle.id();
+    let answer = Steering::Answer {
+        effect: question(&world, run),
+        answer: "the blue one".to_owned(),
+    };
+
+    // First what comes to nothing, then the answer.
+    let (journal, other) = another(&world).await;
+    let unreadable = journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
+    assert_eq!(other.steer(run, answer).await.unwrap(), Steered::Waiting);
+    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "The blue one it is.");
+    assert!(matches!(
+        journal.message(unreadable).unwrap(),
+        MessageState::Refused { .. }
+    ));
+}
+
+#[tokio::test]
+async fn paor_9_where_nothing_that_waited_is_the_answer_the_run_stands_still_again() {
+    let world = World::new(asking(), tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    ended(&handle).await.unwrap();
+    let run = handle.id();
+
+    let (journal, other) = another(&world).await;
+    assert_eq!(
+        other.steer(run, guide("be quick")).await.unwrap(),
+        Steered::Waiting
+    );
+    journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
+    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::UserRequired));
+    assert_eq!(guidance(&world.entries(run)), ["be quick"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn host_2_messages_are_taken_exactly_once_wherever_the_process_ends() {
+    let said: Vec<String> = (0..30).map(|number| format!("word {number}")).collect();
+    let world = World::new(asking(), tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    ended(&handle).await.unwrap();
+    let run = handle.id();
+    for words in &said {
+        let body = serde_json::to_string(&guide(words)).unwrap();
+        world.journal.post(run, Timestamp(0), body).unwrap();
+    }
+
+    // Each process ends once it has heard a little more than the one before it.
+    for heard in [1, 2, 3, 5, 8, 13, 21] {
+        let (journal, orchestrator) = another(&world).await;
+        let resume = orchestrator.resume(run, UserPresence::Present, None);
+        let handle = resume.await.unwrap();
+        let mut count = 0;
+        let mut events = handle.events();
+        while count < heard {
+            let event = within(events.next()).await.unwrap().unwrap();
+            count += usize::from(matches!(event.kind, EventKind::Guided { .. }));
+        }
+        drop((events, orchestrator, journal));
+        let stopped = ended(&handle).await.unwrap_err();
+        assert!(matches!(stopped, RuntimeError::Stopped { .. }), "{stopped}");
+    }
+    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::UserRequired));
+    assert_eq!(guidance(&world.entries(run)), said);
+}
+
+#[tokio::test]
+async fn another_process_follows_a_run_to_its_end() {
+    let gate = Gate::shut();
+    let world = World::new(gated(&gate), tools([])).await;
+    let (_journal, other) = another(&world).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    let mut events = other.follow(handle.id());
+    let mut kinds = Vec::new();
+    while let Some(event) = within(events.next()).await {
+        let kind = event.unwrap().kind;
+        if let EventKind::AgentStarted { .. } = kind {
+            gate.open();
+        }
+        kinds.push(kind);
+    }
+
+    assert!(matches!(kinds.first(), Some(EventKind::RunStarted { .. })));
+    assert!(matches!(kinds.last(), Some(EventKind::RunFinished { .. })));
+    event(&handle, |kind| matches!(kind, EventKind::RunFinished { .. })).await;
+}

@@ -1,0 +1,113 @@
+//! PAOR-8: guidance that cannot wait stops what is under way, and the next plan is made at once.
+
+use std::sync::Arc;
+
+use dirigent_core::run::EndReason;
+use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_runtime::UserPresence;
+use serde_json::{Value, json};
+
+use crate::script::{Gate, Scripted, Scriptool, achieved, call, plan, say, tools, work};
+use crate::world::{World, ended, within};
+
+const GUIDANCE: &str = "Search only in /src/utils.";
+
+/// A tool that never ends by itself.
+fn hanging(gate: &Arc<Gate>) -> Scriptool {
+    let gate = gate.clone();
+    Scriptool::new("hang", Repeat::Safe, move |_, _| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            ToolResult::success(Value::Null)
+        }
+    })
+}
+
+#[tokio::test]
+async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match asked.who() {
+                "planner" if asked.task().contains(GUIDANCE) => say("As you said."),
+                "planner" => plan(
+                    "all sorts",
+                    json!([
+                        work("thinks", &[]),
+                        work("calls", &[]),
+                        {"id": "hangs", "title": "hangs", "calls": [
+                            {"tool": "hang", "parameters": {}},
+                            {"tool": "hang", "parameters": {}}
+                        ]},
+                        work("later", &["thinks"]),
+                    ]),
+                ),
+                "worker" if asked.task().contains("thinks") => {
+                    gate.pass().await;
+                    say("thought")
+                }
+                "worker" => call("hang", json!({})),
+                _ => achieved(),
+            }
+        }
+    });
+    let world = World::new(model, tools([hanging(&gate)])).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    for _ in 0..3 {
+        within(gate.entered()).await;
+    }
+    handle.guide_now(GUIDANCE).unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "As you said.");
+    let mut seen: Vec<_> = report.rounds[0]
+        .observations
+        .iter()
+        .map(|seen| (seen.title.as_str(), seen.succeeded()))
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(
+        seen,
+        [
+            ("calls", false),
+            ("hangs", false),
+            ("later", false),
+            ("thinks", false)
+        ]
+    );
+    // Two planners and two workers: no reflector.
+    assert_eq!(world.model.asked(), 4);
+    world.all_tasks_end().await;
+    assert_eq!(gate.inside(), 0);
+}
+
+#[tokio::test]
+async fn paor_8_redirecting_while_planning_makes_the_plan_anew() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            if asked.task().contains(GUIDANCE) {
+                return say("As you said.");
+            }
+            gate.pass().await;
+            say("Something else.")
+        }
+    });
+    let world = World::new(model, tools([])).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    handle.guide_now(GUIDANCE).unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.summary, "As you said.");
+    world.all_tasks_end().await;
+    assert_eq!(gate.inside(), 0);
+}
