@@ -4,10 +4,15 @@
 //! it was made for. It counts once, for that call, unchanged and before it expires.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
+use crate::call::ToolCall;
 use crate::id::EffectId;
-use crate::time::Timestamp;
+use crate::policy::{Policy, Ruling};
+use crate::spec::RunSpec;
+use crate::time::{Millis, Timestamp};
+use crate::tool::ToolResult;
 
 /// A call that waits for a person. JSON: as the fields are named, times in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,4 +105,127 @@ pub enum DecisionFault {
     /// The policy denies the call with the parameters that the person wants.
     #[error("{0}")]
     Denied(String),
+}
+
+/// What is to be done with a call about which a person has decided.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Settled {
+    /// It runs as it was shown.
+    Run,
+    /// It runs with these parameters, which fit the tool and are not denied.
+    RunWith(Value),
+    /// It does not run, and its loop ends.
+    Reject(Option<String>),
+    /// It does not run; these are the user's words.
+    Guide(String),
+}
+
+impl Approval {
+    /// An approval to ask for now, with its digest: of a call of the agent of that name or, without one, of a plan's own.
+    pub fn new(
+        effect: EffectId,
+        agent: Option<String>,
+        call: &ToolCall,
+        spec: &RunSpec,
+        now: Timestamp,
+    ) -> Self {
+        let mut approval = Approval {
+            effect,
+            agent,
+            tool: call.tool.clone(),
+            parameters: call.parameters.clone(),
+            workspace: spec.workspace.clone(),
+            asked_at: now,
+            expires_at: spec.limits.approval_timeout.map(|timeout| now + timeout),
+            digest: Digest(String::new()),
+        };
+        approval.digest = approval.computed_digest();
+        approval
+    }
+
+    /// Whether its digest is that of what it shows: one that came from elsewhere may have been altered on the way.
+    pub fn is_intact(&self) -> bool {
+        self.digest == self.computed_digest()
+    }
+
+    fn computed_digest(&self) -> Digest {
+        let shown = json!({
+            "scope": self.effect.scope,
+            "step": self.effect.step,
+            "tool": self.tool,
+            "parameters": self.parameters,
+            "workspace": self.workspace,
+            "asked_at": self.asked_at,
+        });
+        let digest = Sha256::digest(canonical(&shown).to_string());
+        Digest(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The same with as much more time to answer: no process was there to take one.
+    pub(crate) fn put_off(&mut self, by: Millis) {
+        self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
+    }
+
+    /// Whether it is too late to answer.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires_at| now >= expires_at)
+    }
+}
+
+/// What a decision about the call `effect` leads to (APPROVE-3): the one place that says whether it counts. `pending` is what waits
+/// under that handle, if anything does; `check` says what is wrong with other parameters.
+pub(crate) fn settle(
+    pending: Option<&Approval>,
+    now: Timestamp,
+    effect: EffectId,
+    decision: Decision,
+    policy: &Policy,
+    check: impl FnOnce(&Value) -> Result<(), String>,
+) -> Result<Settled, DecisionFault> {
+    let approval = pending.ok_or(DecisionFault::NotPending { effect })?;
+    if approval.has_expired(now) {
+        return Err(DecisionFault::Expired { effect });
+    }
+    if decision.digest != approval.digest || !approval.is_intact() {
+        return Err(DecisionFault::Altered { effect });
+    }
+    match decision.answer {
+        ApprovalAnswer::Approve => Ok(Settled::Run),
+        ApprovalAnswer::Edit { parameters } => {
+            check(&parameters).map_err(DecisionFault::Parameters)?;
+            match policy.rule(&approval.tool, &parameters) {
+                Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionFault::Denied(rule.to_string())),
+                // The person who decides has seen them.
+                Some(_) | None => Ok(Settled::RunWith(parameters)),
+            }
+        }
+        ApprovalAnswer::Reject { reason } => Ok(Settled::Reject(reason)),
+        ApprovalAnswer::Guide { guidance } => Ok(Settled::Guide(guidance)),
+    }
+}
+
+/// The same value with the fields of each object in the order of their names.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            let fields = fields
+                .into_iter()
+                .map(|(name, value)| (name.clone(), canonical(value)));
+            Value::Object(fields.collect())
+        }
+        Value::Array(elements) => elements.iter().map(canonical).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// Why a call did not run about which nobody decided in time.
+pub(crate) fn expired_result() -> ToolResult {
+    ToolResult::failure("nobody approved it in time; it did not run")
+}
+
+/// Why a call did not run for which a person had other words.
+pub(crate) fn guided_result(guidance: &str) -> ToolResult {
+    ToolResult::failure(format!("the user did not approve this call: {guidance}"))
 }

@@ -61,11 +61,16 @@ impl<W> Outstanding<W> {
 
     /// A new effect to wait for.
     pub(crate) fn start(&mut self, what: W) -> EffectId {
-        self.last_step += 1;
-        self.waiting.insert(self.last_step, (0, what));
+        let effect = self.next_effect();
+        self.put(effect, what);
+        effect
+    }
+
+    /// The one that is started next.
+    pub(crate) fn next_effect(&self) -> EffectId {
         EffectId {
             scope: self.scope,
-            step: self.last_step,
+            step: self.last_step + 1,
             attempt: 0,
         }
     }
@@ -78,6 +83,12 @@ impl<W> Outstanding<W> {
             step: self.last_step,
             attempt: 0,
         }
+    }
+
+    /// Waits under that id, which is the next one or is waited for already, for this and nothing else.
+    pub(crate) fn put(&mut self, effect: EffectId, what: W) {
+        self.last_step = self.last_step.max(effect.step);
+        self.waiting.insert(effect.step, (effect.attempt, what));
     }
 
     /// What the effect was started for, if this very try of it is still waited for.
@@ -105,10 +116,21 @@ impl<W> Outstanding<W> {
             .ok_or(Refusal::Stale { effect })
     }
 
-    /// Everything is tried once more: earlier tries are stale from now on.
-    pub(crate) fn retry_all(&mut self) {
-        for (attempt, _) in self.waiting.values_mut() {
-            *attempt += 1;
+    /// What is waited for at that step, whichever try of it, with its id.
+    pub(crate) fn at_step(&self, scope: Scope, step: u32) -> Option<(EffectId, &W)> {
+        let (attempt, what) = self.waiting.get(&step).filter(|_| scope == self.scope)?;
+        let effect = EffectId {
+            scope,
+            step,
+            attempt: *attempt,
+        };
+        Some((effect, what))
+    }
+
+    /// All such things are tried once more: earlier tries of them are stale from now on.
+    pub(crate) fn retry(&mut self, is_tried_again: impl Fn(&W) -> bool) {
+        for (attempt, what) in self.waiting.values_mut() {
+            *attempt += u32::from(is_tried_again(what));
         }
     }
 

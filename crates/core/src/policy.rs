@@ -1,14 +1,21 @@
 //! What may be called without asking, what must be asked, and what is never done: decided by tool and by parameters (APPROVE-1).
 //! It is the user's, is journaled with the run, and holds for every agent and for the calls of a plan.
+//!
+//! A policy saves questions and catches what nobody wants done by mistake. It is no sandbox: it reads what a call says and knows
+//! nothing of what a program does, so a command that is denied by its name can be run by another's.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::ToolSpec;
 
-/// The rules of a run. A rule that denies comes before all others.
+/// The rules of a run. Of those that fit a call, one that denies comes first, whatever else fits; then one that names parameters
+/// before one that names a tool alone; and of such equals one that asks before one that allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Policy {
@@ -16,11 +23,26 @@ pub struct Policy {
     pub rules: Vec<Rule>,
 }
 
-/// One rule: what is to become of calls that fit it.
+/// One rule: what is to become of calls that fit it. JSON: `{"ruling": "deny", "tool": "execute_command", "parameters":
+/// {"command": "rm *"}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// What is to become of them.
     pub ruling: Ruling,
+    /// Which they are.
+    #[serde(flatten)]
+    pub calls: CallPattern,
+}
+
+/// Which calls a rule is about. As text `execute_command` for all calls of a tool, or
+/// `execute_command(command: cargo test*, working_directory: docs)` for those with such parameters. A pattern that has a comma and
+/// a space in it, begins with `"`, is empty, or begins or ends with white space stands there as a JSON string.
+///
+/// What a parameter is compared as: a string as it is; a list of strings as its elements with a space between, each that is empty or
+/// has white space or quotes in it in single quotes, so that `cargo test*` fits `["cargo", "test", "--quiet"]`; anything else as JSON on
+/// one line. A parameter that a call does not have fits no pattern, not even `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallPattern {
     /// The tool's name; `*` in it stands for any text.
     pub tool: String,
     /// By parameter, what its text must be like; `*` in it stands for any text. Empty for any call of the tool.
@@ -40,6 +62,19 @@ pub enum Ruling {
     Deny,
 }
 
+/// A text that is no [`CallPattern`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no rule: {problem}; write a tool's name, such as `execute_command`, or also parameters, such as \
+         `execute_command(command: cargo test*)`"
+)]
+pub struct PatternError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
 impl Policy {
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
@@ -47,11 +82,232 @@ impl Policy {
     }
 
     /// What is to become of a call of that tool with those parameters. Where no rule fits, the tool's own `requires_approval` decides.
-    pub fn ruling(&self, tool: &ToolSpec, _parameters: &Value) -> Ruling {
-        if tool.requires_approval {
-            Ruling::Ask
-        } else {
-            Ruling::Allow
+    pub fn ruling(&self, tool: &ToolSpec, parameters: &Value) -> Ruling {
+        match self.rule(&tool.name, parameters) {
+            Some(rule) => rule.ruling,
+            None if tool.requires_approval => Ruling::Ask,
+            None => Ruling::Allow,
         }
     }
+
+    /// The rule that decides about a call; none where no rule fits.
+    pub fn rule(&self, tool: &str, parameters: &Value) -> Option<&Rule> {
+        self.rules
+            .iter()
+            .filter(|rule| rule.fits(tool, parameters))
+            .max_by_key(|rule| rule.precedence())
+    }
+}
+
+impl Rule {
+    /// Whether a call of that tool with those parameters fits it. A rule that asks or denies also looks into a shell's command
+    /// line, given after `-c`: it fits where a simple command in it would.
+    pub fn fits(&self, tool: &str, parameters: &Value) -> bool {
+        let fits = |(name, pattern): (&String, &String)| {
+            let Some(value) = parameters.get(name) else {
+                return false;
+            };
+            let looks_inside = match self.ruling {
+                Ruling::Ask | Ruling::Deny => true,
+                Ruling::Allow => false,
+            };
+            matches(pattern, &text_of(value))
+                || looks_inside && shell_commands(value).any(|command| matches(pattern, &command))
+        };
+        matches(&self.calls.tool, tool) && self.calls.parameters.iter().all(fits)
+    }
+
+    fn precedence(&self) -> (bool, bool, bool) {
+        (
+            self.ruling == Ruling::Deny,
+            !self.calls.parameters.is_empty(),
+            self.ruling == Ruling::Ask,
+        )
+    }
+}
+
+/// For models and people: ``the user's policy denies `execute_command` with command `rm *` ``.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let does = match self.ruling {
+            Ruling::Allow => "allows",
+            Ruling::Ask => "asks before",
+            Ruling::Deny => "denies",
+        };
+        write!(f, "the user's policy {does} `{}`", self.calls.tool)?;
+        for (place, (name, pattern)) in self.calls.parameters.iter().enumerate() {
+            let before = if place == 0 { "with" } else { "and" };
+            write!(f, " {before} {name} `{pattern}`")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for CallPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.tool)?;
+        for (place, (name, pattern)) in self.parameters.iter().enumerate() {
+            let before = if place == 0 { "(" } else { ", " };
+            let plain = !pattern.is_empty()
+                && pattern.trim() == pattern
+                && !pattern.starts_with('"')
+                && !pattern.ends_with(',')
+                && !pattern.contains(", ");
+            let pattern = if plain {
+                Cow::Borrowed(pattern.as_str())
+            } else {
+                Cow::Owned(Value::from(pattern.as_str()).to_string())
+            };
+            write!(f, "{before}{name}: {pattern}")?;
+        }
+        if !self.parameters.is_empty() {
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for CallPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |problem: String| PatternError {
+            text: text.to_owned(),
+            problem,
+        };
+        let (tool, parameters) = match text.trim().split_once('(') {
+            None => (text.trim(), None),
+            Some((tool, rest)) => {
+                let inside = rest.strip_suffix(')');
+                let inside = inside.ok_or_else(|| wrong("its `(` is not closed at its end".to_owned()))?;
+                (tool.trim(), Some(inside.trim()))
+            }
+        };
+        if tool.is_empty() {
+            return Err(wrong("it names no tool".to_owned()));
+        }
+        if tool.contains(|c: char| c.is_whitespace() || c == ')') {
+            return Err(wrong(format!("`{tool}` is no tool's name")));
+        }
+        Ok(CallPattern {
+            tool: tool.to_owned(),
+            parameters: parameters
+                .map_or_else(|| Ok(BTreeMap::new()), parse_parameters)
+                .map_err(wrong)?,
+        })
+    }
+}
+
+fn parse_parameters(mut rest: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut parameters = BTreeMap::new();
+    loop {
+        let (name, after) = rest.split_once(':').ok_or_else(|| {
+            format!("`{rest}` is no parameter with a pattern, such as `command: cargo test*`")
+        })?;
+        let name = name.trim();
+        let (pattern, after) = parse_pattern(after.trim_start())?;
+        if name.is_empty() {
+            return Err(format!("the pattern `{pattern}` is of no parameter"));
+        }
+        if parameters.insert(name.to_owned(), pattern).is_some() {
+            return Err(format!("it has `{name}` twice"));
+        }
+        match after {
+            Some(after) => rest = after,
+            None => return Ok(parameters),
+        }
+    }
+}
+
+/// A pattern and what follows its comma.
+fn parse_pattern(text: &str) -> Result<(String, Option<&str>), String> {
+    if !text.starts_with('"') {
+        let (pattern, after) = match text.split_once(", ") {
+            Some((pattern, after)) => (pattern, Some(after)),
+            None => (text, None),
+        };
+        return match pattern.trim() {
+            "" => Err("a pattern is empty; write `*` for any text".to_owned()),
+            pattern => Ok((pattern.to_owned(), after)),
+        };
+    }
+    let mut strings = serde_json::Deserializer::from_str(text).into_iter::<String>();
+    let pattern = match strings.next() {
+        Some(Ok(pattern)) => pattern,
+        Some(Err(_)) | None => return Err(format!("`{text}` does not begin with a JSON string")),
+    };
+    let after = text[strings.byte_offset()..].trim_start();
+    match after.strip_prefix(',') {
+        Some(after) => Ok((pattern, Some(after))),
+        None if after.is_empty() => Ok((pattern, None)),
+        None => Err(format!("a comma is missing before `{after}`")),
+    }
+}
+
+/// What a parameter is compared as.
+fn text_of(value: &Value) -> Cow<'_, str> {
+    if let Value::String(text) = value {
+        return Cow::Borrowed(text);
+    }
+    match words(value) {
+        Some(words) => Cow::Owned(words.map(quoted).collect::<Vec<_>>().join(" ")),
+        None => Cow::Owned(value.to_string()),
+    }
+}
+
+/// The elements of a list of strings.
+fn words(value: &Value) -> Option<impl Iterator<Item = &str> + Clone> {
+    let list = value.as_array()?;
+    list.iter()
+        .all(Value::is_string)
+        .then(|| list.iter().filter_map(Value::as_str))
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    let needs_quotes = |c: char| c.is_whitespace() || c == '\'' || c == '"';
+    if word.is_empty() || word.contains(needs_quotes) {
+        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+    } else {
+        Cow::Borrowed(word)
+    }
+}
+
+/// The simple commands of a shell's command line that stands in a list after `-c`, alone or among other letters (`-lc`). Quotes are
+/// not read, so it may find more commands than there are, as suits rules that hold back.
+fn shell_commands(value: &Value) -> impl Iterator<Item = String> {
+    let line = words(value).and_then(|mut words| {
+        words.find(|word| is_command_flag(word))?;
+        words.find(|word| !word.starts_with('-'))
+    });
+    let commands = line
+        .unwrap_or_default()
+        .split([';', '&', '|', '\n', '(', ')', '`', '{', '}']);
+    commands
+        .map(|command| command.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|command| !command.is_empty())
+}
+
+fn is_command_flag(word: &str) -> bool {
+    word.strip_prefix('-')
+        .is_some_and(|letters| letters.contains('c') && letters.chars().all(|c| c.is_ascii_alphabetic()))
+}
+
+/// Whether the whole text is like the pattern. Each piece between two `*` is looked for once, from where the one before ended, so
+/// the time is that of reading both.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(inner) = text.strip_prefix(first).and_then(|text| text.strip_suffix(last)) else {
+        return false;
+    };
+    let mut left = inner;
+    middle.split('*').all(|piece| match left.split_once(piece) {
+        Some((_, after)) => {
+            left = after;
+            true
+        }
+        None => false,
+    })
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::account::{Account, Before, Ledger, Noted};
-use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
+use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole, AgentTimer};
 use crate::approval::{Approval, Decision};
 use crate::call::ToolCall;
 use crate::delegate::DELEGATE;
@@ -22,7 +22,7 @@ use crate::message::{Message, Usage};
 use crate::observation::{AgentWork, Observation};
 use crate::plan::Plan;
 use crate::prompt::shorten;
-use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, Transition};
+use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, RunTimer, Transition};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
@@ -233,12 +233,28 @@ impl RunView {
         self.agents.values()
     }
 
+    /// What people must decide about, of the run's plan and of its agents, what has waited longest first (HOST-11).
+    pub fn approvals(&self) -> Vec<Arc<Approval>> {
+        if self.run.phase().is_terminal() {
+            return Vec::new();
+        }
+        let of_agents = self
+            .agents
+            .iter()
+            .filter(|(agent, _)| !self.reported.contains(agent))
+            .filter_map(|(_, agent)| agent.approval());
+        let mut approvals: Vec<_> = self.run.approvals().chain(of_agents).cloned().collect();
+        approvals.sort_by_key(|approval| (approval.asked_at, approval.effect));
+        approvals
+    }
+
     /// The run as far as it is, with its [`Account`] and the work of agents that have not reported: they were under way when
     /// it ended, or still are.
     pub fn report(&self) -> Report {
         let unknown = self.unknown_to_callers();
         let mut report = self.run.report_with(&self.unreported(&unknown));
         report.account = Some(self.account_of(report.usage));
+        report.waiting = self.run.waiting_calls(&self.approvals());
         report
     }
 
@@ -342,8 +358,10 @@ impl RunView {
             | RunInput::Cancelled => None,
         };
         let noted = Noted::of_run(&input);
+        let asked: BTreeSet<EffectId> = self.run.approvals().map(|approval| approval.effect).collect();
         let commands = self.run.handle(at, input)?;
-        self.ledger.run_took(self.last_at, at, &noted, &commands);
+        self.ledger
+            .run_took(self.last_at, at, &noted, &commands, self.run.waits_for_people());
         self.reported.extend(reporter);
         for round in &self.run.rounds()[rounds..] {
             events.push(EventKind::PlanMade {
@@ -362,7 +380,17 @@ impl RunView {
                 observation: seen.clone(),
             }));
         }
-        events.extend(commands.into_iter().filter_map(|command| self.after_run(command)));
+        for command in commands {
+            match command {
+                // What was asked is asked again after a restart, and runs once it is approved: nobody need be told.
+                RunCommand::AskApproval { approval } if asked.contains(&approval.effect) => {}
+                RunCommand::RunTool { effect, .. } if asked.contains(&effect) => {}
+                command => {
+                    events.extend(self.begun_by(&command));
+                    events.extend(self.after_run(command));
+                }
+            }
+        }
         Ok(events)
     }
 
@@ -403,6 +431,18 @@ impl RunView {
                 effect: *effect,
                 decision: decision.clone(),
             }],
+            RunInput::TimerFired {
+                timer: RunTimer::Approval(step),
+            } => {
+                let mut expired = self
+                    .run
+                    .approvals()
+                    .filter(|approval| approval.effect.step == *step);
+                let expired = expired.next().map(|approval| EventKind::ApprovalExpired {
+                    effect: approval.effect,
+                });
+                expired.into_iter().collect()
+            }
             RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered {
                 answer: answer.clone(),
             }],
@@ -412,7 +452,9 @@ impl RunView {
             | RunInput::ApprovalSettled { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
-            | RunInput::TimerFired { .. }
+            | RunInput::TimerFired {
+                timer: RunTimer::Deadline | RunTimer::Call(_),
+            }
             | RunInput::Cancelled => Vec::new(),
         }
     }
@@ -421,10 +463,9 @@ impl RunView {
         self.run.running_call(effect).cloned()
     }
 
-    /// What a command says to a watcher.
-    fn after_run(&self, command: RunCommand) -> Option<EventKind> {
+    /// The start of a sub-task that the command is.
+    fn begun_by(&self, command: &RunCommand) -> Option<EventKind> {
         match command {
-            RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
             // A restart commands again what has started already.
             RunCommand::StartAgent { effect, .. } | RunCommand::RunTool { effect, .. }
                 if effect.attempt > 0 =>
@@ -443,27 +484,40 @@ impl RunView {
                     agent: Some(brief.agent),
                 })
             }
-            RunCommand::RunTool { effect, subtask, .. } if self.run.is_first_call(effect) => {
-                let round = self.run.rounds().last()?;
-                let planned = round
-                    .graph
-                    .plan()
-                    .subtasks
-                    .iter()
-                    .find(|planned| planned.id == subtask)?;
-                Some(EventKind::SubTaskStarted {
-                    subtask,
-                    title: planned.title.clone(),
-                    agent: None,
-                })
-            }
+            RunCommand::RunTool { effect, .. } => self.begun_by_call(*effect),
+            RunCommand::AskApproval { approval } => self.begun_by_call(approval.effect),
+            RunCommand::Announce { .. }
+            | RunCommand::StopTool { .. }
+            | RunCommand::StopAgent { .. }
+            | RunCommand::ReturnFindings { .. }
+            | RunCommand::AwaitUser { .. }
+            | RunCommand::AskUser { .. }
+            | RunCommand::SetTimer { .. }
+            | RunCommand::Finish { .. } => None,
+        }
+    }
+
+    fn begun_by_call(&self, effect: EffectId) -> Option<EventKind> {
+        let subtask = self.run.begun_by(effect)?;
+        Some(EventKind::SubTaskStarted {
+            subtask: subtask.id.clone(),
+            title: subtask.title.clone(),
+            agent: None,
+        })
+    }
+
+    /// What else a command says to a watcher.
+    fn after_run(&self, command: RunCommand) -> Option<EventKind> {
+        match command {
+            RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
             RunCommand::AskUser { effect, question } => Some(EventKind::QuestionAsked { effect, question }),
             RunCommand::Finish { reason } => Some(EventKind::RunFinished {
                 reason,
                 summary: self.run.summary(),
             }),
             RunCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
-            RunCommand::RunTool { .. }
+            RunCommand::StartAgent { .. }
+            | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
@@ -516,8 +570,17 @@ impl RunView {
                 now: false,
             }),
             AgentInput::Resumed { .. } => Some(EventKind::Resumed),
-            AgentInput::TimerFired { .. } | AgentInput::Cancelled => None,
+            AgentInput::TimerFired {
+                timer: AgentTimer::Approval,
+            } => agent.approval().map(|approval| EventKind::ApprovalExpired {
+                effect: approval.effect,
+            }),
+            AgentInput::TimerFired {
+                timer: AgentTimer::Deadline,
+            }
+            | AgentInput::Cancelled => None,
         };
+        let asked = agent.approval().map(|approval| approval.effect);
         let (noted, before) = (Noted::of_agent(&input), Before::of(agent));
         let commands = agent.handle(at, input)?;
         self.ledger.agent_took(agent, before, at, noted, &commands);
@@ -530,6 +593,8 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
+            // Asked again after a restart.
+            AgentCommand::AskApproval { approval } if asked == Some(approval.effect) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dirigent_core::approval::Decision;
+use dirigent_core::approval::{Approval, Decision};
 use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::Entry;
 use dirigent_core::run::Report;
@@ -15,6 +15,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use crate::deltas::{Delta, Listeners};
 use crate::door::{Door, Receipt, Said, Word};
 use crate::error::RuntimeError;
+use crate::orchestrator::blocking;
 use crate::supervisor::Outcome;
 
 /// How many entries are read from the journal at once.
@@ -119,6 +120,16 @@ impl RunHandle {
             told = told => told.unwrap_or_else(|_| Err(self.door.unheard(run))),
             ended = self.outcome() => Err(ended.err().unwrap_or(RuntimeError::Ended { run })),
         }
+    }
+
+    /// The calls of the run and its agents that wait for an approval at this moment, the oldest first; also those that a run which
+    /// stands still waits for.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+    pub async fn approvals(&self) -> Result<Vec<Arc<Approval>>, RuntimeError> {
+        let (journal, run) = (self.journal.clone(), self.run);
+        blocking(move || Ok(read_run(&journal, run)?.0.approvals())).await
     }
 
     /// Waits for the end.

@@ -121,11 +121,15 @@ async fn paor_8_what_cannot_wait_stops_what_is_under_way_and_plans_now() {
     // then the digging was stopped, nothing of the old plan began any more, and nobody judged it
     assert_eq!(notes.all().last().map(String::as_str), Some("cancelled"));
     assert_eq!(model.agent_asked("digger").len(), 1);
-    let reflectors = all_events(&run).await.into_iter().filter(|event| {
-        event.kind
-            == EventKind::AgentStarted {
+    let events = all_events(&run).await;
+    let reflectors = events.iter().filter(|event| {
+        matches!(
+            &event.kind,
+            EventKind::AgentStarted {
                 role: AgentRole::Reflector,
+                ..
             }
+        )
     });
     assert_eq!(reflectors.count(), 1);
     assert_eq!(

@@ -150,7 +150,7 @@ async fn approve_3_an_answer_while_no_process_is_there_counts_when_one_goes_on()
         effect: shown.effect,
         decision: decision(&shown, ApprovalAnswer::Approve),
     };
-    assert_eq!(dirigent.steer(run, steering).await.unwrap(), Steered::Queued);
+    assert_eq!(dirigent.steer(run, steering).await.unwrap(), Steered::Waiting);
     assert_eq!(stage.read(LAUNCHED), "right\n");
     let resumed = dirigent.resume(run, UserPresence::Present, None).await.unwrap();
 

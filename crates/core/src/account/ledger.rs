@@ -19,6 +19,10 @@ pub(crate) struct Ledger {
     waits: BTreeMap<(Scope, u32), Wait>,
     /// How long no process carried the run out.
     away: Millis,
+    /// How long it waited for nothing but people. Like the next, in [`Ledger::clock`]'s time.
+    people: Millis,
+    /// Since when it does.
+    people_since: Option<Timestamp>,
 }
 
 /// What one agent has used.
@@ -113,7 +117,7 @@ impl Ledger {
         }
     }
 
-    /// The run's machine has taken an input at `at` and commanded that. The entry before, whichever machine's, came at
+    /// The run's machine has taken an input at `at`, commanded that, and waits for nothing but people or does not. The entry before, whichever machine's, came at
     /// `last_at`.
     pub(crate) fn run_took(
         &mut self,
@@ -121,6 +125,7 @@ impl Ledger {
         at: Timestamp,
         noted: &Noted,
         commands: &[RunCommand],
+        waits_for_people: bool,
     ) {
         match noted {
             Noted::Resumed { last_seen } => {
@@ -133,6 +138,11 @@ impl Ledger {
             Noted::Nothing => {}
         }
         let now = self.clock(at);
+        match (self.people_since, waits_for_people) {
+            (None, true) => self.people_since = Some(now),
+            (Some(_), false) => self.end_people(now),
+            (None, false) | (Some(_), true) => {}
+        }
         for command in commands {
             match command {
                 RunCommand::RunTool { effect, .. } => self.begin(*effect, Reason::Tool, now),
@@ -164,12 +174,13 @@ impl Ledger {
         let mut whole = self.clone();
         let now = whole.clock(last_at);
         whole.end_all(None, now);
+        whole.end_people(now);
         let mut account = Account {
             total: Tally {
                 tool_time: whole.tool_time,
                 ..Tally::default()
             },
-            active_time: now - run.started_at(),
+            active_time: Millis((now - run.started_at()).0.saturating_sub(whole.people.0)),
             ..Account::default()
         };
         for (id, used) in whole.agents {
@@ -199,6 +210,12 @@ impl Ledger {
     /// The time without what no process was there for, so that spans over it are those of work.
     fn clock(&self, at: Timestamp) -> Timestamp {
         Timestamp(at.0.saturating_sub(self.away.0))
+    }
+
+    fn end_people(&mut self, now: Timestamp) {
+        if let Some(since) = self.people_since.take() {
+            self.people += now - since;
+        }
     }
 
     fn begin(&mut self, effect: EffectId, reason: Reason, since: Timestamp) {

@@ -24,7 +24,8 @@ pub struct Account {
     /// All of it, the tool calls that its plans spelled out included.
     #[serde(flatten)]
     pub total: Tally,
-    /// From its start to its last journal entry, without the time in which no process carried it out.
+    /// From its start to its last journal entry, without the time in which no process carried it out, or in which it
+    /// waited for nothing but people.
     pub active_time: Millis,
     /// Each model that replied, in the order of their agents and of their first replies to them.
     pub models: Vec<ModelAccount>,

@@ -69,6 +69,8 @@ pub enum Part {
     Workspace,
     /// The run's limits.
     Limits,
+    /// Which calls must be approved, and which are never made.
+    Policy,
     /// The tools that there are.
     Tools,
     /// What is known of a tool: its description, its parameters.
@@ -101,6 +103,8 @@ pub enum Part {
     Call,
     /// The question to the user.
     Question,
+    /// What a person decides about.
+    Approval,
     /// What an agent ended with.
     Report,
     /// What came in does not answer anything that was asked.
@@ -116,6 +120,7 @@ impl fmt::Display for Part {
             Part::Goal => f.write_str("the goal"),
             Part::Workspace => f.write_str("the workspace"),
             Part::Limits => f.write_str("the limits of the run"),
+            Part::Policy => f.write_str("the policy"),
             Part::Tools => f.write_str("the tools that there are"),
             Part::Tool { name } => write!(f, "the tool `{name}`"),
             Part::Agents => f.write_str("the agents that there are"),
@@ -126,6 +131,7 @@ impl fmt::Display for Part {
             Part::Request => f.write_str("the request to the model"),
             Part::Call => f.write_str("the tool call"),
             Part::Question => f.write_str("the question to the user"),
+            Part::Approval => f.write_str("what the user decides about"),
             Part::Report => f.write_str("what an agent ended with"),
             Part::Input => f.write_str("what is under way"),
             Part::End => f.write_str("the end of the run"),
@@ -140,6 +146,7 @@ pub(super) fn asked(asked: Option<&Asked>) -> String {
         Some(Asked::Request(asked)) => request(asked),
         Some(Asked::Call(call)) => json(call),
         Some(Asked::Question(question)) => json(question),
+        Some(Asked::Approval(approval)) => json(approval),
     }
 }
 

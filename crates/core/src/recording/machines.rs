@@ -1,7 +1,7 @@
 //! A run's machines as recording and replay drive them, with what they ask for. The one place that says what a request to a
 //! model consists of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Asked, Request};
@@ -13,7 +13,7 @@ use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
 use crate::message::Message;
 use crate::run::{Run, RunCommand, RunInput};
-use crate::view::RunView;
+use crate::view::{EventKind, RunView};
 
 #[derive(Default)]
 pub(super) struct Machines {
@@ -22,6 +22,8 @@ pub(super) struct Machines {
     briefs: BTreeMap<AgentId, Arc<AgentBrief>>,
     /// The messages of each agent's last request.
     requests: BTreeMap<AgentId, Vec<Message>>,
+    /// The calls of agents that were to be approved, whatever has become of them.
+    approvals: BTreeSet<EffectId>,
 }
 
 impl Machines {
@@ -42,6 +44,22 @@ impl Machines {
         self.agent(self.run().agent_of(effect)?)?.report()
     }
 
+    /// Whether an agent has asked for an approval of that call.
+    pub(super) fn has_asked(&self, effect: EffectId) -> bool {
+        self.approvals.contains(&effect)
+    }
+
+    /// Whether that call of an agent waits for an approval.
+    pub(super) fn asks(&self, effect: EffectId) -> bool {
+        match effect.scope {
+            Scope::Run => false,
+            Scope::Agent(agent) => {
+                let approval = self.agent(agent).and_then(Agent::approval);
+                approval.is_some_and(|approval| approval.effect == effect)
+            }
+        }
+    }
+
     /// What the input answers. To be asked once for each input, before it is applied.
     pub(super) fn asked(&mut self, scope: Scope, input: &Input) -> Option<Asked> {
         match (scope, input) {
@@ -53,7 +71,11 @@ impl Machines {
 
     pub(super) fn apply(&mut self, entry: Entry) -> Result<(), Refusal> {
         let scope = entry.scope;
-        self.view.apply(entry)?;
+        for event in self.view.apply(entry)? {
+            if let (Scope::Agent(_), EventKind::ApprovalAsked { approval }) = (scope, event.kind) {
+                self.approvals.insert(approval.effect);
+            }
+        }
         if scope == Scope::Run {
             let commands = self.view.run().outstanding().into_iter();
             self.briefs.extend(commands.filter_map(|command| match command {
@@ -95,6 +117,13 @@ impl Machines {
                 let (asked, question) = self.run().question()?;
                 (asked == *effect).then(|| Asked::Question(question.clone()))
             }
+            RunInput::Decided { effect, .. } => {
+                let step = (effect.scope, effect.step);
+                let mut approvals = self.run().approvals();
+                let decided =
+                    approvals.find(|approval| (approval.effect.scope, approval.effect.step) == step)?;
+                Some(Asked::Approval(Approval::clone(decided)))
+            }
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
             | RunInput::ToolFinished { .. }
@@ -102,7 +131,6 @@ impl Machines {
             | RunInput::Redirected { .. }
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
-            | RunInput::Decided { .. }
             | RunInput::Delegated { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
@@ -119,9 +147,12 @@ impl Machines {
                 let call = self.agent(id)?.running_call(*effect)?;
                 Some(Asked::Call(ToolCall::clone(call)))
             }
+            AgentInput::Decided { .. } => {
+                let approval = self.agent(id)?.approval()?;
+                Some(Asked::Approval(Approval::clone(approval)))
+            }
             AgentInput::Started { .. }
             | AgentInput::ToolFinished { .. }
-            | AgentInput::Decided { .. }
             | AgentInput::Guided { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }

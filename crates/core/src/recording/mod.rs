@@ -1,7 +1,7 @@
 //! Recordings: a run as a file that replays with no model and no tools (HOST-9).
 //!
 //! A [`Recording`] is a projection of a run's journal: every input in order, and beside each that answers something what it
-//! answers (the request to the model, the tool call, the question), as the machines asked it. [`replay`] gives machines of
+//! answers (the request to the model, the tool call, the question, the call that was decided about), as the machines asked it. [`replay`] gives machines of
 //! the present code and the present [`RunSpec`] what came from outside, derives the rest, and says where the two first
 //! differ. Neither asks a model, runs a tool or reads a clock.
 
@@ -18,6 +18,7 @@ pub use difference::{Difference, Part, Place};
 pub use format::FormatError;
 pub use replay::replay;
 
+use crate::approval::Approval;
 use crate::call::{CallForm, ToolCall};
 use crate::id::Scope;
 use crate::journal::{Entry, Input};
@@ -72,6 +73,8 @@ pub enum Asked {
     Call(ToolCall),
     /// An answer of the user.
     Question(Question),
+    /// A decision about a call.
+    Approval(Approval),
 }
 
 /// A request to a model.

@@ -12,7 +12,7 @@ use crate::run::RunInput;
 use crate::spec::{AgentSpec, RunSpec};
 
 /// Replays a recording as a run of that id that is started with `present`, and returns its journal. From the recording
-/// comes only what came from outside: what models and tools returned, what the user said, timers, restarts and a breakdown of
+/// comes only what came from outside: what models and tools returned, what the user said and decided, timers, restarts and a breakdown of
 /// an agent, each at its recorded time. Everything else is derived and compared: what agents are started with, what models
 /// are asked, which tools are called, what is asked of the user, what agents report and how the run ends. So the journal is
 /// that of the recorded run, or there is a first difference.
@@ -79,6 +79,13 @@ impl Replay {
             (Input::Run(RunInput::AgentFinished { effect, report }), _) => {
                 self.present_report(line, *effect, report)
             }
+            (Input::Run(RunInput::ApprovalAsked { effect }), _) => {
+                self.compare_waiting(line, *effect, self.machines.has_asked(*effect))
+            }
+            (Input::Run(RunInput::ApprovalSettled { effect }), _) => {
+                let is_settled = self.machines.has_asked(*effect) && !self.machines.asks(*effect);
+                self.compare_waiting(line, *effect, is_settled)
+            }
             (Input::Agent(AgentInput::Started { brief }), Scope::Agent(agent)) => {
                 self.present_start(line, agent, brief)
             }
@@ -88,8 +95,6 @@ impl Replay {
                     | RunInput::ToolFinished { .. }
                     | RunInput::Guided { .. }
                     | RunInput::Redirected { .. }
-                    | RunInput::ApprovalAsked { .. }
-                    | RunInput::ApprovalSettled { .. }
                     | RunInput::Decided { .. }
                     | RunInput::Delegated { .. }
                     | RunInput::UserAnswered { .. }
@@ -114,6 +119,25 @@ impl Replay {
                 _,
             ) => Ok(line.input.clone()),
         }
+    }
+
+    /// What agents tell the run of the calls that wait: as recorded, or it is different.
+    fn compare_waiting(
+        &self,
+        line: &RecordedEntry,
+        effect: EffectId,
+        is_so: bool,
+    ) -> Result<Input, Box<Difference>> {
+        if is_so {
+            return Ok(line.input.clone());
+        }
+        let present = self.machines.waiting(effect.scope);
+        Err(different(
+            self.place(line),
+            Part::Approval,
+            &json(&line.input),
+            &present,
+        ))
     }
 
     fn present_start(
@@ -182,6 +206,7 @@ impl Replay {
         compare_text(place, Part::Goal, &recorded.goal, &present.goal)?;
         compare_text(place, Part::Workspace, &recorded.workspace, &present.workspace)?;
         compare(place, Part::Limits, &recorded.limits, &present.limits)?;
+        compare(place, Part::Policy, &recorded.policy, &present.policy)?;
         let names = |spec: &RunSpec| {
             spec.tools
                 .iter()
@@ -255,6 +280,7 @@ fn compare_asked(
         Some(Asked::Request(_)) => Part::Request,
         Some(Asked::Call(_)) => Part::Call,
         Some(Asked::Question(_)) => Part::Question,
+        Some(Asked::Approval(_)) => Part::Approval,
         None => Part::Input,
     };
     Err(different(place, part, &asked(recorded), &asked(present)))

@@ -1,17 +1,21 @@
 //! What a user reads of a run: the concise summary (PAOR-10), and with every step on request (PAOR-11). Computed from
 //! the run's state, so from its journal, and nothing else.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
 use super::{EndReason, Phase, Question, Round, Run};
 use crate::account::Account;
+use crate::approval::Approval;
 use crate::budget::BudgetKind;
+use crate::id::SubTaskId;
 use crate::message::Usage;
 use crate::observation::{AgentWork, Finding, Observation};
-use crate::plan::{Plan, SubTaskState};
+use crate::plan::{Plan, PlanGraph, SubTaskState};
 use crate::prompt::shorten;
 use crate::reflection::Reflection;
 use crate::time::Millis;
@@ -35,6 +39,10 @@ pub struct Report {
     /// The question that waits for the user, or that a limit left no round to ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
+    /// The calls that wait for a person, what has waited longest first. Of agents' calls only
+    /// [`RunView::report`](crate::view::RunView::report) knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingCall>,
     /// The files that are not what they were.
     pub changed: Vec<ChangedFile>,
     /// Commands that succeeded after the last change of a file.
@@ -53,6 +61,19 @@ pub struct Report {
     pub duration: Millis,
     /// Every round with its plan and observations.
     pub rounds: Vec<RoundReport>,
+}
+
+/// A call that waits for a person, and what waits with it. JSON: an [`Approval`]'s fields, `"subtask"` and `"dependents"`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WaitingCall {
+    /// What is to be decided about.
+    #[serde(flatten)]
+    pub approval: Arc<Approval>,
+    /// The sub-task that waits; none for a planner's or a reflector's call, where the whole run does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subtask: Option<SubTaskId>,
+    /// How many sub-tasks can't start before that one has succeeded.
+    pub dependents: usize,
 }
 
 /// A round with all that was observed.
@@ -97,6 +118,7 @@ impl Run {
                 .map(|(_, question)| question)
                 .or(self.unasked_question())
                 .cloned(),
+            waiting: self.waiting_calls(&self.approvals().cloned().collect::<Vec<_>>()),
             changed: changed_files(changes(self.rounds(), unreported)),
             confirmed_by: confirmations(changes(self.rounds(), unreported)),
             left: left(self.rounds()),
@@ -118,6 +140,20 @@ impl Run {
                 })
                 .collect(),
         }
+    }
+
+    /// What waits with calls of the run and its agents.
+    pub(crate) fn waiting_calls(&self, approvals: &[Arc<Approval>]) -> Vec<WaitingCall> {
+        let waiting = |approval: &Arc<Approval>| {
+            let held_up = self.held_up_by(approval.effect);
+            let held_up = held_up.and_then(|index| Some((&self.rounds().last()?.graph, index)));
+            WaitingCall {
+                approval: approval.clone(),
+                subtask: held_up.map(|(graph, index)| graph.plan().subtasks[index].id.clone()),
+                dependents: held_up.map_or(0, |(graph, index)| all_dependents(graph, index)),
+            }
+        };
+        approvals.iter().map(waiting).collect()
     }
 
     /// As [`Run::usage`], with that of agents whose reports have not come.
@@ -151,6 +187,19 @@ impl Run {
     pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
         diff(changes(self.rounds(), unreported))
     }
+}
+
+/// How many sub-tasks depend on that one, directly or by others.
+fn all_dependents(graph: &PlanGraph, index: usize) -> usize {
+    let (mut found, mut next) = (BTreeSet::new(), vec![index]);
+    while let Some(index) = next.pop() {
+        next.extend(
+            graph
+                .dependents(index)
+                .filter(|dependent| found.insert(*dependent)),
+        );
+    }
+    found.len()
 }
 
 fn left(rounds: &[Round]) -> Vec<String> {
@@ -218,6 +267,10 @@ impl Report {
             for choice in &question.choices {
                 let _ = writeln!(text, "  - {choice}");
             }
+        }
+        if !self.waiting.is_empty() {
+            let _ = writeln!(text, "\nWaiting for your approval:");
+            self.waiting.iter().for_each(|call| call.render(&mut text));
         }
         if !self.changed.is_empty() {
             let _ = writeln!(text, "\nChanged {}:", count(self.changed.len(), "file"));
@@ -289,6 +342,11 @@ impl Report {
     fn next_step(&self) -> Option<String> {
         let more = match self.end.as_ref()? {
             EndReason::GoalAchieved | EndReason::Failed { .. } => return None,
+            EndReason::UserRequired if !self.waiting.is_empty() => {
+                return Some(
+                    "To go on, decide about what waits for your approval, and resume the run.".to_owned(),
+                );
+            }
             EndReason::UserRequired => {
                 return Some("To go on, answer the question by resuming the run.".to_owned());
             }
@@ -304,6 +362,35 @@ impl Report {
         Some(format!(
             "What was done so far is kept in the workspace. To go on, start the same goal again{more}."
         ))
+    }
+}
+
+impl WaitingCall {
+    fn render(&self, text: &mut String) {
+        let Approval {
+            effect,
+            agent,
+            tool,
+            parameters,
+            ..
+        } = &*self.approval;
+        let parameters = parameters.to_string();
+        let _ = writeln!(text, "  {effect}  {tool} {}", shorten(&parameters, 2_000, None));
+        let mut holds_up = Vec::new();
+        holds_up.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
+        holds_up.extend(
+            self.subtask
+                .as_ref()
+                .map(|subtask| format!("sub-task `{subtask}`")),
+        );
+        match self.dependents {
+            0 => {}
+            1 => holds_up.push("1 sub-task that depends on it".to_owned()),
+            more => holds_up.push(format!("{more} sub-tasks that depend on it")),
+        }
+        if !holds_up.is_empty() {
+            let _ = writeln!(text, "    holds up {}", holds_up.join(", "));
+        }
     }
 }
 

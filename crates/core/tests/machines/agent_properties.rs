@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dirigent_core::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::approval::{ApprovalAnswer, Decision, Digest};
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_core::spec::RunContext;
-use dirigent_core::time::Timestamp;
+use dirigent_core::spec::{RunContext, RunSpec};
+use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::ToolResult;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::sample::Index;
@@ -27,7 +28,9 @@ enum Step {
     ToolStarts,
     ToolEnds(bool),
     Guide,
-    Fire,
+    Fire(AgentTimer),
+    /// Of the call that waits, with its digest or another one.
+    Decide(ApprovalAnswer, bool),
     Resume,
     Cancel,
     /// A completion of something else than what is under way.
@@ -92,10 +95,22 @@ fn a_step() -> impl Strategy<Value = Step> {
         4 => Just(Step::ToolStarts),
         12 => any::<bool>().prop_map(Step::ToolEnds),
         2 => Just(Step::Guide),
-        1 => Just(Step::Fire),
+        1 => Just(Step::Fire(AgentTimer::Deadline)),
+        2 => Just(Step::Fire(AgentTimer::Approval)),
+        10 => (an_answer(), proptest::bool::weighted(0.8)).prop_map(|(answer, intact)| Step::Decide(answer, intact)),
         3 => Just(Step::Resume),
         1 => Just(Step::Cancel),
         3 => (effect, any::<bool>()).prop_map(|(effect, reply)| Step::Foreign { effect, reply }),
+    ]
+}
+
+pub fn an_answer() -> impl Strategy<Value = ApprovalAnswer> {
+    prop_oneof![
+        4 => Just(ApprovalAnswer::Approve),
+        1 => Just(ApprovalAnswer::Edit { parameters: json!({"path": "z"}) }),
+        1 => Just(ApprovalAnswer::Edit { parameters: json!({}) }),
+        1 => Just(ApprovalAnswer::Reject { reason: None }),
+        2 => Just(ApprovalAnswer::Guide { guidance: "g".to_owned() }),
     ]
 }
 
@@ -159,9 +174,8 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         Step::Guide => AgentInput::Guided {
             guidance: "g".to_owned(),
         },
-        Step::Fire => AgentInput::TimerFired {
-            timer: AgentTimer::Deadline,
-        },
+        Step::Fire(timer) => AgentInput::TimerFired { timer },
+        Step::Decide(answer, intact) => decided(agent, answer, intact),
         Step::Resume => agent_resumed(),
         Step::Cancel => AgentInput::Cancelled,
         Step::Foreign { effect, reply: true } => AgentInput::ModelReplied {
@@ -172,6 +186,18 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
             effect,
             result: result(true),
         },
+    }
+}
+
+/// A decision about the call that waits; where none does, about one that never waited.
+fn decided(agent: &Agent, answer: ApprovalAnswer, intact: bool) -> AgentInput {
+    let approval = agent.approval();
+    let digest = approval
+        .filter(|_| intact)
+        .map_or_else(|| Digest("0".repeat(64)), |approval| approval.digest.clone());
+    AgentInput::Decided {
+        effect: approval.map_or_else(|| under_way(agent, true), |approval| approval.effect),
+        decision: Decision { digest, answer },
     }
 }
 
@@ -193,6 +219,13 @@ struct Expected(Vec<AgentCommand>);
 
 impl Expected {
     fn take(&mut self, input: &AgentInput, commands: &[AgentCommand]) {
+        let settled: Vec<EffectId> = commands
+            .iter()
+            .filter_map(|command| match command {
+                AgentCommand::ApprovalSettled { effect } => Some(*effect),
+                _ => None,
+            })
+            .collect();
         let completed = match input {
             AgentInput::ModelReplied { effect, .. }
             | AgentInput::ModelFailed { effect, .. }
@@ -213,13 +246,13 @@ impl Expected {
             AgentCommand::AskModel { effect } | AgentCommand::RunTool { effect, .. } => {
                 Some(*effect) != completed
             }
-            AgentCommand::AskApproval { .. }
-            | AgentCommand::ApprovalSettled { .. }
+            AgentCommand::AskApproval { approval } => !settled.contains(&approval.effect),
+            AgentCommand::ApprovalSettled { .. }
             | AgentCommand::Delegate { .. }
             | AgentCommand::SetTimer { .. }
             | AgentCommand::Finish { .. } => true,
         });
-        for command in without_timers(commands) {
+        for command in to_be_done(commands) {
             if matches!(command, AgentCommand::Finish { .. }) {
                 self.0.clear();
             }
@@ -228,10 +261,16 @@ impl Expected {
     }
 }
 
-fn without_timers(commands: &[AgentCommand]) -> Vec<AgentCommand> {
+/// What is to have a completion, or is the end.
+fn to_be_done(commands: &[AgentCommand]) -> Vec<AgentCommand> {
     commands
         .iter()
-        .filter(|command| !matches!(command, AgentCommand::SetTimer { .. }))
+        .filter(|command| {
+            !matches!(
+                command,
+                AgentCommand::SetTimer { .. } | AgentCommand::ApprovalSettled { .. }
+            )
+        })
         .cloned()
         .collect()
 }
@@ -273,8 +312,41 @@ pub fn assert_conversation(agent: &Agent) {
     }
 }
 
+/// Every `change` is asked about, and not for ever.
+fn asking() -> RunSpec {
+    let mut spec = spec();
+    spec.tools[1].requires_approval = true;
+    spec.limits.approval_timeout = Some(Millis(300_000));
+    spec
+}
+
+/// The calls that may run, as a person has said so.
+#[derive(Default)]
+struct Approved(BTreeSet<u32>);
+
+impl Approved {
+    fn take(&mut self, input: &AgentInput, commands: &[AgentCommand]) {
+        if let AgentInput::Decided { effect, decision } = input
+            && matches!(
+                decision.answer,
+                ApprovalAnswer::Approve | ApprovalAnswer::Edit { .. }
+            )
+        {
+            self.0.insert(effect.step);
+        }
+        for command in commands {
+            if let AgentCommand::RunTool { effect, call } = command
+                && call.tool == "change"
+            {
+                assert!(self.0.contains(&effect.step), "{effect} was not approved");
+            }
+        }
+    }
+}
+
 fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
-    let context = Arc::new(RunContext::new(Arc::new(spec())));
+    let context = Arc::new(RunContext::new(Arc::new(asking())));
+    let mut approved = Approved::default();
     let new = || Agent::new(AgentId(1), context.clone());
     let (mut agent, mut expected, mut now) = (new(), Expected::default(), 10_000_i64);
     let mut journal: Vec<(Timestamp, String, Vec<AgentCommand>, Agent)> = Vec::new();
@@ -292,12 +364,13 @@ fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
                     .filter(|command| matches!(command, AgentCommand::Finish { .. }))
                     .count();
                 expected.take(&input, &commands);
+                approved.take(&input, &commands);
                 let entry = serde_json::to_string(&Input::Agent(input)).unwrap();
                 journal.push((at, entry, commands, agent.clone()));
             }
         }
         assert_conversation(&agent);
-        assert_eq!(without_timers(&agent.outstanding()), expected.0);
+        assert_eq!(to_be_done(&agent.outstanding()), expected.0);
         assert_eq!(ends, usize::from(agent.report().is_some()));
     }
     let mut replayed = new();
@@ -319,7 +392,7 @@ fn assert_ends(mut agent: Agent, now: Timestamp) {
         if agent.report().is_some() {
             return;
         }
-        let under_way = without_timers(&agent.outstanding());
+        let under_way = to_be_done(&agent.outstanding());
         let input = match &under_way[..] {
             [AgentCommand::AskModel { effect }] => AgentInput::ModelReplied {
                 effect: *effect,
@@ -329,6 +402,10 @@ fn assert_ends(mut agent: Agent, now: Timestamp) {
                 effect: *effect,
                 result: ToolResult::success(Value::Null),
             },
+            [AgentCommand::AskApproval { approval }] if approval.has_expired(now) => AgentInput::TimerFired {
+                timer: AgentTimer::Approval,
+            },
+            [AgentCommand::AskApproval { .. }] => decided(&agent, ApprovalAnswer::Approve, true),
             other => panic!("one thing at a time, not {other:?}"),
         };
         agent.handle(now, input).unwrap();

@@ -1,6 +1,7 @@
 //! Agents that have others do something (PAOR-5).
 
 use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::machine::Machine;
 use dirigent_core::observation::{AgentWork, CallDigest, Finding};
 use dirigent_core::run::{EndReason, Run, RunInput};
@@ -363,4 +364,54 @@ fn host_8_a_cancelled_run_waits_for_nobody() {
     give(&mut run, 20, RunInput::Cancelled);
     assert_eq!(run.end(), Some(&EndReason::Cancelled));
     refused(&mut run, 30, answered("run.3", "late"));
+}
+
+#[test]
+fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a_person() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "implement"));
+    assert_eq!(
+        give(
+            &mut run,
+            20,
+            RunInput::ApprovalAsked {
+                effect: effect("a3.2")
+            }
+        ),
+        ["await user a3.2"]
+    );
+    // its caller ends, and it is still to report
+    assert_eq!(
+        give(&mut run, 30, answered("run.2", "early")),
+        ["stop agent run.3"]
+    );
+}
+
+#[test]
+fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
+    let mut spec = delegating();
+    spec.policy = serde_json::from_value(json!([{"tool": "delegate", "ruling": "ask"}])).unwrap();
+    let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
+    let asked = gives(&mut agent, replied("a7.1", says_delegate("explore")));
+    assert!(
+        asked
+            .iter()
+            .any(|line| line.starts_with("ask to approve a7.2 delegate")),
+        "{asked:?}"
+    );
+    let decision = Decision {
+        digest: agent.approval().unwrap().digest.clone(),
+        answer: ApprovalAnswer::Approve,
+    };
+    let decided = gives(
+        &mut agent,
+        dirigent_core::agent::AgentInput::Decided {
+            effect: effect("a7.2"),
+            decision,
+        },
+    );
+    assert!(
+        decided.contains(&"delegate a7.2 to explore: Find `a`.".to_owned()),
+        "{decided:?}"
+    );
 }

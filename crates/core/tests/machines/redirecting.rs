@@ -247,3 +247,25 @@ fn paor_8_where_no_round_is_left_the_run_ends_at_its_limit_once_all_has_ended() 
     give(&mut run, 20, cancelled("run.2", "a.rs"));
     assert_eq!(run.end(), Some(&EndReason::IterationLimit { max_iterations: 1 }));
 }
+
+#[test]
+fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
+    let mut spec = spec();
+    spec.tools[1].requires_approval = true;
+    let one = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": {"path": "x"}}]}
+    ]});
+    let (mut run, asked) = acting(spec, &one);
+    assert!(asked.iter().any(|line| line == "await user run.2"), "{asked:?}");
+    assert_eq!(
+        give(&mut run, 10, redirected("Not that.")),
+        [
+            "Acting -> Observing (1)",
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.3 a2 planner"
+        ]
+    );
+    let task = &brief_of(&run, "run.3").task;
+    assert!(task.contains("it did not run to its end"), "{task}");
+}

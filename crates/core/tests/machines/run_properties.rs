@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
@@ -17,6 +18,7 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use serde_json::{Value, json};
 
+use crate::agent_properties::an_answer;
 use crate::fixture::{ended_with, plan, reflection, resumed, spec};
 
 /// How to end one of the things under way.
@@ -42,6 +44,13 @@ enum Step {
     },
     FireDeadline,
     FireCall(u32),
+    FireApproval(u32),
+    /// Of a call that waits, with its digest or another one.
+    Decide(usize, ApprovalAnswer, bool),
+    /// A call of one of the agents under way waits, or no longer.
+    AgentWaits(usize, bool),
+    /// For want of which approval nobody goes on.
+    Absent(usize),
     Resume,
     Cancel,
     Foreign(EffectId, u8),
@@ -111,6 +120,11 @@ fn a_step() -> impl Strategy<Value = Step> {
             .prop_map(|(agent, step, attempt)| Step::Delegate { agent, step, attempt }),
         1 => Just(Step::FireDeadline),
         2 => (1..12_u32).prop_map(Step::FireCall),
+        2 => (1..12_u32).prop_map(Step::FireApproval),
+        6 => (any::<usize>(), an_answer(), proptest::bool::weighted(0.8))
+            .prop_map(|(pick, answer, intact)| Step::Decide(pick, answer, intact)),
+        6 => (any::<usize>(), proptest::bool::weighted(0.7)).prop_map(|(pick, waits)| Step::AgentWaits(pick, waits)),
+        2 => any::<usize>().prop_map(Step::Absent),
         3 => Just(Step::Resume),
         1 => proptest::bool::weighted(0.2).prop_map(|cancel| if cancel { Step::Cancel } else { Step::Guide }),
         3 => (effect, any::<u8>()).prop_map(|(effect, kind)| Step::Foreign(effect, kind)),
@@ -126,6 +140,8 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
 fn a_spec() -> impl Strategy<Value = RunSpec> {
     (0..4_u32, 1..5_u32, any::<bool>(), any::<bool>()).prop_map(|(parallel, iterations, timed, tokens)| {
         let mut spec = spec();
+        spec.tools[1].requires_approval = true;
+        spec.limits.approval_timeout = Some(Millis(1_500_000));
         spec.limits.max_parallel = parallel;
         spec.limits.max_iterations = iterations;
         spec.limits.timeout = timed.then_some(Millis(3_000_000));
@@ -137,12 +153,14 @@ fn a_spec() -> impl Strategy<Value = RunSpec> {
 
 fn is_work(command: &RunCommand) -> bool {
     match command {
-        RunCommand::StartAgent { .. } | RunCommand::RunTool { .. } | RunCommand::AskUser { .. } => true,
+        RunCommand::StartAgent { .. }
+        | RunCommand::RunTool { .. }
+        | RunCommand::AskApproval { .. }
+        | RunCommand::AskUser { .. } => true,
         RunCommand::Announce { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
-        | RunCommand::AskApproval { .. }
         | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer { .. }
         | RunCommand::Finish { .. } => false,
@@ -154,11 +172,11 @@ fn effect_of(command: &RunCommand) -> Option<EffectId> {
         RunCommand::StartAgent { effect, .. }
         | RunCommand::RunTool { effect, .. }
         | RunCommand::AskUser { effect, .. } => Some(*effect),
+        RunCommand::AskApproval { approval } => Some(approval.effect),
         RunCommand::Announce { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
-        | RunCommand::AskApproval { .. }
         | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer { .. }
         | RunCommand::Finish { .. } => None,
@@ -202,8 +220,24 @@ fn tool_result(kind: u8) -> ToolResult {
     }
 }
 
-fn completion(command: &RunCommand, kind: u8, plan: Plan) -> RunInput {
+fn decided(approval: &Approval, answer: ApprovalAnswer, intact: bool) -> RunInput {
+    let digest = if intact {
+        approval.digest.clone()
+    } else {
+        Digest("0".repeat(64))
+    };
+    RunInput::Decided {
+        effect: approval.effect,
+        decision: Decision { digest, answer },
+    }
+}
+
+fn completion(command: &RunCommand, now: Timestamp, kind: u8, plan: Plan) -> RunInput {
     match command {
+        RunCommand::AskApproval { approval } if approval.has_expired(now) => RunInput::TimerFired {
+            timer: RunTimer::Approval(approval.effect.step),
+        },
+        RunCommand::AskApproval { approval } => decided(approval, ApprovalAnswer::Approve, true),
         RunCommand::StartAgent { effect, brief } => RunInput::AgentFinished {
             effect: *effect,
             report: match (&brief.role, kind % 32) {
@@ -232,7 +266,6 @@ fn completion(command: &RunCommand, kind: u8, plan: Plan) -> RunInput {
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
-        | RunCommand::AskApproval { .. }
         | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer { .. }
         | RunCommand::Finish { .. } => panic!("{command:?} has no completion"),
@@ -244,11 +277,28 @@ fn pick(run: &Run, pick: usize) -> Option<RunCommand> {
     (!work.is_empty()).then(|| work[pick % work.len()].clone())
 }
 
-fn input(run: &Run, spec: &Arc<RunSpec>, step: Step) -> RunInput {
+/// The first call of one of the agents under way.
+fn agents_call(run: &Run, pick: usize) -> Option<EffectId> {
+    let agents: Vec<AgentId> = run
+        .outstanding()
+        .iter()
+        .filter_map(|command| match command {
+            RunCommand::StartAgent { brief, .. } => Some(brief.agent),
+            _ => None,
+        })
+        .collect();
+    (!agents.is_empty()).then(|| EffectId {
+        scope: Scope::Agent(agents[pick % agents.len()]),
+        step: 2,
+        attempt: 0,
+    })
+}
+
+fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput {
     let timer = |timer| RunInput::TimerFired { timer };
     match step {
         Step::End(ending) => match pick(run, ending.pick) {
-            Some(command) => completion(&command, ending.kind, ending.plan),
+            Some(command) => completion(&command, now, ending.kind, ending.plan),
             None => RunInput::Guided {
                 guidance: "g".to_owned(),
             },
@@ -274,6 +324,26 @@ fn input(run: &Run, spec: &Arc<RunSpec>, step: Step) -> RunInput {
         },
         Step::FireDeadline => timer(RunTimer::Deadline),
         Step::FireCall(step) => timer(RunTimer::Call(step)),
+        Step::FireApproval(step) => timer(RunTimer::Approval(step)),
+        Step::Decide(pick, answer, intact) => {
+            let approvals: Vec<_> = run.approvals().collect();
+            match approvals.get(pick % approvals.len().max(1)) {
+                Some(approval) => decided(approval, answer, intact),
+                None => resumed(),
+            }
+        }
+        Step::AgentWaits(pick, waits) => match (agents_call(run, pick), waits) {
+            (Some(effect), true) => RunInput::ApprovalAsked { effect },
+            (Some(effect), false) => RunInput::ApprovalSettled { effect },
+            (None, _) => resumed(),
+        },
+        Step::Absent(pick) => {
+            let approval = run.approvals().next().map(|approval| approval.effect);
+            match approval.or_else(|| agents_call(run, pick)) {
+                Some(effect) => RunInput::UserAbsent { effect },
+                None => resumed(),
+            }
+        }
         Step::Resume => resumed(),
         Step::Cancel => RunInput::Cancelled,
         Step::Foreign(effect, kind) => match kind % 4 {
@@ -304,17 +374,26 @@ impl Expected {
         let mut completed = match input {
             RunInput::AgentFinished { effect, .. }
             | RunInput::ToolFinished { effect, .. }
+            | RunInput::Decided { effect, .. }
             | RunInput::UserAnswered { effect, .. } => vec![*effect],
+            RunInput::TimerFired {
+                timer: RunTimer::Approval(step),
+            } => vec![EffectId {
+                scope: Scope::Run,
+                step: *step,
+                attempt: 0,
+            }],
             RunInput::Started { .. }
             | RunInput::ToolStarted { .. }
             | RunInput::Guided { .. }
             | RunInput::Redirected { .. }
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
-            | RunInput::Decided { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
-            | RunInput::TimerFired { .. }
+            | RunInput::TimerFired {
+                timer: RunTimer::Deadline | RunTimer::Call(_),
+            }
             | RunInput::Resumed { .. }
             | RunInput::Cancelled => Vec::new(),
         };
@@ -431,6 +510,42 @@ fn agent_of(call: EffectId) -> AgentId {
     }
 }
 
+/// What the user has approved by now; no other `change` runs.
+fn assert_approved(approved: &mut BTreeSet<u32>, input: &RunInput, commands: &[RunCommand]) {
+    if let RunInput::Decided { effect, decision } = input
+        && matches!(
+            decision.answer,
+            ApprovalAnswer::Approve | ApprovalAnswer::Edit { .. }
+        )
+    {
+        approved.insert(effect.step);
+    }
+    for command in commands {
+        if let RunCommand::RunTool { effect, call, .. } = command
+            && call.tool == "change"
+        {
+            assert!(approved.contains(&effect.step), "{effect} was not approved");
+        }
+    }
+}
+
+/// While nothing goes on without people, what is awaited is a call that waits; otherwise the run has its deadline.
+fn assert_standstill(run: &Run) {
+    if let Some(awaited) = run.awaited_approval() {
+        let waits = |command: &RunCommand| match command {
+            RunCommand::AskApproval { approval } => approval.effect == awaited,
+            RunCommand::StartAgent { brief, .. } => awaited.scope == Scope::Agent(brief.agent),
+            _ => false,
+        };
+        assert!(run.outstanding().iter().any(waits), "{awaited} waits for nobody");
+        assert!(
+            !run.outstanding()
+                .iter()
+                .any(|command| matches!(command, RunCommand::RunTool { .. }))
+        );
+    }
+}
+
 /// Each transition starts where the one before ended.
 fn assert_transitions(phase: &mut Phase, commands: &[RunCommand]) {
     for command in commands {
@@ -445,18 +560,19 @@ fn assert_transitions(phase: &mut Phase, commands: &[RunCommand]) {
 fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
     let spec = Arc::new(spec);
     let (mut run, mut expected, mut now) = (Run::new(), Expected::default(), 10_000_i64);
-    let mut phase = Phase::Idle;
+    let (mut phase, mut approved) = (Phase::Idle, BTreeSet::new());
     let mut journal: Vec<(Timestamp, String, Vec<RunCommand>, Run)> = Vec::new();
     for (pause, step) in std::iter::once((0, Step::StartAgain)).chain(steps) {
         now += pause;
         let at = Timestamp(now.unsigned_abs());
-        let input = input(&run, &spec, step);
+        let input = input(&run, &spec, at, step);
         let before = run.clone();
         match run.handle(at, input.clone()) {
             Err(_) => assert_eq!(run, before),
             Ok(commands) => {
                 expected.take(&input, &commands);
                 assert_transitions(&mut phase, &commands);
+                assert_approved(&mut approved, &input, &commands);
                 let finished = commands
                     .iter()
                     .filter(|command| matches!(command, RunCommand::Finish { .. }))
@@ -470,6 +586,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
         assert_eq!(run.phase(), phase);
         assert_rounds(&run);
         assert_agents(&run);
+        assert_standstill(&run);
         assert_eq!(sorted(&run.outstanding()), sorted(&expected.0));
         assert_eq!(run.phase().is_terminal(), !run.outstanding().iter().any(is_work));
     }
@@ -500,7 +617,7 @@ fn assert_ends(mut run: Run, now: Timestamp) {
             return;
         }
         let command = pick(&run, step).unwrap();
-        run.handle(now, completion(&command, 4, plan(&two))).unwrap();
+        run.handle(now, completion(&command, now, 4, plan(&two))).unwrap();
     }
     panic!("no end after {limit} steps");
 }

@@ -7,13 +7,14 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::message::{ModelReply, Usage};
 use dirigent_core::price::Cost;
-use dirigent_core::run::{ChangedFile, FileFate, RunInput};
+use dirigent_core::run::{ChangedFile, Detail, FileFate, RunInput};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::{StateChange, ToolResult};
 use dirigent_core::view::RunView;
 use serde_json::{Value, json};
 
-use crate::driver::{ended, planned, reflected};
-use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, tool_ended, usage};
+use crate::driver::{agent_ended, ended, planned, reflected};
+use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, text, tool_ended, usage};
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
@@ -26,10 +27,12 @@ struct Watcher {
 
 impl Watcher {
     fn started() -> Self {
+        Watcher::started_with(spec())
+    }
+
+    fn started_with(spec: RunSpec) -> Self {
         let mut watcher = Watcher::default();
-        watcher.run(RunInput::Started {
-            spec: Arc::new(spec()),
-        });
+        watcher.run(RunInput::Started { spec: Arc::new(spec) });
         watcher
     }
 
@@ -326,4 +329,101 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
         assert_eq!(watcher.apply(scope, input), Err(error.to_owned()));
         assert_eq!(watcher.view, before);
     }
+}
+
+/// `a2` has had `a3` started, which has changed `x` and used 15 tokens.
+fn delegated() -> Watcher {
+    let mut spec = spec();
+    spec.agents[0].tools.push("delegate".to_owned());
+    let mut watcher = Watcher::started_with(spec);
+    watcher.run(planned("run.1", &two()));
+    let brief = AgentBrief {
+        agent: AgentId(2),
+        role: AgentRole::Sub("explore".to_owned()),
+        task: "t".to_owned(),
+        agents_left: None,
+        depth: 1,
+        caller: None,
+        changed: None,
+    };
+    watcher.agent(2, AgentInput::Started { brief: brief.clone() });
+    let delegate = says_call("delegate", json!({"agent": "implement", "task": "u"}), false);
+    assert_eq!(
+        watcher.agent(2, replied("a2.1", delegate))[1],
+        json!({"event": "tool_started", "effect": "a2.2", "tool": "delegate", "parameters": {"agent": "implement", "task": "u"}})
+    );
+    let started = RunInput::Delegated {
+        effect: effect("a2.2"),
+        agent: "implement".to_owned(),
+        task: "u".to_owned(),
+    };
+    assert_eq!(watcher.run(started), [Value::Null; 0]);
+    let child = AgentBrief {
+        agent: AgentId(3),
+        role: AgentRole::Sub("implement".to_owned()),
+        depth: 2,
+        caller: Some(effect("a2.2")),
+        ..brief
+    };
+    assert_eq!(
+        watcher.agent(3, AgentInput::Started { brief: child }),
+        [json!({"event": "agent_started", "role": {"sub": "implement"}, "caller": "a2.2"})]
+    );
+    let change = says_call("change", json!({"path": "x"}), false);
+    watcher.agent(3, replied("a3.1", change));
+    let edited = StateChange::FileEdited {
+        path: "x".to_owned(),
+        diff: Some("-a\n+b\n".to_owned()),
+    };
+    let result = ToolResult::success(Value::Null).with_changes(vec![edited]);
+    watcher.agent(3, tool_ended("a3.2", result));
+    watcher.agent(3, replied("a3.3", text("Done.")));
+    watcher
+}
+
+/// What the agent reports at its end.
+fn reports(watcher: &mut Watcher, agent: u32, of: &str) {
+    let report = watcher
+        .view
+        .agent(AgentId(agent))
+        .unwrap()
+        .report()
+        .unwrap()
+        .clone();
+    watcher.run(agent_ended(of, report));
+}
+
+#[test]
+fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is_known() {
+    let mut watcher = delegated();
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
+    // the run knows of it, its caller does not
+    reports(&mut watcher, 3, "run.4");
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
+    let used = watcher.view.report().usage;
+    let edited = StateChange::FileEdited {
+        path: "x".to_owned(),
+        diff: Some("-a\n+b\n".to_owned()),
+    };
+    let mut result = ToolResult::success(json!("found")).with_changes(vec![edited]);
+    result.metadata.insert("started_agent".to_owned(), json!(3));
+    watcher.agent(2, tool_ended("a2.2", result));
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
+    watcher.agent(2, replied("a2.3", text("Done.")));
+    reports(&mut watcher, 2, "run.2");
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
+    let told = watcher.view.report().render(Detail::Verbose);
+    assert!(told.contains("→ started a3"), "{told}");
+    // one more model call and the call itself
+    let after = watcher.view.report().usage;
+    assert_eq!(after.tokens(), used.tokens() + 15);
+    assert_eq!(after.tool_calls, used.tool_calls + 1);
+}
+
+#[test]
+fn paor_10_what_it_changed_shows_where_the_run_is_cut_off_before_its_caller_knows() {
+    let mut watcher = delegated();
+    reports(&mut watcher, 3, "run.4");
+    watcher.run(RunInput::Cancelled);
+    assert_eq!(watcher.view.diff(), "-a\n+b\n");
 }

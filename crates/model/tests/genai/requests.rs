@@ -17,6 +17,7 @@ fn tool(name: &str) -> ToolSpec {
         description: format!("Does {name}."),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
         repeat: Repeat::Safe,
+        requires_approval: false,
         example: Value::Null,
     }
 }

@@ -30,6 +30,7 @@ fn tool(name: &str) -> Arc<Vec<ToolSpec>> {
         description: "Looks.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
+        requires_approval: false,
         example: Value::Null,
     }])
 }

@@ -117,8 +117,8 @@ async fn paor_5_another_agent_knows_its_task_alone_and_its_caller_what_it_found(
             ("planner", _) => plan("secret", json!([work("the whole secret", &[])])),
             ("worker", 0) => delegate("other", "count the files"),
             ("other", _) if asked.all().contains("secret") => say("I know too much."),
-            ("other", _) => say(&format!("{}: seven files", asked.task())),
-            ("worker", _) if asked.last().contains("count the files: seven files") => say("seven"),
+            ("other", _) if asked.task().contains("count the files") => say("seven files"),
+            ("worker", _) if asked.last().contains("seven files") => say("seven"),
             ("worker", _) => say(asked.last()),
             _ => achieved(),
         }
@@ -220,13 +220,12 @@ async fn two_delegations(asked: Asked) -> Reply {
         ("planner", _) => plan_work(),
         ("worker", 0) => delegate("other", "look left"),
         ("worker", 1) => delegate("other", "look right"),
-        ("worker", _) => say(if asked.last().contains("look right: noted") {
-            "both"
-        } else {
-            "not both"
-        }),
+        ("worker", _) if asked.all().contains("left is noted") && asked.last().contains("right is noted") => {
+            say("both")
+        }
         ("other", 0) => call("note", json!({})),
-        ("other", _) => say(&format!("{}: noted", asked.task())),
+        ("other", _) if asked.task().contains("left") => say("left is noted"),
+        ("other", _) => say("right is noted"),
         _ => achieved(),
     }
 }

@@ -70,7 +70,7 @@ fn question(world: &World, run: RunId) -> EffectId {
 async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
     let gate = Gate::shut();
     let world = World::new(gated(&gate), tools([])).await;
-    let (_journal, other) = another(&world).await;
+    let (journal, other) = another(&world).await;
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
@@ -87,6 +87,7 @@ async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
     );
     let late = other.steer(handle.id(), guide("late")).await.unwrap_err();
     assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+    drop((journal, other));
     world.all_tasks_end().await;
 }
 
@@ -94,13 +95,14 @@ async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
 async fn host_8_another_process_cancels_a_run() {
     let gate = Gate::shut();
     let world = World::new(gated(&gate), tools([])).await;
-    let (_journal, other) = another(&world).await;
+    let (journal, other) = another(&world).await;
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
     let steered = within(other.steer(handle.id(), Steering::Cancel)).await.unwrap();
 
     assert_eq!(steered, Steered::Taken);
+    drop((journal, other));
     world.cancelled(&handle).await;
     assert_eq!(gate.inside(), 0);
 }

@@ -204,6 +204,14 @@ impl Scriptool {
     }
 }
 
+impl Scriptool {
+    /// The same, but a person must approve each of its calls.
+    pub fn to_be_approved(mut self) -> Self {
+        self.spec.requires_approval = true;
+        self
+    }
+}
+
 impl Tool for Scriptool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()

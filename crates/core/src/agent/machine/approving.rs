@@ -1,30 +1,191 @@
-//! Calls that a person decides about (APPROVE-1 to APPROVE-3).
+//! Calls that a person decides about (APPROVE-1 to APPROVE-3). While one waits, nothing else of its agent goes on, and the time
+//! does not count (LOOP-5).
 
-use super::{Agent, Commands};
-use crate::agent::{AgentInput, AgentTimer};
-use crate::approval::{Decision, DecisionFault};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Agent, Commands, Edited, Pending, State};
+use crate::agent::{AgentCommand, AgentFailure, AgentInput, AgentTimer};
+use crate::approval::{Approval, Decision, DecisionFault, Settled, expired_result, guided_result, settle};
+use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::time::Timestamp;
+use crate::policy::Ruling;
+use crate::time::{Millis, Timestamp};
+use crate::tool::ToolResult;
+
+/// What becomes of a call that is not denied.
+pub(super) enum Ruled {
+    Runs,
+    IsAsked,
+}
 
 impl Agent {
+    /// What a person must decide about before the agent goes on.
+    pub fn approval(&self) -> Option<&Arc<Approval>> {
+        self.outstanding.iter().find_map(|(_, pending)| match pending {
+            Pending::Approval { approval, .. } => Some(approval),
+            Pending::Model | Pending::Tool { .. } => None,
+        })
+    }
+
+    /// What the run's policy says of a call that was checked; as an error, why it is denied.
+    pub(super) fn ruling(&self, call: &ToolCall) -> Result<Ruled, String> {
+        let policy = &self.context.spec().policy;
+        let tools = self.delegation(call).unwrap_or(self.context.tools());
+        let Some(tool) = tools.get(&call.tool) else {
+            return Ok(Ruled::IsAsked);
+        };
+        match (
+            policy.ruling(tool, &call.parameters),
+            policy.rule(&call.tool, &call.parameters),
+        ) {
+            (Ruling::Allow, _) => Ok(Ruled::Runs),
+            (Ruling::Ask, _) => Ok(Ruled::IsAsked),
+            (Ruling::Deny, rule) => Err(rule.map(ToString::to_string).unwrap_or_default()),
+        }
+    }
+
+    pub(super) fn ask_approval(&mut self, now: Timestamp, call: ToolCall, commands: &mut Commands) {
+        let effect = self.outstanding.next_effect();
+        let agent = self.spec().map(|spec| spec.name.clone());
+        let approval = Arc::new(Approval::new(effect, agent, &call, self.context.spec(), now));
+        let pending = Pending::Approval {
+            call,
+            approval: approval.clone(),
+        };
+        self.outstanding.put(effect, pending);
+        commands.extend(expiry(&approval));
+        commands.push(AgentCommand::AskApproval { approval });
+    }
+
     pub(super) fn decide(
         &mut self,
-        _now: Timestamp,
+        now: Timestamp,
         effect: EffectId,
-        _decision: Decision,
-        _commands: &mut Commands,
+        decision: Decision,
+        commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        Err(DecisionFault::NotPending { effect }.into())
+        let pending = match self.outstanding.at_step(effect.scope, effect.step) {
+            Some((_, Pending::Approval { call, approval })) => Some((call, &**approval)),
+            Some((_, Pending::Model | Pending::Tool { .. })) | None => None,
+        };
+        let check = |parameters: &Value| match pending {
+            Some((call, _)) => self.check(&with_parameters(call, parameters.clone())),
+            None => Ok(()),
+        };
+        let policy = &self.context.spec().policy;
+        let approval = pending.map(|(_, approval)| approval);
+        let settled = settle(approval, now, effect, decision, policy, check)?;
+        let Some((effect, call)) = self.end_approval(now, commands) else {
+            return Err(DecisionFault::NotPending { effect }.into());
+        };
+        match settled {
+            Settled::Run => self.carry_out(effect, call, Edited::No, commands),
+            Settled::RunWith(parameters) => {
+                let call = with_parameters(&call, parameters);
+                self.carry_out(effect, call, Edited::ByUser, commands);
+            }
+            Settled::Reject(reason) => {
+                let tool = call.tool;
+                self.finish(now, Err(AgentFailure::Rejected { tool, reason }), commands);
+            }
+            Settled::Guide(guidance) => {
+                self.read_no_result(effect, &call, &guided_result(&guidance));
+                self.drop_calls();
+                self.next_call(now, VecDeque::new(), commands);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn approval_expired(
         &mut self,
-        _now: Timestamp,
-        _commands: &mut Commands,
+        now: Timestamp,
+        commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        Err(self.misplaced(&AgentInput::TimerFired {
-            timer: AgentTimer::Approval,
-        }))
+        if !self.approval().is_some_and(|approval| approval.has_expired(now)) {
+            return Err(self.misplaced(&AgentInput::TimerFired {
+                timer: AgentTimer::Approval,
+            }));
+        }
+        if let Some((effect, call)) = self.end_approval(now, commands) {
+            self.read_no_result(effect, &call, &expired_result());
+            let rest = self.take_calls();
+            self.next_call(now, rest, commands);
+        }
+        Ok(())
     }
+
+    /// Since when it waits for a person.
+    pub(super) fn waiting_since(&self) -> Option<Timestamp> {
+        self.approval().map(|approval| approval.asked_at)
+    }
+
+    /// The time that no process was there does not bring the end of the wait nearer.
+    pub(super) fn put_off_expiry(&mut self, by: Millis) {
+        for pending in self.outstanding.values_mut() {
+            match pending {
+                Pending::Approval { approval, .. } => Arc::make_mut(approval).put_off(by),
+                Pending::Model | Pending::Tool { .. } => {}
+            }
+        }
+    }
+
+    /// The call no longer waits. The time that it did does not count (LOOP-5).
+    fn end_approval(&mut self, now: Timestamp, commands: &mut Commands) -> Option<(EffectId, ToolCall)> {
+        let (effect, since) = self
+            .approval()
+            .map(|approval| (approval.effect, approval.asked_at))?;
+        let Ok(Pending::Approval { call, .. }) = self.outstanding.finish(effect) else {
+            return None;
+        };
+        self.deadline = self.deadline + (now - since);
+        commands.push(AgentCommand::ApprovalSettled { effect });
+        commands.push(AgentCommand::SetTimer {
+            timer: AgentTimer::Deadline,
+            at: self.deadline,
+        });
+        Some((effect, call))
+    }
+
+    /// The call did not run, and the model is told why.
+    fn read_no_result(&mut self, effect: EffectId, call: &ToolCall, result: &ToolResult) {
+        self.note_result(effect, call, result);
+        self.answer_call(call, Some(effect), result);
+    }
+
+    /// The calls that come after the one that waited.
+    fn take_calls(&mut self) -> VecDeque<ToolCall> {
+        match std::mem::replace(&mut self.state, State::Asking) {
+            State::Calling(rest) => rest,
+            State::Idle | State::Asking | State::Summarising(_) | State::Done(_) => VecDeque::new(),
+        }
+    }
+
+    /// None of the calls that come after it runs: they were meant for what it would have done.
+    fn drop_calls(&mut self) {
+        let result = ToolResult::failure("it did not run, as the user did not approve a call before it");
+        for call in self.take_calls() {
+            self.answer_call(&call, None, &result);
+        }
+    }
+}
+
+fn with_parameters(call: &ToolCall, parameters: Value) -> ToolCall {
+    ToolCall {
+        parameters,
+        ..call.clone()
+    }
+}
+
+/// When the wait for that approval ends, if it does.
+pub(super) fn expiry(approval: &Approval) -> Option<AgentCommand> {
+    let at = approval.expires_at?;
+    Some(AgentCommand::SetTimer {
+        timer: AgentTimer::Approval,
+        at,
+    })
 }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::{Agent, Commands, Pending, State};
+use super::approving::Ruled;
+use super::conversation::EDITED;
+use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentAnswer, AgentFailure};
 use crate::call::ToolCall;
 use crate::delegate::{DELEGATE, started_agent};
@@ -36,14 +38,16 @@ impl Agent {
             match self.submitted(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
                 Some(Err(error)) => self.answer_call(&call, None, &ToolResult::failure(error)),
-                None => match self.check(&call) {
+                None => match self.check(&call).and_then(|()| self.ruling(&call)) {
                     Err(error) => self.answer_call(&call, None, &ToolResult::failure(error)),
-                    Ok(()) => {
-                        let effect = self.outstanding.start(Pending::Tool {
-                            call: call.clone(),
-                            started: false,
-                        });
-                        commands.push(self.call_command(effect, &call));
+                    Ok(ruled) => {
+                        match ruled {
+                            Ruled::Runs => {
+                                let effect = self.outstanding.next_effect();
+                                self.carry_out(effect, call, Edited::No, commands);
+                            }
+                            Ruled::IsAsked => self.ask_approval(now, call, commands),
+                        }
                         self.state = State::Calling(calls);
                         return;
                     }
@@ -54,8 +58,25 @@ impl Agent {
         self.ask(now, commands);
     }
 
+    /// Has a call done, under that handle.
+    pub(super) fn carry_out(
+        &mut self,
+        effect: EffectId,
+        call: ToolCall,
+        edited: Edited,
+        commands: &mut Commands,
+    ) {
+        let pending = Pending::Tool {
+            call: call.clone(),
+            started: false,
+            edited,
+        };
+        self.outstanding.put(effect, pending);
+        commands.push(self.call_command(effect, &call));
+    }
+
     /// CALL-6.
-    fn check(&self, call: &ToolCall) -> Result<(), String> {
+    pub(super) fn check(&self, call: &ToolCall) -> Result<(), String> {
         let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
         self.delegation(call)
             .unwrap_or(self.context.tools())
@@ -123,15 +144,23 @@ impl Agent {
         now: Timestamp,
         effect: EffectId,
         call: ToolCall,
+        edited: Edited,
         result: ToolResult,
         commands: &mut Commands,
     ) {
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
-        self.work.calls.push(digest(effect, &call, &result));
-        self.failed += u32::from(!result.succeeded());
+        self.note_result(effect, &call, &result);
         self.work.changes.extend(result.changes.iter().cloned());
         self.note_seen(&result);
-        self.answer_call(&call, Some(effect), &result);
+        let repeated = self.note_repetition(&call, &result);
+        self.conversation.answer(&call, Some(effect), &result, repeated);
+        match edited {
+            Edited::No => {}
+            Edited::ByUser => {
+                let note = format!("the user changed the parameters to {}", call.parameters);
+                self.conversation.add_to_last_result(EDITED, &Value::String(note));
+            }
+        }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
             // A plan or a judgement is submitted: no other call's result can stand for it.
@@ -149,7 +178,13 @@ impl Agent {
         }
     }
 
-    fn answer_call(&mut self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) {
+    /// What reflection sees of a call.
+    pub(super) fn note_result(&mut self, effect: EffectId, call: &ToolCall, result: &ToolResult) {
+        self.work.calls.push(digest(effect, call, result));
+        self.failed += u32::from(!result.succeeded());
+    }
+
+    pub(super) fn answer_call(&mut self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) {
         let note = self.note_repetition(call, result);
         self.conversation.answer(call, effect, result, note);
     }

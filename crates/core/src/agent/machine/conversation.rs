@@ -17,6 +17,9 @@ const SHORT_RESULT: usize = 400;
 /// Characters that are left of an error whose output is left out.
 const SHORT_ERROR: usize = 200;
 
+/// The field of a result that says that a person changed the call.
+pub(super) const EDITED: &str = "edited";
+
 /// A conversation that grows at its end, so that each request begins with the one before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Conversation {
@@ -276,9 +279,11 @@ fn with_output(content: &str, max_error: usize, output: impl FnOnce(&str) -> Str
         // No result of ours.
         Ok(_) | Err(_) => Map::from_iter([("output".to_owned(), Value::from(content))]),
     };
-    result.retain(|field, _| ["success", "error", "output", "so_far"].contains(&field.as_str()));
-    if let Some(error) = result.get_mut("error") {
-        *error = prompt::shorten_value(error, max_error, None);
+    result.retain(|field, _| ["success", "error", "output", "so_far", EDITED].contains(&field.as_str()));
+    for field in ["error", EDITED] {
+        if let Some(text) = result.get_mut(field) {
+            *text = prompt::shorten_value(text, max_error, None);
+        }
     }
     if let Some(whole) = result.get_mut("output") {
         let text = match &*whole {

@@ -19,6 +19,7 @@ use repeats::Repeats;
 use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
+use crate::approval::Approval;
 use crate::call::{CallForm, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
@@ -63,7 +64,7 @@ enum State {
     Asking,
     /// The model is asked to summarise the earlier turns (LOOP-11), by this request.
     Summarising(Arc<Vec<Message>>),
-    /// One call is under way, and these come after it.
+    /// One call is under way, or waits for an approval, and these come after it.
     Calling(VecDeque<ToolCall>),
     Done(AgentReport),
 }
@@ -71,7 +72,23 @@ enum State {
 #[derive(Clone, Debug, PartialEq)]
 enum Pending {
     Model,
-    Tool { call: ToolCall, started: bool },
+    Tool {
+        call: ToolCall,
+        started: bool,
+        edited: Edited,
+    },
+    /// The call waits for a person (APPROVE-1), whose time does not count.
+    Approval {
+        call: ToolCall,
+        approval: Arc<Approval>,
+    },
+}
+
+/// Whether a call has other parameters than the model gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edited {
+    No,
+    ByUser,
 }
 
 /// What an input leads to, gathered while the state changes.
@@ -183,14 +200,14 @@ impl Agent {
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
             Pending::Tool { call, .. } => Some(call),
-            Pending::Model => None,
+            Pending::Approval { .. } | Pending::Model => None,
         }
     }
 
-    /// The call that it waits for; none while it waits for its model.
+    /// The call that it waits for, or for whose approval; none while it waits for its model.
     pub fn current_call(&self) -> Option<&ToolCall> {
         self.outstanding.iter().find_map(|(_, pending)| match pending {
-            Pending::Tool { call, .. } => Some(call),
+            Pending::Tool { call, .. } | Pending::Approval { call, .. } => Some(call),
             Pending::Model => None,
         })
     }
@@ -208,13 +225,18 @@ impl Agent {
             .map(|(effect, pending)| match pending {
                 Pending::Model => AgentCommand::AskModel { effect },
                 Pending::Tool { call, .. } => self.call_command(effect, call),
+                Pending::Approval { approval, .. } => AgentCommand::AskApproval {
+                    approval: approval.clone(),
+                },
             })
             .collect();
-        if self.state != State::Idle {
-            commands.push(AgentCommand::SetTimer {
+        match (&self.state, self.approval()) {
+            (State::Idle, _) => {}
+            (_, Some(approval)) => commands.extend(approving::expiry(approval)),
+            (_, None) => commands.push(AgentCommand::SetTimer {
                 timer: AgentTimer::Deadline,
                 at: self.deadline,
-            });
+            }),
         }
         commands
     }
@@ -252,11 +274,11 @@ impl Agent {
             }
             AgentInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
-                Pending::Model => return Err(Refusal::Stale { effect }),
+                Pending::Model | Pending::Approval { .. } => return Err(Refusal::Stale { effect }),
             },
             AgentInput::ToolFinished { effect, result } => {
-                let call = self.end_call(effect)?;
-                self.read_result(now, effect, call, result, &mut commands);
+                let (call, edited) = self.end_call(effect)?;
+                self.read_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             AgentInput::Guided { guidance } => self.guidance.push(guidance),
@@ -265,7 +287,7 @@ impl Agent {
             } => self.approval_expired(now, &mut commands)?,
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
-            } if now < self.deadline => {
+            } if now < self.deadline || self.approval().is_some() => {
                 return Err(self.misplaced(&input));
             }
             AgentInput::TimerFired {
@@ -304,36 +326,47 @@ impl Agent {
     fn end_request(&mut self, effect: EffectId) -> Result<(), Refusal> {
         match self.outstanding.get(effect)? {
             Pending::Model => self.outstanding.finish(effect).map(drop),
-            Pending::Tool { .. } => Err(Refusal::Stale { effect }),
+            Pending::Tool { .. } | Pending::Approval { .. } => Err(Refusal::Stale { effect }),
         }
     }
 
-    fn end_call(&mut self, effect: EffectId) -> Result<ToolCall, Refusal> {
+    fn end_call(&mut self, effect: EffectId) -> Result<(ToolCall, Edited), Refusal> {
         match self.outstanding.get(effect)? {
-            Pending::Model => return Err(Refusal::Stale { effect }),
+            Pending::Model | Pending::Approval { .. } => return Err(Refusal::Stale { effect }),
             Pending::Tool { .. } => {}
         }
         match self.outstanding.finish(effect)? {
-            Pending::Tool { call, .. } => Ok(call),
-            Pending::Model => Err(Refusal::Stale { effect }),
+            Pending::Tool { call, edited, .. } => Ok((call, edited)),
+            Pending::Model | Pending::Approval { .. } => Err(Refusal::Stale { effect }),
         }
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, commands: &mut Commands) {
-        self.deadline = self.deadline + (now - last_seen.max(self.last_at));
-        self.outstanding.retry_all();
+        let away = now - last_seen.max(self.last_at);
+        match self.waiting_since() {
+            // The whole wait will not count.
+            Some(_) => self.put_off_expiry(away),
+            None => self.deadline = self.deadline + away,
+        }
+        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        self.outstanding.retry(|pending| match pending {
+            Pending::Model | Pending::Tool { .. } => true,
+            Pending::Approval { .. } => false,
+        });
         let interrupted = self
             .outstanding
             .iter()
             .find_map(|(effect, pending)| match pending {
-                Pending::Tool { call, started: true } if !self.is_safe_to_repeat(call) => {
-                    Some((effect, call.clone()))
-                }
-                Pending::Tool { .. } | Pending::Model => None,
+                Pending::Tool {
+                    call,
+                    started: true,
+                    edited,
+                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
+                Pending::Tool { .. } | Pending::Approval { .. } | Pending::Model => None,
             });
         match interrupted {
-            Some((effect, call)) => {
+            Some((effect, call, edited)) => {
                 // It was found a moment ago.
                 let _ = self.outstanding.finish(effect);
                 commands.push(AgentCommand::SetTimer {
@@ -341,7 +374,7 @@ impl Agent {
                     at: self.deadline,
                 });
                 let result = interrupted_result(&call);
-                self.read_result(now, effect, call, result, commands);
+                self.read_result(now, effect, call, edited, result, commands);
             }
             None => *commands = self.outstanding(),
         }
@@ -361,6 +394,11 @@ impl Agent {
             work: std::mem::take(&mut self.work),
             duration,
         };
+        if let Some(approval) = self.approval() {
+            commands.push(AgentCommand::ApprovalSettled {
+                effect: approval.effect,
+            });
+        }
         self.outstanding.clear();
         self.state = State::Done(report.clone());
         commands.push(AgentCommand::Finish { report });
@@ -394,6 +432,7 @@ impl Agent {
         let doing = match &self.state {
             State::Idle => "has not started",
             State::Asking | State::Summarising(_) => "waits for its model",
+            State::Calling(_) if self.approval().is_some() => "waits for an approval",
             State::Calling(_) => "waits for a tool",
             State::Done(_) => "has ended",
         };

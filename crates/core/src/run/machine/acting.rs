@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::approving::Ruled;
 use super::{Commands, Pending, Run, redirected_result};
 use crate::agent::AgentRole;
 use crate::call::ToolCall;
@@ -14,6 +15,13 @@ use crate::run::round::Active;
 use crate::run::{Phase, RunCommand, RunTimer};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
+
+/// Which call of which sub-task of the plan.
+#[derive(Clone, Copy)]
+pub(super) struct CallPlace {
+    pub(super) index: usize,
+    pub(super) position: usize,
+}
 
 impl Run {
     /// Starts what is ready, and goes on to reflection when nothing is left.
@@ -32,7 +40,7 @@ impl Run {
         }
         let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
         while let Some(index) = self.take_ready(max_parallel) {
-            self.start_subtask(now, index, commands);
+            self.start_subtask(now, index, commands)?;
         }
         if !self.rounds.last().is_some_and(|round| round.graph.is_done()) {
             return Ok(());
@@ -52,8 +60,15 @@ impl Run {
         }
     }
 
-    pub(super) fn start_subtask(&mut self, now: Timestamp, index: usize, commands: &mut Commands) {
-        let Some(round) = self.rounds.last() else { return };
+    pub(super) fn start_subtask(
+        &mut self,
+        now: Timestamp,
+        index: usize,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let Some(round) = self.rounds.last() else {
+            return Ok(());
+        };
         let plan = round.graph.plan().clone();
         let agent = match &plan.subtasks[index].work {
             Work::Agent { agent, task } => {
@@ -82,10 +97,12 @@ impl Run {
             );
         }
         if agent.is_none() {
-            self.start_call(now, &plan, index, 0, commands);
+            self.start_call(now, &plan, index, 0, commands)?;
         }
+        Ok(())
     }
 
+    /// Starts a call of a sub-task's sequence, as far as the policy lets it: one that is denied ends the sub-task.
     pub(super) fn start_call(
         &mut self,
         now: Timestamp,
@@ -93,28 +110,55 @@ impl Run {
         index: usize,
         position: usize,
         commands: &mut Commands,
-    ) {
+    ) -> Result<(), Refusal> {
         let Some(call) = planned_call(plan, index, position) else {
-            return;
+            return Ok(());
         };
-        let deadline = now + self.call_timeout();
-        let pending = Pending::Tool {
-            index,
-            position,
-            call: call.clone(),
-            started: false,
-            deadline,
-        };
-        let effect = self.outstanding.start(pending);
-        commands.push(RunCommand::RunTool {
-            effect,
-            subtask: plan.subtasks[index].id.clone(),
-            call,
-        });
+        let place = CallPlace { index, position };
+        match self.ruling(&call) {
+            Ruled::Runs => {
+                let effect = self.outstanding.next_effect();
+                self.carry_out(now, effect, place, call, commands);
+                Ok(())
+            }
+            Ruled::IsAsked => {
+                self.ask_approval(now, place, call, commands);
+                Ok(())
+            }
+            Ruled::IsDenied(why) => {
+                // It is waited for by nobody, but its handle is that of no other call.
+                let effect = self.outstanding.pass_over();
+                self.end_unrun(now, effect, place, call, ToolResult::failure(why), commands)
+            }
+        }
+    }
+
+    /// Has a call done, under that handle.
+    pub(super) fn carry_out(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        place: CallPlace,
+        call: ToolCall,
+        commands: &mut Commands,
+    ) {
+        let pending = self.running(now, place, call);
+        commands.push(self.command(effect, &pending));
+        self.outstanding.put(effect, pending);
         commands.push(RunCommand::SetTimer {
             timer: RunTimer::Call(effect.step),
-            at: deadline,
+            at: now + self.call_timeout(),
         });
+    }
+
+    fn running(&self, now: Timestamp, place: CallPlace, call: ToolCall) -> Pending {
+        Pending::Tool {
+            index: place.index,
+            position: place.position,
+            call,
+            started: false,
+            deadline: now + self.call_timeout(),
+        }
     }
 
     pub(super) fn call_timeout(&self) -> Millis {
@@ -132,6 +176,7 @@ impl Run {
                 | Pending::Retired(_)
                 | Pending::SubAgent { .. }
                 | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => None,
             })
     }
@@ -177,8 +222,12 @@ impl Run {
             if let Some(active) = round.active.get_mut(&index) {
                 active.calls = calls;
             }
-            self.start_call(now, &plan, index, position + 1, commands);
-            return Ok(());
+            self.start_call(now, &plan, index, position + 1, commands)?;
+            // One that is denied has ended its sub-task.
+            return match self.rounds.last() {
+                Some(round) if !round.active.contains_key(&index) => self.advance(now, commands),
+                Some(_) | None => Ok(()),
+            };
         }
         let success = if succeeded {
             Success::Succeeded
@@ -188,7 +237,43 @@ impl Run {
         self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
     }
 
+    /// The end of a call that did not run, and of its sub-task with it.
+    pub(super) fn end_unrun(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        place: CallPlace,
+        call: ToolCall,
+        result: ToolResult,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let round = self.rounds.last_mut();
+        let active = round.and_then(|round| round.active.get_mut(&place.index));
+        let mut calls = active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
+        calls.push(ObservedCall { effect, call, result });
+        self.observe_end(
+            now,
+            place.index,
+            Success::Failed,
+            Finding::Calls { calls },
+            commands,
+        )
+    }
+
     pub(super) fn end_subtask(
+        &mut self,
+        now: Timestamp,
+        index: usize,
+        success: Success,
+        finding: Finding,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.observe_end(now, index, success, finding, commands)?;
+        self.advance(now, commands)
+    }
+
+    /// Collects how a sub-task ended, and starts nothing.
+    fn observe_end(
         &mut self,
         now: Timestamp,
         index: usize,
@@ -208,7 +293,7 @@ impl Run {
         if self.phase == Phase::Acting {
             self.enter(Phase::Observing, commands)?;
         }
-        self.advance(now, commands)
+        Ok(())
     }
 }
 

@@ -1,50 +1,311 @@
-//! Calls of a plan's own that a person decides about, and agents whose calls wait for one (APPROVE-1 to APPROVE-3, HOST-11).
+//! Calls of a plan's own that a person decides about, and agents whose calls wait for one (APPROVE-1 to APPROVE-3, HOST-11). While
+//! all that is under way waits for people, the run's time stands still, and it stops where nobody is there.
 
-use super::{Commands, Run};
-use crate::approval::{Decision, DecisionFault};
-use crate::id::EffectId;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::acting::CallPlace;
+use super::{Commands, Pending, Run};
+use crate::approval::{Approval, Decision, DecisionFault, Settled, expired_result, guided_result, settle};
+use crate::call::ToolCall;
+use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
-use crate::run::{RunInput, RunTimer};
+use crate::policy::{Policy, Ruling};
+use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
+use crate::tool::ToolResult;
+
+/// What becomes of a call.
+pub(super) enum Ruled {
+    Runs,
+    IsAsked,
+    /// Why.
+    IsDenied(String),
+}
+
+/// That all that is under way waits for people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Still {
+    pub(super) since: Timestamp,
+    /// The call that has waited longest.
+    pub(super) effect: EffectId,
+}
 
 impl Run {
-    /// A call of an agent waits: where nothing else goes on, neither does the run.
-    pub(super) fn approval_asked(
-        &mut self,
-        _now: Timestamp,
-        effect: EffectId,
-        _commands: &mut Commands,
-    ) -> Result<(), Refusal> {
-        Err(Refusal::Stale { effect })
+    /// What people must decide about before its plan's own calls run, in the order of their handles.
+    pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
+        self.outstanding.iter().filter_map(|(_, pending)| match pending {
+            Pending::Approval { approval, .. } => Some(approval),
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Tool { .. }
+            | Pending::Question { .. } => None,
+        })
     }
 
-    pub(super) fn approval_settled(
+    /// The call that has waited longest for a person, where nothing goes on without one: its own, or that of an agent.
+    pub fn awaited_approval(&self) -> Option<EffectId> {
+        self.still.map(|still| still.effect)
+    }
+
+    /// Which sub-task of the present plan waits where that call does; none where it is the planner's or the reflector's.
+    pub(crate) fn held_up_by(&self, effect: EffectId) -> Option<usize> {
+        match (effect.scope, self.outstanding.at_step(effect.scope, effect.step)) {
+            (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
+            (Scope::Run, _) => None,
+            (Scope::Agent(agent), _) => {
+                let mut active = self.rounds.last()?.active();
+                active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
+            }
+        }
+    }
+
+    pub(super) fn ruling(&self, call: &ToolCall) -> Ruled {
+        let Some(context) = &self.context else {
+            return Ruled::IsAsked;
+        };
+        let (tool, policy) = (context.tools().get(&call.tool), &context.spec().policy);
+        // One that there is not fails by itself.
+        let Some(tool) = tool else { return Ruled::Runs };
+        match policy.ruling(tool, &call.parameters) {
+            Ruling::Allow => Ruled::Runs,
+            Ruling::Ask => Ruled::IsAsked,
+            Ruling::Deny => {
+                let rule = policy.rule(&call.tool, &call.parameters);
+                Ruled::IsDenied(rule.map(ToString::to_string).unwrap_or_default())
+            }
+        }
+    }
+
+    pub(super) fn ask_approval(
         &mut self,
-        _now: Timestamp,
-        effect: EffectId,
-        _commands: &mut Commands,
-    ) -> Result<(), Refusal> {
-        Err(Refusal::Stale { effect })
+        now: Timestamp,
+        place: CallPlace,
+        call: ToolCall,
+        commands: &mut Commands,
+    ) {
+        let Some(context) = &self.context else { return };
+        let effect = self.outstanding.next_effect();
+        let approval = Arc::new(Approval::new(effect, None, &call, context.spec(), now));
+        let pending = Pending::Approval {
+            index: place.index,
+            position: place.position,
+            call,
+            approval: approval.clone(),
+        };
+        self.outstanding.put(effect, pending);
+        commands.extend(expiry(&approval));
+        commands.push(RunCommand::AskApproval { approval });
     }
 
     pub(super) fn decide(
         &mut self,
-        _now: Timestamp,
+        now: Timestamp,
         effect: EffectId,
-        _decision: Decision,
-        _commands: &mut Commands,
+        decision: Decision,
+        commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        Err(DecisionFault::NotPending { effect }.into())
+        let pending = self.outstanding.at_step(effect.scope, effect.step);
+        let approval = pending.and_then(|(_, pending)| match pending {
+            Pending::Approval { approval, .. } => Some(&**approval),
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Tool { .. }
+            | Pending::Question { .. } => None,
+        });
+        let check = |parameters: &Value| match (&self.context, approval) {
+            (Some(context), Some(approval)) => context
+                .tools()
+                .check_any(&approval.tool, parameters)
+                .map_err(|fault| fault.to_string()),
+            (None, _) | (_, None) => Ok(()),
+        };
+        let no_policy = Policy::default();
+        let policy = self
+            .context
+            .as_ref()
+            .map_or(&no_policy, |context| &context.spec().policy);
+        let settled = settle(approval, now, effect, decision, policy, check)?;
+        let Some((effect, place, mut call)) = self.end_approval(effect) else {
+            return Err(DecisionFault::NotPending { effect }.into());
+        };
+        match settled {
+            Settled::Run => self.carry_out(now, effect, place, call, commands),
+            Settled::RunWith(parameters) => {
+                call.parameters = parameters;
+                self.carry_out(now, effect, place, call, commands);
+            }
+            Settled::Reject(reason) => {
+                let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                let result = ToolResult::failure(format!("the user rejected the call{reason}"));
+                self.end_unrun(now, effect, place, call, result, commands)?;
+                self.advance(now, commands)?;
+            }
+            Settled::Guide(guidance) => {
+                let result = guided_result(&guidance);
+                self.guidance.push(guidance);
+                self.end_unrun(now, effect, place, call, result, commands)?;
+                self.advance(now, commands)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn approval_expired(
         &mut self,
-        _now: Timestamp,
+        now: Timestamp,
         step: u32,
-        _commands: &mut Commands,
+        commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        Err(self.misplaced(&RunInput::TimerFired {
-            timer: RunTimer::Approval(step),
-        }))
+        let expired = self.approvals().find(|approval| approval.effect.step == step);
+        let expired = expired.filter(|approval| approval.has_expired(now));
+        let ended = expired.map(|approval| approval.effect);
+        match ended.and_then(|effect| self.end_approval(effect)) {
+            Some((effect, place, call)) => {
+                self.end_unrun(now, effect, place, call, expired_result(), commands)?;
+                self.advance(now, commands)
+            }
+            None => Err(self.misplaced(&RunInput::TimerFired {
+                timer: RunTimer::Approval(step),
+            })),
+        }
     }
+
+    pub(super) fn end_approval(&mut self, effect: EffectId) -> Option<(EffectId, CallPlace, ToolCall)> {
+        let (effect, _) = self.outstanding.at_step(effect.scope, effect.step)?;
+        match self.outstanding.finish(effect) {
+            Ok(Pending::Approval {
+                index,
+                position,
+                call,
+                ..
+            }) => Some((effect, CallPlace { index, position }, call)),
+            // The callers have looked.
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// A call of an agent waits: where nothing else goes on, neither does the run.
+    pub(super) fn approval_asked(&mut self, now: Timestamp, effect: EffectId) -> Result<(), Refusal> {
+        let is_under_way = match effect.scope {
+            Scope::Run => false,
+            Scope::Agent(agent) => self.is_under_way(agent),
+        };
+        if !is_under_way || self.asked_as(effect).is_some() {
+            return Err(Refusal::Stale { effect });
+        }
+        self.asked.insert(effect, now);
+        Ok(())
+    }
+
+    pub(super) fn approval_settled(&mut self, effect: EffectId) -> Result<(), Refusal> {
+        let asked = self.asked_as(effect).ok_or(Refusal::Stale { effect })?;
+        self.asked.remove(&asked);
+        Ok(())
+    }
+
+    /// The handle under which that call of an agent waits, whichever try of it is named.
+    fn asked_as(&self, effect: EffectId) -> Option<EffectId> {
+        self.asked
+            .keys()
+            .copied()
+            .find(|asked| is_same_call(*asked, effect))
+    }
+
+    fn is_under_way(&self, agent: AgentId) -> bool {
+        self.outstanding
+            .iter()
+            .any(|(effect, _)| self.agent_of(effect) == Some(agent))
+    }
+
+    /// Whether the run waits for nothing but people: for an answer, or for decisions.
+    pub(crate) fn waits_for_people(&self) -> bool {
+        self.still.is_some() || self.question().is_some()
+    }
+
+    /// Whether it is for want of that person that nothing goes on.
+    pub(super) fn check_awaited(&self, effect: EffectId) -> Result<(), Refusal> {
+        let asked = self.question().map(|(asked, _)| asked);
+        let waits = asked == Some(effect)
+            || self.still.is_some()
+                && (self.asked_as(effect).is_some()
+                    || self
+                        .approvals()
+                        .any(|approval| is_same_call(approval.effect, effect)));
+        if waits {
+            Ok(())
+        } else {
+            Err(Refusal::Stale { effect })
+        }
+    }
+
+    /// Sees whether all that is under way waits for people, which may be so from now on or no longer.
+    pub(super) fn note_standstill(&mut self, now: Timestamp, commands: &mut Commands) {
+        match (self.still, self.longest_wait()) {
+            (None, None) => {}
+            (None, Some(effect)) => {
+                self.still = Some(Still { since: now, effect });
+                commands.push(RunCommand::AwaitUser { effect });
+            }
+            (Some(still), Some(effect)) if still.effect == effect => {}
+            (Some(still), Some(effect)) => {
+                self.still = Some(Still { effect, ..still });
+                commands.push(RunCommand::AwaitUser { effect });
+            }
+            (Some(still), None) => {
+                self.still = None;
+                self.put_off_deadline(now - still.since, commands);
+            }
+        }
+    }
+
+    /// The call that has waited longest for a person, where all that is under way does.
+    fn longest_wait(&self) -> Option<EffectId> {
+        let waits = |(effect, pending): (EffectId, &Pending)| match pending {
+            Pending::Approval { .. } => true,
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. } => {
+                let Some(agent) = self.agent_of(effect) else {
+                    return false;
+                };
+                // What it waits for is what the one waits for that works for it.
+                self.has_children(agent) || self.asked.keys().any(|asked| asked.scope == Scope::Agent(agent))
+            }
+            // It ends by itself, and nothing waits for it.
+            Pending::Retired(_) => true,
+            Pending::Tool { .. } | Pending::Question { .. } => false,
+        };
+        // What is being stopped is about to end.
+        if !self.stopping.is_empty() || !self.outstanding.iter().all(waits) {
+            return None;
+        }
+        let own = self
+            .approvals()
+            .map(|approval| (approval.asked_at, approval.effect));
+        let of_agents = self.asked.iter().map(|(effect, since)| (*since, *effect));
+        own.chain(of_agents).min().map(|(_, effect)| effect)
+    }
+}
+
+/// Whether both name the same call: which try of it does not count.
+fn is_same_call(one: EffectId, other: EffectId) -> bool {
+    (one.scope, one.step) == (other.scope, other.step)
+}
+
+/// When the wait for that approval ends, if it does.
+pub(super) fn expiry(approval: &Approval) -> Option<RunCommand> {
+    let at = approval.expires_at?;
+    Some(RunCommand::SetTimer {
+        timer: RunTimer::Approval(approval.effect.step),
+        at,
+    })
 }

@@ -16,7 +16,7 @@ use crate::machine::Refusal;
 use crate::observation::AgentWork;
 use crate::plan::{SubTaskState, Work};
 use crate::prompt;
-use crate::run::{RunCommand, RunInput};
+use crate::run::RunCommand;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
@@ -38,9 +38,6 @@ impl Run {
         let Some((caller, brief)) = self.caller(effect.scope) else {
             return Err(Refusal::Stale { effect });
         };
-        if self.end.is_some() {
-            return Err(self.misplaced(&RunInput::Delegated { effect, agent, task }));
-        }
         let same = |call: EffectId| call.scope == effect.scope && call.step == effect.step;
         for pending in self.outstanding.values_mut() {
             if let Pending::Child { call, .. } = pending
@@ -184,6 +181,7 @@ impl Run {
             | Pending::Reflector(_)
             | Pending::SubAgent { .. }
             | Pending::Tool { .. }
+            | Pending::Approval { .. }
             | Pending::Question { .. }) => self.end_agent(now, pending, report, commands),
         }
     }
@@ -222,7 +220,7 @@ impl Run {
         })
     }
 
-    fn has_children(&self, agent: AgentId) -> bool {
+    pub(super) fn has_children(&self, agent: AgentId) -> bool {
         self.children_of(agent).next().is_some()
     }
 
@@ -236,6 +234,7 @@ impl Run {
                 | Pending::SubAgent { .. }
                 | Pending::Retired(_)
                 | Pending::Tool { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => false,
             })
             .map(|(effect, _)| effect)

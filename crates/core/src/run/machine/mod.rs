@@ -10,17 +10,19 @@ mod reflecting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use approving::Still;
 use delegating::Returned;
 
 use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole, interrupted_result};
+use crate::approval::Approval;
 use crate::budget::{BudgetKind, Overdrawn};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
 use crate::observation::Finding;
-use crate::plan::Success;
+use crate::plan::{SubTask, Success};
 use crate::prompt::{Answer, PastReflection, PastRound, RoundContext};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
@@ -48,6 +50,13 @@ enum Pending {
         started: bool,
         deadline: Timestamp,
     },
+    /// A call waits for a person (APPROVE-1).
+    Approval {
+        index: usize,
+        position: usize,
+        call: ToolCall,
+        approval: Arc<Approval>,
+    },
     Question {
         question: Question,
         asked_at: Timestamp,
@@ -63,7 +72,7 @@ impl Pending {
             | Pending::Retired(brief)
             | Pending::SubAgent { brief, .. }
             | Pending::Child { brief, .. } => Some(brief),
-            Pending::Tool { .. } | Pending::Question { .. } => None,
+            Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. } => None,
         }
     }
 }
@@ -88,6 +97,10 @@ pub struct Run {
     returned: BTreeMap<AgentId, Returned>,
     /// Whether nothing new starts, as the next plan is made as soon as nothing is under way (PAOR-8).
     redirecting: bool,
+    /// The agents' calls that wait for people, each since when.
+    asked: BTreeMap<EffectId, Timestamp>,
+    /// That nothing goes on without people.
+    still: Option<Still>,
     agents: u32,
     sub_agents: u32,
     usage: Usage,
@@ -126,6 +139,8 @@ impl Run {
             held: BTreeMap::new(),
             returned: BTreeMap::new(),
             redirecting: false,
+            asked: BTreeMap::new(),
+            still: None,
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
@@ -208,16 +223,29 @@ impl Run {
             | Pending::Retired(_)
             | Pending::SubAgent { .. }
             | Pending::Child { .. }
+            | Pending::Approval { .. }
             | Pending::Question { .. } => None,
         }
     }
 
-    /// Whether that call is under way and its sub-task's first.
-    pub(crate) fn is_first_call(&self, effect: EffectId) -> bool {
-        matches!(
-            self.outstanding.get(effect),
-            Ok(Pending::Tool { position: 0, .. })
-        )
+    /// The sub-task whose first call that is, under way or waiting for a person.
+    pub(crate) fn begun_by(&self, effect: EffectId) -> Option<&SubTask> {
+        match self.outstanding.get(effect).ok()? {
+            Pending::Tool {
+                index, position: 0, ..
+            }
+            | Pending::Approval {
+                index, position: 0, ..
+            } => self.rounds.last()?.graph.plan().subtasks.get(*index),
+            Pending::Tool { .. }
+            | Pending::Approval { .. }
+            | Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Question { .. } => None,
+        }
     }
 
     /// The question that waits for the user.
@@ -231,6 +259,7 @@ impl Run {
                 | Pending::Retired(_)
                 | Pending::SubAgent { .. }
                 | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Tool { .. } => None,
             })
     }
@@ -256,22 +285,30 @@ impl Run {
             }
         }
         for (effect, pending) in self.outstanding.iter() {
-            if let Pending::Tool { deadline, .. } = pending {
-                commands.push(RunCommand::SetTimer {
+            match pending {
+                Pending::Tool { deadline, .. } => commands.push(RunCommand::SetTimer {
                     timer: RunTimer::Call(effect.step),
                     at: *deadline,
-                });
+                }),
+                Pending::Approval { approval, .. } => commands.extend(approving::expiry(approval)),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Question { .. } => {}
             }
         }
-        match (&self.end, self.deadline) {
-            (Some(reason), _) => commands.push(RunCommand::Finish {
+        match (&self.end, &self.still, self.deadline) {
+            (Some(reason), _, _) => commands.push(RunCommand::Finish {
                 reason: reason.clone(),
             }),
-            (None, Some(at)) => commands.push(RunCommand::SetTimer {
+            (None, Some(still), _) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
+            (None, None, Some(at)) => commands.push(RunCommand::SetTimer {
                 timer: RunTimer::Deadline,
                 at,
             }),
-            (None, None) => {}
+            (None, None, None) => {}
         }
         commands
     }
@@ -294,6 +331,9 @@ impl Run {
                     .clone(),
                 call: call.clone(),
             },
+            Pending::Approval { approval, .. } => RunCommand::AskApproval {
+                approval: approval.clone(),
+            },
             Pending::Question { question, .. } => RunCommand::AskUser {
                 effect,
                 question: question.clone(),
@@ -306,6 +346,9 @@ impl Run {
         if self.phase.is_terminal() || idle != matches!(input, RunInput::Started { .. }) {
             return Err(self.misplaced(&input));
         }
+        if self.end.is_some() && !goes_on_from_standstill(&input) {
+            return Err(self.misplaced(&input));
+        }
         let mut commands = Vec::new();
         match input {
             RunInput::Started { spec } => self.start(now, spec, &mut commands)?,
@@ -313,6 +356,9 @@ impl Run {
                 let is_agent = self.outstanding.get(effect)?.brief().is_some();
                 if !is_agent || self.held.contains_key(&effect.step) {
                     return Err(Refusal::Stale { effect });
+                }
+                if let Some(agent) = self.agent_of(effect) {
+                    self.asked.retain(|asked, _| asked.scope != Scope::Agent(agent));
                 }
                 self.usage += report.work.usage;
                 if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
@@ -327,6 +373,7 @@ impl Run {
                 | Pending::Retired(_)
                 | Pending::SubAgent { .. }
                 | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => {
                     return Err(Refusal::Stale { effect });
                 }
@@ -334,8 +381,8 @@ impl Run {
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
-            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
-            RunInput::ApprovalSettled { effect } => self.approval_settled(now, effect, &mut commands)?,
+            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect)?,
+            RunInput::ApprovalSettled { effect } => self.approval_settled(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::TimerFired {
                 timer: RunTimer::Approval(step),
@@ -343,28 +390,16 @@ impl Run {
             RunInput::Delegated { effect, agent, task } => {
                 self.delegate(effect, agent, task, &mut commands)?;
             }
-            // Standing still, it takes an answer only once it was resumed.
-            RunInput::UserAnswered { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
             RunInput::UserAnswered { effect, answer } => {
                 self.read_answer(now, effect, answer, &mut commands)?
             }
-            RunInput::UserAbsent { effect } => match self.outstanding.get(effect)? {
-                Pending::Question { .. } if self.end.is_some() => return Err(self.misplaced(&input)),
-                Pending::Question { .. } => {
-                    self.end = Some(EndReason::UserRequired);
-                    commands.push(RunCommand::Finish {
-                        reason: EndReason::UserRequired,
-                    });
-                }
-                Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::Retired(_)
-                | Pending::SubAgent { .. }
-                | Pending::Child { .. }
-                | Pending::Tool { .. } => {
-                    return Err(Refusal::Stale { effect });
-                }
-            },
+            RunInput::UserAbsent { effect } => {
+                self.check_awaited(effect)?;
+                self.end = Some(EndReason::UserRequired);
+                commands.push(RunCommand::Finish {
+                    reason: EndReason::UserRequired,
+                });
+            }
             RunInput::TimerFired {
                 timer: RunTimer::Call(step),
             } => match self.overdue_call(now, step) {
@@ -381,7 +416,7 @@ impl Run {
                 timer: RunTimer::Deadline,
             } => {
                 // Waiting for a person does not count.
-                if self.deadline.is_none_or(|deadline| now < deadline) || self.question().is_some() {
+                if self.deadline.is_none_or(|deadline| now < deadline) || self.waits_for_people() {
                     return Err(self.misplaced(&input));
                 }
                 self.finish(EndReason::TimeLimit, &mut commands)?;
@@ -389,6 +424,7 @@ impl Run {
             RunInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands)?,
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
+        self.note_standstill(now, &mut commands);
         Ok(commands)
     }
 
@@ -444,7 +480,11 @@ impl Run {
             (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
             // The caller lets only agents in, and sees to these by itself.
             (
-                Pending::Child { .. } | Pending::Retired(_) | Pending::Tool { .. } | Pending::Question { .. },
+                Pending::Child { .. }
+                | Pending::Retired(_)
+                | Pending::Tool { .. }
+                | Pending::Approval { .. }
+                | Pending::Question { .. },
                 _,
             ) => Ok(()),
         }
@@ -507,13 +547,25 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.end = None;
         let away = now - last_seen.max(self.last_at);
+        let stood_still = self.still.take().map(|still| now - still.since);
         if self.question().is_none() {
-            self.put_off_deadline(away, &mut Vec::new());
+            self.put_off_deadline(stood_still.unwrap_or(away), &mut Vec::new());
         }
-        self.outstanding.retry_all();
+        // Its agents ask again, each for itself.
+        self.asked.clear();
+        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        self.outstanding
+            .retry(|pending| !matches!(pending, Pending::Approval { .. }));
         for pending in self.outstanding.values_mut() {
-            if let Pending::Tool { deadline, .. } = pending {
-                *deadline = *deadline + away;
+            match pending {
+                Pending::Tool { deadline, .. } => *deadline = *deadline + away,
+                Pending::Approval { approval, .. } => Arc::make_mut(approval).put_off(away),
+                Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Question { .. } => {}
             }
         }
         let interrupted: Vec<(EffectId, ToolResult)> = self
@@ -533,6 +585,7 @@ impl Run {
                 | Pending::Retired(_)
                 | Pending::SubAgent { .. }
                 | Pending::Child { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => None,
             })
             .collect();
@@ -600,6 +653,8 @@ impl Run {
         self.outstanding.clear();
         self.stopping.clear();
         self.redirecting = false;
+        self.asked.clear();
+        self.still = None;
         self.end = Some(reason.clone());
         commands.push(RunCommand::Finish { reason });
         Ok(())
@@ -669,6 +724,25 @@ impl Run {
 /// A call of a plan's own that did not run to its end, or not at all, as the user's guidance could not wait (PAOR-8).
 fn redirected_result() -> ToolResult {
     ToolResult::failure("it did not run to its end, as the user gave guidance that changes the plan")
+}
+
+/// Whether it may come in while the run stands still: anything else waits until it is resumed.
+fn goes_on_from_standstill(input: &RunInput) -> bool {
+    match input {
+        RunInput::Guided { .. } | RunInput::Resumed { .. } | RunInput::Cancelled => true,
+        RunInput::Started { .. }
+        | RunInput::AgentFinished { .. }
+        | RunInput::ToolStarted { .. }
+        | RunInput::ToolFinished { .. }
+        | RunInput::Redirected { .. }
+        | RunInput::ApprovalAsked { .. }
+        | RunInput::ApprovalSettled { .. }
+        | RunInput::Decided { .. }
+        | RunInput::Delegated { .. }
+        | RunInput::UserAnswered { .. }
+        | RunInput::UserAbsent { .. }
+        | RunInput::TimerFired { .. } => false,
+    }
 }
 
 impl RunInput {

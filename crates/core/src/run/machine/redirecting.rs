@@ -4,11 +4,11 @@
 //! ended nothing new starts. A planner or a reflector is stopped and not waited for: what it says no longer matters, and its report only
 //! counts for what it used.
 
-use super::{Commands, Pending, Run};
+use super::{Commands, Pending, Run, redirected_result};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::observation::Finding;
-use crate::run::{Phase, RunCommand, RunInput};
+use crate::run::{Phase, RunCommand};
 use crate::time::Timestamp;
 
 impl Run {
@@ -18,10 +18,6 @@ impl Run {
         guidance: String,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        // Standing still, it hears the user once it was resumed.
-        if self.end.is_some() {
-            return Err(self.misplaced(&RunInput::Redirected { guidance }));
-        }
         self.guidance.push(guidance);
         match self.phase {
             Phase::Planning => {
@@ -36,7 +32,7 @@ impl Run {
             }
             Phase::Acting | Phase::Observing => {
                 self.redirecting = true;
-                self.stop_subtasks(commands);
+                self.stop_subtasks(now, commands)?;
                 self.replan_when_still(now, commands)
             }
             Phase::Reflecting => {
@@ -59,6 +55,7 @@ impl Run {
                 | Pending::Child { .. }
                 | Pending::Retired(_)
                 | Pending::Tool { .. }
+                | Pending::Approval { .. }
                 | Pending::Question { .. } => {}
             }
         }
@@ -72,8 +69,8 @@ impl Run {
         }
     }
 
-    fn stop_subtasks(&mut self, commands: &mut Commands) {
-        let mut agents = Vec::new();
+    fn stop_subtasks(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        let (mut agents, mut waiting) = (Vec::new(), Vec::new());
         for (effect, pending) in self.outstanding.iter() {
             match pending {
                 Pending::SubAgent { .. } => agents.push(effect),
@@ -82,6 +79,7 @@ impl Run {
                         commands.push(RunCommand::StopTool { effect });
                     }
                 }
+                Pending::Approval { .. } => waiting.push(effect),
                 // Those that work for others are stopped with them.
                 Pending::Child { .. }
                 | Pending::Planner(_)
@@ -93,6 +91,12 @@ impl Run {
         for effect in agents {
             self.stop_agent(effect, commands);
         }
+        for effect in waiting {
+            if let Some((effect, place, call)) = self.end_approval(effect) {
+                self.end_unrun(now, effect, place, call, redirected_result(), commands)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the next plan once nothing is under way any more: what has not started never does, and no reflector is asked, as the user

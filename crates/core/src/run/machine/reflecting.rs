@@ -92,6 +92,7 @@ impl Run {
             | Pending::Retired(_)
             | Pending::SubAgent { .. }
             | Pending::Child { .. }
+            | Pending::Approval { .. }
             | Pending::Tool { .. } => {
                 return Err(Refusal::Stale { effect });
             }

@@ -1,0 +1,262 @@
+//! Which calls run, are asked about or are denied, and the text form of a rule's calls (APPROVE-1).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+
+use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling};
+use dirigent_core::tool::{Repeat, ToolSpec};
+use proptest::prelude::{any, prop_assert_eq, proptest};
+use serde_json::{Value, json};
+
+fn execute_command(requires_approval: bool) -> ToolSpec {
+    ToolSpec {
+        name: "execute_command".to_owned(),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+        repeat: Repeat::Unsafe,
+        requires_approval,
+        example: Value::Null,
+    }
+}
+
+fn policy(rules: &[(Ruling, &str)]) -> Policy {
+    let rule = |(ruling, calls): &(Ruling, &str)| Rule {
+        ruling: *ruling,
+        calls: calls.parse().unwrap(),
+    };
+    Policy {
+        rules: rules.iter().map(rule).collect(),
+    }
+}
+
+fn ruling(rules: &[(Ruling, &str)], command: Value) -> Ruling {
+    policy(rules).ruling(&execute_command(true), &json!({"command": command}))
+}
+
+#[test]
+fn approve_1_without_a_rule_that_fits_the_tool_itself_decides() {
+    let rules = [
+        (Ruling::Deny, "write_file"),
+        (Ruling::Allow, "execute_command(command: cargo test*)"),
+    ];
+    let parameters = json!({"command": ["ls"]});
+    assert_eq!(
+        policy(&rules).ruling(&execute_command(true), &parameters),
+        Ruling::Ask
+    );
+    assert_eq!(
+        policy(&rules).ruling(&execute_command(false), &parameters),
+        Ruling::Allow
+    );
+}
+
+#[test]
+fn approve_1_cargo_test_is_allowed_once_and_for_all_but_not_rm() {
+    let rules = [
+        (Ruling::Allow, "execute_command(command: cargo test*)"),
+        (Ruling::Deny, "execute_command(command: rm *)"),
+    ];
+    assert_eq!(ruling(&rules, json!(["cargo", "test", "--quiet"])), Ruling::Allow);
+    assert_eq!(ruling(&rules, json!(["cargo", "build"])), Ruling::Ask);
+    assert_eq!(ruling(&rules, json!(["rm", "-rf", "x"])), Ruling::Deny);
+    assert_eq!(ruling(&rules, json!("cargo test")), Ruling::Allow);
+}
+
+#[test]
+fn approve_1_deny_comes_first_then_parameters_then_ask() {
+    let named = "execute_command(command: rm *)";
+    let rm = json!(["rm", "x"]);
+    let check = |rules: &[(Ruling, &str)], expected: Ruling| assert_eq!(ruling(rules, rm.clone()), expected);
+    check(&[(Ruling::Allow, named), (Ruling::Deny, "*")], Ruling::Deny);
+    check(
+        &[(Ruling::Ask, "execute_command"), (Ruling::Allow, named)],
+        Ruling::Allow,
+    );
+    check(
+        &[(Ruling::Ask, named), (Ruling::Allow, "execute_command")],
+        Ruling::Ask,
+    );
+    check(
+        &[(Ruling::Ask, "execute_command"), (Ruling::Allow, "execute_*")],
+        Ruling::Ask,
+    );
+    check(&[(Ruling::Allow, named), (Ruling::Ask, named)], Ruling::Ask);
+}
+
+#[test]
+fn rules_that_hold_back_look_into_a_shells_line_and_rules_that_allow_do_not() {
+    let rm = "execute_command(command: rm *)";
+    for line in [
+        "cd x && rm -rf y",
+        "ls; rm  y",
+        "echo $(rm y)",
+        "a | rm y",
+        "echo `rm y`",
+        "a\nrm y",
+        "{ rm y; }",
+    ] {
+        assert_eq!(
+            ruling(&[(Ruling::Deny, rm)], json!(["sh", "-c", line])),
+            Ruling::Deny,
+            "{line}"
+        );
+        assert_eq!(
+            ruling(
+                &[(Ruling::Ask, rm), (Ruling::Allow, "*")],
+                json!(["bash", "-lc", line])
+            ),
+            Ruling::Ask
+        );
+    }
+    assert_eq!(
+        ruling(&[(Ruling::Deny, rm)], json!(["sh", "-c", "echo rm y"])),
+        Ruling::Ask
+    );
+    assert_eq!(
+        ruling(&[(Ruling::Deny, rm)], json!(["echo", "a; rm y"])),
+        Ruling::Ask
+    );
+    let echo = "execute_command(command: echo *)";
+    assert_eq!(
+        ruling(&[(Ruling::Allow, echo)], json!(["sh", "-c", "echo a"])),
+        Ruling::Ask
+    );
+    assert_eq!(
+        ruling(&[(Ruling::Allow, echo)], json!(["echo", "a;", "rm", "y"])),
+        Ruling::Allow
+    );
+}
+
+#[test]
+fn an_element_with_white_space_is_no_two_elements() {
+    let rules = [(Ruling::Allow, "execute_command(command: cargo test*)")];
+    assert_eq!(ruling(&rules, json!(["cargo test", "x"])), Ruling::Ask);
+    let rules = [(
+        Ruling::Allow,
+        r"execute_command(command: git commit -m 'it'\''s done')",
+    )];
+    assert_eq!(
+        ruling(&rules, json!(["git", "commit", "-m", "it's done"])),
+        Ruling::Allow
+    );
+}
+
+#[test]
+fn a_parameter_that_is_absent_fits_nothing_and_other_json_is_compared_as_json() {
+    let any = policy(&[(Ruling::Deny, "execute_command(timeout: *)")]);
+    let tool = execute_command(false);
+    assert_eq!(any.ruling(&tool, &json!({})), Ruling::Allow);
+    assert_eq!(any.ruling(&tool, &json!({"timeout": 5})), Ruling::Deny);
+    let five = policy(&[(Ruling::Deny, "execute_command(timeout: 5, deep: {\"a\":*})")]);
+    assert_eq!(
+        five.ruling(&tool, &json!({"timeout": 5, "deep": {"a": [1]}})),
+        Ruling::Deny
+    );
+    assert_eq!(
+        five.ruling(&tool, &json!({"timeout": 50, "deep": {"a": [1]}})),
+        Ruling::Allow
+    );
+}
+
+#[test]
+fn a_rule_says_what_it_does_to_the_model() {
+    let rules = policy(&[
+        (Ruling::Deny, "execute_command(command: rm *)"),
+        (Ruling::Ask, "write_file"),
+    ]);
+    let rule = rules
+        .rule("execute_command", &json!({"command": ["rm", "x"]}))
+        .unwrap();
+    assert_eq!(
+        rule.to_string(),
+        "the user's policy denies `execute_command` with command `rm *`"
+    );
+    let rule = rules.rule("write_file", &json!({})).unwrap();
+    assert_eq!(rule.to_string(), "the user's policy asks before `write_file`");
+}
+
+#[test]
+fn a_long_text_of_stars_and_near_misses_is_soon_compared() {
+    let pattern = format!("execute_command(command: {}b)", "a*".repeat(200));
+    let text = "a".repeat(200_000);
+    assert_eq!(ruling(&[(Ruling::Deny, &pattern)], json!(text)), Ruling::Ask);
+}
+
+#[test]
+fn a_rule_has_one_json_form() {
+    let rules = policy(&[
+        (Ruling::Deny, "execute_command(command: rm *)"),
+        (Ruling::Allow, "search"),
+    ]);
+    let form = json!([
+        {"ruling": "deny", "tool": "execute_command", "parameters": {"command": "rm *"}},
+        {"ruling": "allow", "tool": "search"},
+    ]);
+    assert_eq!(serde_json::to_value(&rules).unwrap(), form);
+    assert_eq!(serde_json::from_value::<Policy>(form).unwrap(), rules);
+}
+
+#[test]
+fn what_is_no_rule_is_refused_with_what_is_wrong() {
+    let problem = |text: &str| text.parse::<CallPattern>().unwrap_err().problem;
+    assert_eq!(problem(" "), "it names no tool");
+    assert_eq!(problem("(a: b)"), "it names no tool");
+    assert_eq!(problem("rm -rf"), "`rm -rf` is no tool's name");
+    assert_eq!(problem("run(command: a"), "its `(` is not closed at its end");
+    assert_eq!(
+        problem("run()"),
+        "`` is no parameter with a pattern, such as `command: cargo test*`"
+    );
+    assert_eq!(
+        problem("run(cargo test)"),
+        "`cargo test` is no parameter with a pattern, such as `command: cargo test*`"
+    );
+    assert_eq!(
+        problem("run(a: b, c)"),
+        "`c` is no parameter with a pattern, such as `command: cargo test*`"
+    );
+    assert_eq!(problem("run(a: )"), "a pattern is empty; write `*` for any text");
+    assert_eq!(problem("run(a: b, a: c)"), "it has `a` twice");
+    assert_eq!(
+        problem(r#"run(a: "b)"#),
+        r#"`"b` does not begin with a JSON string"#
+    );
+    assert_eq!(problem(r#"run(a: "b" c)"#), "a comma is missing before `c`");
+}
+
+#[test]
+fn several_parameters_and_awkward_patterns_have_a_text_form() {
+    let check = |text: &str, pairs: &[(&str, &str)]| {
+        let pattern: CallPattern = text.parse().unwrap();
+        let pairs = pairs
+            .iter()
+            .map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned()));
+        assert_eq!(pattern.parameters, pairs.collect::<BTreeMap<_, _>>());
+        assert_eq!(pattern.to_string(), text);
+    };
+    check("run", &[]);
+    check("run(a: b c, d: e:(f))", &[("a", "b c"), ("d", "e:(f)")]);
+    check(r#"run(a: "b, c", d: e,f)"#, &[("a", "b, c"), ("d", "e,f")]);
+    check(r#"run(a: "", d: " x")"#, &[("a", ""), ("d", " x")]);
+}
+
+proptest! {
+    #[test]
+    fn any_pattern_is_read_as_it_was_written(first in any::<String>(), second in ".{0,8}") {
+        let written = CallPattern {
+            tool: "run".to_owned(),
+            parameters: BTreeMap::from([("a".to_owned(), first), ("b".to_owned(), second)]),
+        };
+        prop_assert_eq!(written.to_string().parse::<CallPattern>().unwrap(), written);
+    }
+
+    #[test]
+    fn a_pattern_fits_what_its_pieces_make(pieces in proptest::collection::vec("[ab]{0,3}", 1..5), fill in "[abc]{0,4}") {
+        let calls = CallPattern {
+            tool: "execute_command".to_owned(),
+            parameters: BTreeMap::from([("command".to_owned(), pieces.join("*"))]),
+        };
+        let rule = Rule { ruling: Ruling::Allow, calls };
+        prop_assert_eq!(rule.fits("execute_command", &json!({"command": pieces.join(&fill)})), pieces.len() > 1 || fill.len() < 5);
+    }
+}

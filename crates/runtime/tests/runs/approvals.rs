@@ -1,0 +1,510 @@
+//! APPROVE-1 to APPROVE-3 and HOST-11: calls wait for people, in agents and in a plan's own sequences, and each is decided about once.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use dirigent_core::agent::{AgentFailure, AgentInput};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault, Digest};
+use dirigent_core::id::RunId;
+use dirigent_core::journal::Input;
+use dirigent_core::observation::Finding;
+use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::steering::Steering;
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_core::view::EventKind;
+use dirigent_runtime::{RunHandle, RuntimeError, Steered, UserPresence};
+use dirigent_tools::ToolRegistry;
+use serde_json::{Value, json};
+
+use crate::script::{
+    Asked, Gate, Reply, Scripted, Scriptool, achieved, call, plan, plan_call, plan_work, say, tools, work,
+};
+use crate::world::{World, ended, event, start_up, within};
+
+/// Too short for what never ends, and nothing else is measured by it.
+const SOON: Millis = Millis(50);
+
+type Calls = Arc<Mutex<Vec<Value>>>;
+
+/// The tool `risk`, which must be approved, and what it was called with.
+fn risky() -> (ToolRegistry, Calls) {
+    let calls = Calls::default();
+    let noted = calls.clone();
+    let tool = Scriptool::new("risk", Repeat::Unsafe, move |_, parameters| {
+        noted.lock().unwrap().push(parameters);
+        std::future::ready(ToolResult::success(json!("risked")))
+    });
+    (tools([tool.to_be_approved()]), calls)
+}
+
+/// Two workers that both take a risk.
+async fn two_risks(asked: Asked) -> Reply {
+    let side = if asked.task().contains("left") {
+        "left"
+    } else {
+        "right"
+    };
+    match (asked.who(), asked.turn()) {
+        ("planner", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
+        ("worker", 0) => call("risk", json!({"side": side})),
+        ("worker", _) => say(asked.last()),
+        _ => achieved(),
+    }
+}
+
+/// A worker that takes a risk.
+async fn one_risk(asked: Asked) -> Reply {
+    match (asked.who(), asked.turn()) {
+        ("planner", _) => plan_work(),
+        ("worker", 0) => call("risk", json!({"side": "left"})),
+        ("worker", _) => say(asked.last()),
+        _ => achieved(),
+    }
+}
+
+fn answer(approval: &Approval, answer: ApprovalAnswer) -> Decision {
+    Decision {
+        digest: approval.digest.clone(),
+        answer,
+    }
+}
+
+fn approve(approval: &Approval) -> Decision {
+    answer(approval, ApprovalAnswer::Approve)
+}
+
+fn decide(approval: &Approval) -> Steering {
+    Steering::Decide {
+        effect: approval.effect,
+        decision: approve(approval),
+    }
+}
+
+/// The calls that wait, once there are as many.
+async fn approvals(handle: &RunHandle, count: usize) -> Vec<Arc<Approval>> {
+    let mut events = handle.events();
+    within(async {
+        loop {
+            let approvals = handle.approvals().await.unwrap();
+            if approvals.len() == count {
+                return approvals;
+            }
+            events.next().await.expect("the run ended").unwrap();
+        }
+    })
+    .await
+}
+
+fn left_and_right(mut approvals: Vec<Arc<Approval>>) -> (Arc<Approval>, Arc<Approval>) {
+    approvals.sort_by_key(|approval| approval.parameters.to_string());
+    let right = approvals.pop().unwrap();
+    (approvals.pop().unwrap(), right)
+}
+
+fn fault(result: Result<(), RuntimeError>) -> DecisionFault {
+    match result {
+        Err(RuntimeError::Decision { fault, .. }) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn finding(report: &Report) -> &Result<String, AgentFailure> {
+    match &report.rounds[0].observations[0].finding {
+        Finding::Agent { result, .. } => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn decisions(world: &World, run: RunId) -> usize {
+    let entries = world.entries(run).into_iter();
+    let decided = entries.filter(|entry| {
+        matches!(
+            entry.input,
+            Input::Agent(AgentInput::Decided { .. }) | Input::Run(RunInput::Decided { .. })
+        )
+    });
+    decided.count()
+}
+
+#[tokio::test]
+async fn approve_1_nothing_runs_until_the_call_is_approved() {
+    for by in ["worker", "plan"] {
+        let (registry, calls) = risky();
+        let model = Scripted::new(move |asked| async move {
+            match asked.who() {
+                "planner" if by == "plan" => plan_call("risk"),
+                _ => one_risk(asked).await,
+            }
+        });
+        let world = World::new(model, registry).await;
+
+        let handle = world.start(UserPresence::Present).await;
+        let asked = approvals(&handle, 1).await;
+        assert_eq!(calls.lock().unwrap().len(), 0);
+        handle.decide(asked[0].effect, approve(&asked[0])).await.unwrap();
+        let report = ended(&handle).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert!(report.rounds[0].observations[0].succeeded());
+        assert_eq!(calls.lock().unwrap().len(), 1);
+        assert_eq!(asked[0].tool, "risk");
+        assert_eq!(asked[0].agent.as_deref(), (by == "worker").then_some("worker"));
+    }
+}
+
+#[tokio::test]
+async fn approve_2_a_call_runs_with_the_parameters_that_the_user_wants() {
+    let (registry, calls) = risky();
+    let world = World::new(Scripted::new(one_risk), registry).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    let asked = approvals(&handle, 1).await;
+    let parameters = json!({"side": "the safe one"});
+    let edited = answer(
+        &asked[0],
+        ApprovalAnswer::Edit {
+            parameters: parameters.clone(),
+        },
+    );
+    handle.decide(asked[0].effect, edited).await.unwrap();
+    ended(&handle).await.unwrap();
+
+    assert_eq!(*calls.lock().unwrap(), [parameters]);
+}
+
+#[tokio::test]
+async fn approve_2_a_rejection_ends_the_loop_and_guidance_does_not() {
+    let reason = Some("too dangerous".to_owned());
+    let guidance = "take the stairs".to_owned();
+    for (decided, expected) in [
+        (
+            ApprovalAnswer::Reject { reason },
+            "the user rejected a call of `risk`: too dangerous",
+        ),
+        (ApprovalAnswer::Guide { guidance }, "take the stairs"),
+    ] {
+        let (registry, calls) = risky();
+        let world = World::new(Scripted::new(one_risk), registry).await;
+
+        let handle = world.start(UserPresence::Present).await;
+        let asked = approvals(&handle, 1).await;
+        handle
+            .decide(asked[0].effect, answer(&asked[0], decided))
+            .await
+            .unwrap();
+        let report = ended(&handle).await.unwrap();
+
+        let told = match finding(&report) {
+            Ok(text) => text.clone(),
+            Err(failure) => failure.to_string(),
+        };
+        assert!(told.contains(expected), "{told}");
+        assert_eq!(calls.lock().unwrap().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn approve_3_a_decision_counts_once_and_only_for_the_call_that_was_shown() {
+    let (registry, calls) = risky();
+    let world = World::new(Scripted::new(two_risks), registry).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    let (left, right) = left_and_right(approvals(&handle, 2).await);
+    let altered = Decision {
+        digest: Digest("0".repeat(64)),
+        answer: ApprovalAnswer::Approve,
+    };
+    let effect = left.effect;
+    assert_eq!(
+        fault(handle.decide(effect, altered).await),
+        DecisionFault::Altered { effect }
+    );
+    assert_eq!(
+        fault(handle.decide(effect, approve(&right)).await),
+        DecisionFault::Altered { effect },
+        "the other call's"
+    );
+    assert_eq!(calls.lock().unwrap().len(), 0);
+    handle.decide(effect, approve(&left)).await.unwrap();
+    assert_eq!(
+        fault(handle.decide(effect, approve(&left)).await),
+        DecisionFault::NotPending { effect },
+        "repeated"
+    );
+    handle.decide(right.effect, approve(&right)).await.unwrap();
+    ended(&handle).await.unwrap();
+
+    assert_eq!(calls.lock().unwrap().len(), 2);
+    assert_eq!(decisions(&world, handle.id()), 2);
+    let late = handle.decide(effect, approve(&left)).await.unwrap_err();
+    assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+}
+
+#[tokio::test]
+async fn approve_3_a_decision_of_another_run_does_not_count() {
+    let (registry, calls) = risky();
+    let world = World::new(Scripted::new(one_risk), registry).await;
+
+    let one = world.start(UserPresence::Present).await;
+    let foreign = approvals(&one, 1).await.remove(0);
+    // Another moment, by the clock of the machine.
+    let other = world.start(UserPresence::Present).await;
+    let own = approvals(&other, 1).await.remove(0);
+    assert_eq!(own.effect, foreign.effect);
+    assert_ne!(own.digest, foreign.digest);
+    let effect = own.effect;
+    assert_eq!(
+        fault(other.decide(effect, approve(&foreign)).await),
+        DecisionFault::Altered { effect }
+    );
+    assert_eq!(calls.lock().unwrap().len(), 0);
+    other.cancel().unwrap();
+    one.cancel().unwrap();
+    ended(&other).await.unwrap();
+    ended(&one).await.unwrap();
+}
+
+#[tokio::test]
+async fn approve_3_an_approval_that_has_expired_is_a_failed_call() {
+    let (registry, calls) = risky();
+    let mut world = World::new(Scripted::new(one_risk), registry).await;
+    world.spec.limits.approval_timeout = Some(SOON);
+
+    let handle = world.start(UserPresence::Present).await;
+    let mut shown = None;
+    let mut events = handle.events();
+    while let Some(event) = within(events.next()).await {
+        if let EventKind::ApprovalAsked { approval } = event.unwrap().kind {
+            shown = Some(approval);
+        }
+    }
+    let report = ended(&handle).await.unwrap();
+
+    let told = finding(&report).clone().unwrap();
+    assert!(
+        told.contains("nobody approved it in time; it did not run"),
+        "{told}"
+    );
+    assert_eq!(calls.lock().unwrap().len(), 0);
+    assert!(shown.is_some());
+    event(&handle, |kind| matches!(kind, EventKind::ApprovalExpired { .. })).await;
+}
+
+#[tokio::test]
+async fn host_11_two_approvals_are_pending_and_answered_apart() {
+    let (registry, calls) = risky();
+    let world = World::new(Scripted::new(two_risks), registry).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    let (left, right) = left_and_right(approvals(&handle, 2).await);
+    handle.decide(right.effect, approve(&right)).await.unwrap();
+    event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
+
+    assert_eq!(*calls.lock().unwrap(), [json!({"side": "right"})]);
+    assert_eq!(handle.approvals().await.unwrap(), [left.clone()]);
+    handle.decide(left.effect, approve(&left)).await.unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    let titles: Vec<_> = report.rounds[0]
+        .observations
+        .iter()
+        .map(|seen| seen.title.as_str())
+        .collect();
+    assert_eq!(titles, ["right", "left"]);
+    assert_eq!(calls.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn host_11_what_was_pending_when_the_process_ended_is_pending_after_it_and_works_once() {
+    let (registry, calls) = risky();
+    let world = World::new(Scripted::new(two_risks), registry.clone()).await;
+    let handle = world.start(UserPresence::Present).await;
+    let (left, right) = left_and_right(approvals(&handle, 2).await);
+    handle.decide(right.effect, approve(&right)).await.unwrap();
+    event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
+    let run = handle.id();
+
+    let World {
+        orchestrator,
+        journal,
+        model,
+        folder,
+        ..
+    } = world;
+    drop(orchestrator);
+    let stopped = ended(&handle).await.unwrap_err();
+    assert!(matches!(stopped, RuntimeError::Stopped { .. }), "{stopped}");
+    let orchestrator = start_up(&journal, &model, &registry).await;
+    let handle = within(orchestrator.resume(run, UserPresence::Present, None))
+        .await
+        .unwrap();
+    let pending = approvals(&handle, 1).await;
+    assert_eq!(
+        (pending[0].effect, &pending[0].digest),
+        (left.effect, &left.digest)
+    );
+    // What was shown before counts as well.
+    handle.decide(left.effect, approve(&left)).await.unwrap();
+    let effect = left.effect;
+    assert_eq!(
+        fault(handle.decide(effect, approve(&pending[0])).await),
+        DecisionFault::NotPending { effect }
+    );
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(
+        *calls.lock().unwrap(),
+        [json!({"side": "right"}), json!({"side": "left"})]
+    );
+    drop(folder);
+}
+
+#[tokio::test]
+async fn paor_9_with_nobody_there_the_run_stands_still_and_keeps_what_it_waits_for() {
+    for by in ["worker", "plan"] {
+        let (registry, calls) = risky();
+        let model = Scripted::new(move |asked| async move {
+            match asked.who() {
+                "planner" if by == "plan" => plan_call("risk"),
+                _ => one_risk(asked).await,
+            }
+        });
+        let world = World::new(model, registry).await;
+
+        let handle = world.start(UserPresence::Absent).await;
+        let stopped = ended(&handle).await.unwrap();
+        assert_eq!(stopped.end, Some(EndReason::UserRequired));
+        let pending = handle.approvals().await.unwrap();
+        assert_eq!(pending.len(), 1);
+
+        // Resumed without a decision, it stands still again.
+        let run = handle.id();
+        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let again = ended(&resume.await.unwrap()).await.unwrap();
+        assert_eq!(again.end, Some(EndReason::UserRequired));
+
+        // A decision waits for whoever goes on with the run.
+        let steered = world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
+        assert_eq!(steered, Steered::Waiting);
+        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let report = ended(&resume.await.unwrap()).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(calls.lock().unwrap().len(), 1);
+        assert_eq!(decisions(&world, run), 1);
+    }
+}
+
+#[tokio::test]
+async fn host_11_other_branches_go_on_while_nobody_is_there_to_approve() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let (registry, calls) = risky();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            if asked.who() == "worker" && asked.task().contains("right") {
+                gate.pass().await;
+                return say("worked");
+            }
+            two_risks(asked).await
+        }
+    });
+    let world = World::new(model, registry).await;
+
+    let handle = world.start(UserPresence::Absent).await;
+    within(gate.entered()).await;
+    approvals(&handle, 1).await;
+    gate.open();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::UserRequired));
+    let ended: Vec<_> = report.rounds[0]
+        .observations
+        .iter()
+        .map(|seen| seen.title.as_str())
+        .collect();
+    assert_eq!(ended, ["right"]);
+    assert_eq!(calls.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn approve_3_decisions_of_another_process_count_once() {
+    let (registry, calls) = risky();
+    let world = World::new(Scripted::new(one_risk), registry.clone()).await;
+    let journal = dirigent_store::Journal::open(&world.folder.path().join("journal.db")).unwrap();
+    let other = start_up(&journal, &world.model, &registry).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    let asked = approvals(&handle, 1).await;
+    let steered = within(other.steer(handle.id(), decide(&asked[0]))).await.unwrap();
+    assert_eq!(steered, Steered::Taken);
+    ended(&handle).await.unwrap();
+
+    let late = other.steer(handle.id(), decide(&asked[0])).await.unwrap_err();
+    assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+    assert_eq!(calls.lock().unwrap().len(), 1);
+    assert_eq!(decisions(&world, handle.id()), 1);
+}
+
+#[tokio::test]
+async fn approve_3_approvals_hold_in_agents_that_agents_start() {
+    let (registry, calls) = risky();
+    let model = Scripted::new(|asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) => plan_work(),
+            ("worker", 0) if !asked.task().contains("risk it") => {
+                call("delegate", json!({"agent": "worker", "task": "risk it"}))
+            }
+            ("worker", 0) => call("risk", json!({})),
+            ("worker", _) => say(asked.last()),
+            _ => achieved(),
+        }
+    });
+    let mut world = World::new(model, registry).await;
+    world.spec.agents[0].tools.push("delegate".to_owned());
+
+    let handle = world.start(UserPresence::Absent).await;
+    let report = ended(&handle).await.unwrap();
+    assert_eq!(report.end, Some(EndReason::UserRequired));
+    assert_eq!(calls.lock().unwrap().len(), 0);
+    let pending = handle.approvals().await.unwrap();
+    let run = handle.id();
+    world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
+    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(calls.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn paor_8_redirecting_ends_what_waits_for_a_person() {
+    let (registry, calls) = risky();
+    let model = Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("only in src") => say("As you said."),
+            "planner" => plan(
+                "both ways",
+                json!([
+                    work("left", &[]),
+                    {"id": "plan", "title": "plan", "calls": [{"tool": "risk", "parameters": {}}]},
+                ]),
+            ),
+            _ => two_risks(asked).await,
+        }
+    });
+    let world = World::new(model, registry).await;
+
+    let handle = world.start(UserPresence::Present).await;
+    let asked = approvals(&handle, 2).await;
+    handle.guide_now("only in src").unwrap();
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.summary, "As you said.");
+    assert_eq!(calls.lock().unwrap().len(), 0);
+    assert_eq!(asked.len(), 2);
+    assert!(handle.approvals().await.unwrap().is_empty());
+}
