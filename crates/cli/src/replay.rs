@@ -6,7 +6,7 @@ use dirigent::model::OfflineModel;
 use dirigent::{Dirigent, DirigentError, Goal, RunId};
 
 use crate::args::{RunCommand, Watching};
-use crate::ask::Past;
+use crate::attend::Past;
 use crate::config;
 use crate::exit::Exit;
 use crate::output::Output;
