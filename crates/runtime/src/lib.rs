@@ -6,6 +6,9 @@
 //!     └── AgentActor …         one per planner, reflector and sub-agent, owns its Agent machine
 //! ```
 //!
+//! What people say to a run waits at its door, whichever process they say it in: what other processes say comes by the run's inbox in
+//! the journal. A run's supervisor gives it to the machine that it is for, and it counts once it is journaled.
+//!
 //! The order is fixed: journal the input, then act on its commands. A handler never awaits slow work: models and tools run
 //! in tasks that send their result back, so that cancelling, guidance and deadlines are handled at once. Nothing here decides
 //! what a machine could decide.

@@ -54,12 +54,13 @@ impl Services {
     }
 }
 
-/// Whether somebody can answer a run's questions now.
+/// Whether somebody can answer a run's questions and decide about its calls now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserPresence {
-    /// A question waits for [`RunHandle::answer`].
+    /// A question waits for [`RunHandle::answer`], a call for [`RunHandle::decide`].
     Present,
-    /// A question stops the run; it can be resumed with the answer (PAOR-9).
+    /// A question stops the run, as do calls that wait for an approval once nothing else goes on. What was said to the run by then, by
+    /// other processes too, is heard first. It can be resumed with the answer (PAOR-9).
     Absent,
 }
 

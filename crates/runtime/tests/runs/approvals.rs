@@ -35,7 +35,7 @@ fn risky() -> (ToolRegistry, Calls) {
         noted.lock().unwrap().push(parameters);
         std::future::ready(ToolResult::success(json!("risked")))
     });
-    (tools([tool.to_be_approved()]), calls)
+    (tools([tool.needing_approval()]), calls)
 }
 
 /// Two workers that both take a risk.
@@ -302,7 +302,7 @@ async fn host_11_two_approvals_are_pending_and_answered_apart() {
     event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
 
     assert_eq!(*calls.lock().unwrap(), [json!({"side": "right"})]);
-    assert_eq!(handle.approvals().await.unwrap(), [left.clone()]);
+    assert_eq!(handle.approvals().await.unwrap(), std::slice::from_ref(&left));
     handle.decide(left.effect, approve(&left)).await.unwrap();
     let report = ended(&handle).await.unwrap();
 
@@ -394,6 +394,38 @@ async fn paor_9_with_nobody_there_the_run_stands_still_and_keeps_what_it_waits_f
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         assert_eq!(calls.lock().unwrap().len(), 1);
         assert_eq!(decisions(&world, run), 1);
+    }
+}
+
+#[tokio::test]
+async fn paor_9_a_user_who_leaves_is_not_waited_for() {
+    for leaves in ["before the call waits", "while it waits"] {
+        let gate = Gate::shut();
+        let at_gate = gate.clone();
+        let (registry, calls) = risky();
+        let model = Scripted::new(move |asked| {
+            let gate = at_gate.clone();
+            async move {
+                gate.pass().await;
+                one_risk(asked).await
+            }
+        });
+        let world = World::new(model, registry).await;
+
+        let handle = world.start(UserPresence::Present).await;
+        within(gate.entered()).await;
+        if leaves == "before the call waits" {
+            handle.leave().unwrap();
+            gate.open();
+        } else {
+            gate.open();
+            approvals(&handle, 1).await;
+            handle.leave().unwrap();
+        }
+        let report = ended(&handle).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::UserRequired), "{leaves}");
+        assert_eq!(calls.lock().unwrap().len(), 0);
     }
 }
 

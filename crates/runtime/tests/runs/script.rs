@@ -206,7 +206,7 @@ impl Scriptool {
 
 impl Scriptool {
     /// The same, but a person must approve each of its calls.
-    pub fn to_be_approved(mut self) -> Self {
+    pub fn needing_approval(mut self) -> Self {
         self.spec.requires_approval = true;
         self
     }

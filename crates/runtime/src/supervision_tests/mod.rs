@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[allow(dead_code)]
-#[path = "../tests/runs/script.rs"]
+#[path = "../../tests/runs/script.rs"]
 mod script;
+mod steering;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,202 @@
+//! What people say to a run, and what waits for them, while something breaks down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dirigent_core::agent::AgentInput;
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
+use dirigent_core::journal::Input;
+use dirigent_core::observation::Finding;
+use dirigent_core::run::{EndReason, RunInput};
+use dirigent_core::steering::Steering;
+use dirigent_core::tool::Repeat;
+use dirigent_core::view::EventKind;
+use dirigent_store::MessageState;
+use dirigent_tools::ToolRegistry;
+use serde_json::json;
+
+use super::script::{self, Asked, Gate, Reply, Scripted, call, say, tools};
+use super::{REFLECTOR, WORKER, World, blocked, ended, usual, within};
+use crate::door::Said;
+use crate::{RunHandle, RuntimeError, UserPresence};
+
+/// The tool `risk`, which must be approved, and how often it was called.
+fn risky() -> (ToolRegistry, Arc<AtomicUsize>) {
+    let (tool, called) = script::counting("risk", Repeat::Unsafe);
+    (tools([tool.needing_approval()]), called)
+}
+
+async fn take_a_risk(asked: Asked) -> Reply {
+    match (asked.who(), asked.turn()) {
+        ("worker", 0) => call("risk", json!({})),
+        ("worker", _) => say(asked.last()),
+        _ => usual(asked).await,
+    }
+}
+
+/// The first call that waits for an approval.
+async fn approval(handle: &RunHandle) -> Arc<Approval> {
+    let mut events = handle.events();
+    within(async {
+        while let Some(event) = events.next().await {
+            if let EventKind::ApprovalAsked { approval } = event.unwrap().kind {
+                return approval;
+            }
+        }
+        panic!("the run ended");
+    })
+    .await
+}
+
+fn approve(approval: &Approval) -> Decision {
+    Decision {
+        digest: approval.digest.clone(),
+        answer: ApprovalAnswer::Approve,
+    }
+}
+
+#[tokio::test]
+async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
+    let (registry, called) = risky();
+    let world = World::new(Scripted::new(take_a_risk), registry).await;
+    let start = world
+        .orchestrator
+        .start(world.spec.clone(), UserPresence::Present);
+    let handle = start.await.unwrap();
+    let asked = approval(&handle).await;
+
+    // The decision waits at the door behind the breakdown, and then for its agent to be started again.
+    handle.door.break_down(Said::Break);
+    within(handle.decide(asked.effect, approve(&asked)))
+        .await
+        .unwrap();
+    let again = within(handle.decide(asked.effect, approve(&asked)))
+        .await
+        .unwrap_err();
+    let report = ended(&handle).await.unwrap();
+
+    assert!(
+        matches!(again, RuntimeError::Decision { .. } | RuntimeError::Ended { .. }),
+        "{again}"
+    );
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(called.load(Ordering::SeqCst), 1);
+    assert_eq!(world.resumptions(&handle), 1);
+}
+
+#[tokio::test]
+async fn paor_7_an_agent_that_breaks_down_while_its_call_waits_is_an_observation() {
+    let (registry, called) = risky();
+    let world = World::new(Scripted::new(take_a_risk), registry).await;
+    let start = world
+        .orchestrator
+        .start(world.spec.clone(), UserPresence::Present);
+    let handle = start.await.unwrap();
+    let asked = approval(&handle).await;
+
+    handle.door.break_down(Said::BreakAgent(WORKER));
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert!(!report.rounds[0].observations[0].succeeded());
+    assert_eq!(called.load(Ordering::SeqCst), 0);
+    assert!(handle.approvals().await.unwrap().is_empty());
+    let late = handle.decide(asked.effect, approve(&asked)).await.unwrap_err();
+    assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+}
+
+#[tokio::test]
+async fn paor_7_an_agent_that_breaks_down_is_a_failed_call_of_the_one_that_it_works_for() {
+    let gate = Gate::shut();
+    let at_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = at_gate.clone();
+        async move {
+            match (asked.who(), asked.turn()) {
+                ("worker", 0) if asked.task().contains("break") => {
+                    gate.pass().await;
+                    say("worked")
+                }
+                ("worker", 0) => call("delegate", json!({"agent": "worker", "task": "break"})),
+                ("worker", _) => say(asked.last()),
+                _ => usual(asked).await,
+            }
+        }
+    });
+    let mut world = World::new(model, tools([])).await;
+    world.spec.agents[0].tools.push("delegate".to_owned());
+
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    // The one that the worker has started.
+    handle.door.break_down(Said::BreakAgent(REFLECTOR));
+    let report = ended(&handle).await.unwrap();
+
+    match &report.rounds[0].observations[0].finding {
+        Finding::Agent { agent, result, .. } => {
+            assert_eq!(*agent, WORKER);
+            let told = result.as_ref().unwrap();
+            assert!(told.contains("the agent broke down: broken on purpose"), "{told}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(gate.inside(), 0);
+}
+
+#[tokio::test]
+async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+    let handle = world.start().await;
+    within(gate.entered()).await;
+    let post = |steering: &Steering| {
+        let body = serde_json::to_string(steering).unwrap();
+        world.journal.post(handle.id(), Default::default(), body).unwrap()
+    };
+    let guide = |words: &str| {
+        let guidance = words.to_owned();
+        post(&Steering::Guide { guidance })
+    };
+
+    let first = guide("first");
+    handle.door.break_down(Said::Break);
+    let second = guide("second");
+    within(gate.entered()).await;
+    let to_worker = post(&Steering::GuideAgent {
+        agent: WORKER,
+        guidance: "third".to_owned(),
+    });
+    handle.door.break_down(Said::BreakAgent(WORKER));
+    let last = guide("last");
+    let far_away = Duration::from_secs(60);
+    for message in [first, second, last] {
+        let state = world.journal.settled(message, far_away).await.unwrap();
+        assert_eq!(state, MessageState::Taken);
+    }
+    let to_worker = world.journal.message(to_worker).unwrap();
+    gate.open();
+    ended(&handle).await.unwrap();
+
+    let inputs = world.inputs(&handle);
+    let heard: Vec<&str> = inputs
+        .iter()
+        .filter_map(|input| match input {
+            Input::Run(RunInput::Guided { guidance }) => Some(guidance.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(heard, ["first", "second", "last"]);
+    let heard_by_worker = inputs
+        .iter()
+        .filter(|input| matches!(input, Input::Agent(AgentInput::Guided { .. })))
+        .count();
+    match to_worker {
+        MessageState::Taken => assert_eq!(heard_by_worker, 1),
+        MessageState::Refused { reason } => {
+            assert!(reason.contains("no agent a2"), "{reason}");
+            assert_eq!(heard_by_worker, 0);
+        }
+        MessageState::Waiting => panic!("one after it was taken"),
+    }
+}
