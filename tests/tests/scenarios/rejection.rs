@@ -128,6 +128,5 @@ async fn approve_2_a_rejection_ends_a_sequence_of_calls_and_skips_what_depends_o
     assert_eq!(statuses, [ObservationStatus::Failed, ObservationStatus::Skipped]);
     let seen = seen_by_reflection(&model);
     assert!(seen[0].to_string().contains("not on a Friday"), "{}", seen[0]);
-    let verbose = report.render(Detail::Verbose);
-    assert!(verbose.contains("not on a Friday"), "{verbose}");
+    insta::assert_snapshot!(report.render(Detail::Verbose));
 }
