@@ -37,13 +37,14 @@ pub(crate) struct Stored {
     pub(crate) last_seq: Option<u64>,
 }
 
-/// What is known of a run that goes on, or does not.
+/// Whether a run may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Carried out by a live process, and not marked as ended.
-    UnderWay,
-    /// Marked as ended, and claimed by a live process all the same: it has just ended, or is about to go on.
-    EndedButHeld,
+    /// A live process carries it out. It may be marked as ended all the same: it has just ended, or is about to go on.
+    Held {
+        /// When it ended.
+        ended_at: Option<u64>,
+    },
     /// Nobody carries it out, or there is no such run.
     Free,
 }
@@ -111,20 +112,21 @@ impl Readers {
     }
 
     pub(crate) fn standing(&self, run: RunId) -> Result<Standing, StoreError> {
-        let found: Option<(bool, String)> = self.with(|db| {
+        let found: Option<(Option<i64>, String)> = self.with(|db| {
             db.prepare_cached(
-                "SELECT ended_at IS NOT NULL, owner FROM runs JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
+                "SELECT ended_at, owner FROM runs JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
             )?
             .query_row([key(run)], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
         })?;
-        let Some((ended, owner)) = found else {
+        let Some((ended_at, owner)) = found else {
             return Ok(Standing::Free);
         };
-        Ok(match (liveness(&self.path, &owner)?, ended) {
-            (Liveness::Dead, _) => Standing::Free,
-            (Liveness::Alive, true) => Standing::EndedButHeld,
-            (Liveness::Alive, false) => Standing::UnderWay,
+        Ok(match liveness(&self.path, &owner)? {
+            Liveness::Dead => Standing::Free,
+            Liveness::Alive => Standing::Held {
+                ended_at: ended_at.map(i64::unsigned_abs),
+            },
         })
     }
 

@@ -46,7 +46,7 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE runs ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;  -- 1: it has ended, but may go on
     ALTER TABLE runs ADD COLUMN forked_from INTEGER REFERENCES runs (id);
     ALTER TABLE runs ADD COLUMN forked_at INTEGER;                  -- the last place that they share
-    UPDATE runs SET paused = 1 WHERE status = '\"user_required\"';
+    UPDATE runs SET paused = 1 WHERE status = '{\"reason\":\"user_required\"}';
     CREATE TABLE messages (
         id     INTEGER PRIMARY KEY,
         run    INTEGER NOT NULL REFERENCES runs (id),

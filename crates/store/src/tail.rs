@@ -74,19 +74,20 @@ pub struct Tail {
 enum Following {
     /// This process writes the run.
     Live(watch::Receiver<Progress>),
-    /// Some process may write the run. Where it had ended before, it is its next entry or the end of its claim that tells more.
-    Watched(Watch, Before),
+    /// Some process may write the run.
+    Watched(Watch, Found),
     /// Nothing more comes than is stored by now.
     Stored,
     Over,
 }
 
-/// How a run that is watched was found.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
-    Unknown,
+/// How a run that is watched was at the first look.
+#[derive(Clone, Copy)]
+enum Found {
+    NotYet,
     UnderWay,
-    Ended,
+    /// Ended, at that time, but claimed to go on: this end is not the one to wait for.
+    Ended(u64),
 }
 
 impl Tail {
@@ -111,7 +112,7 @@ impl Tail {
             run,
             position: after,
             read: VecDeque::new(),
-            following: Following::Watched(watch, Before::Unknown),
+            following: Following::Watched(watch, Found::NotYet),
         }
     }
 
@@ -136,8 +137,10 @@ impl Tail {
                         self.stop();
                     }
                 }
+                Following::Watched(_, Found::NotYet) => self.look().await,
                 Following::Watched(..) => {
                     if !self.read_more().await {
+                        self.look().await;
                         self.wait_for_more().await;
                     }
                 }
@@ -155,27 +158,33 @@ impl Tail {
         }
     }
 
-    /// Everything there was is read: until more may be there, or it is known that no more comes.
-    async fn wait_for_more(&mut self) {
+    /// Learns whether more may come than is stored by now.
+    async fn look(&mut self) {
         let (journal, run) = (self.journal.clone(), self.run);
         let standing = tokio::task::spawn_blocking(move || journal.readers().standing(run)).await;
-        let Following::Watched(watch, before) = &mut self.following else {
+        let Following::Watched(_, found) = &mut self.following else {
             return;
         };
-        match (standing, *before) {
-            (Ok(Ok(Standing::UnderWay)), _) => *before = Before::UnderWay,
-            (Ok(Ok(Standing::EndedButHeld)), Before::Unknown | Before::Ended) => *before = Before::Ended,
-            // What was stored before the look is still to be read.
-            (Ok(Ok(Standing::EndedButHeld)), Before::UnderWay) | (Ok(Ok(Standing::Free)), _) => {
-                self.following = Following::Stored;
-                return;
-            }
-            (Ok(Err(e)), _) => return self.read.push_back(Err(e)),
+        match (standing, *found) {
+            (Ok(Ok(Standing::Held { ended_at: None })), _) => *found = Found::UnderWay,
+            (Ok(Ok(Standing::Held { ended_at: Some(at) })), Found::NotYet) => *found = Found::Ended(at),
+            (Ok(Ok(Standing::Held { ended_at: Some(at) })), Found::Ended(before)) if at == before => {}
+            (Ok(Ok(Standing::Held { ended_at: Some(_) })), Found::Ended(_) | Found::UnderWay)
+            | (Ok(Ok(Standing::Free)), _) => self.following = Following::Stored,
+            (Ok(Err(e)), _) => self.read.push_back(Err(e)),
             // The runtime is shutting down.
-            (Err(_), _) => return self.stop(),
+            (Err(_), _) => self.stop(),
         }
-        // Whichever comes first, the journal is read again.
-        let _ = tokio::time::timeout(IDLE, watch.written()).await;
+    }
+
+    /// Until something was written, or it is time to see whether the run's process still lives.
+    async fn wait_for_more(&mut self) {
+        if let Following::Watched(watch, _) = &mut self.following
+            && self.read.is_empty()
+        {
+            // Whichever comes first, the journal is read again.
+            let _ = tokio::time::timeout(IDLE, watch.written()).await;
+        }
     }
 
     /// Whether anything was there.

@@ -225,3 +225,43 @@ impl Drop for Watch {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn watcher() -> Arc<Watcher> {
+        // There is no journal: what cannot be seen counts as new.
+        Watcher::new(Arc::new(PathBuf::from("/nowhere/journal.db")), INTERVAL)
+    }
+
+    #[tokio::test]
+    async fn the_thread_lives_while_someone_watches() {
+        let watcher = watcher();
+        assert!(watcher.lock().thread.is_none());
+
+        let (first, mut second) = (watcher.watch(), watcher.watch());
+        drop(first);
+        second.written().await;
+        drop(second);
+
+        // It ends, or this would never return.
+        let thread = watcher.lock().thread.take();
+        thread.unwrap().join().unwrap();
+        assert!(!watcher.lock().running);
+        watcher.watch().posted().await;
+    }
+
+    #[tokio::test]
+    async fn closing_ends_the_thread_whoever_watches() {
+        let watcher = watcher();
+        let _watch = watcher.watch();
+
+        watcher.close();
+
+        assert!(!watcher.lock().running);
+        drop(watcher.watch());
+        assert!(watcher.lock().thread.is_none());
+    }
+}

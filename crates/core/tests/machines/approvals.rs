@@ -11,6 +11,7 @@ use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Message;
 use dirigent_core::policy::{Rule, Ruling};
+use dirigent_core::recording::{Asked, Part, Recorder, Recording, replay};
 use dirigent_core::run::{Detail, EndReason, Phase, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
@@ -18,7 +19,7 @@ use dirigent_core::tool::ToolResult;
 use dirigent_core::view::{EventKind, RunView};
 use serde_json::{Value, json};
 
-use crate::driver::{acting, answered, ended, give, planned, refused};
+use crate::driver::{acting, agent_ended, answered, brief_of, ended, give, refused, running};
 use crate::fixture::{
     agent_outline, at, call, effect, native, replied, resumed, run_outline, says_call, spec, started,
     tool_ended,
@@ -632,16 +633,24 @@ fn host_11_what_is_awaited_is_said_again_when_another_call_has_waited_longest() 
     );
 }
 
+fn run_id() -> RunId {
+    RunId("0199f0a0-0000-7000-8000-000000000001".parse().unwrap())
+}
+
+fn entries(inputs: Vec<(u64, Scope, Input)>) -> Vec<Entry> {
+    let entry = |(seq, (after, scope, input))| Entry {
+        run: run_id(),
+        seq,
+        at: at(after),
+        scope,
+        input,
+    };
+    (1..).zip(inputs).map(entry).collect()
+}
+
 fn view_of(inputs: Vec<(u64, Scope, Input)>) -> (RunView, Vec<String>) {
     let (mut view, mut events) = (RunView::new(), Vec::new());
-    for (seq, (after, scope, input)) in (1..).zip(inputs) {
-        let entry = Entry {
-            run: RunId("0199f0a0-0000-7000-8000-000000000001".parse().unwrap()),
-            seq,
-            at: at(after),
-            scope,
-            input,
-        };
+    for entry in entries(inputs) {
         for event in view.apply(entry).unwrap() {
             events.extend(match event.kind {
                 EventKind::SubTaskStarted { subtask, .. } => Some(format!("{subtask} started")),
@@ -663,7 +672,20 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
         RunCommand::StartAgent { brief, .. } => Some((*brief).clone()),
         _ => None,
     });
+    let (run, _) = running(asking());
+    let planners = (*brief_of(&run, "run.1")).clone();
+    let mut planner = Agent::new(AgentId(1), run.context().unwrap().clone());
+    let submit = says_call("submit_plan", sequences(), false);
+    tell(
+        &mut planner,
+        0,
+        AgentInput::Started {
+            brief: planners.clone(),
+        },
+    );
+    tell(&mut planner, 0, replied("a1.1", submit.clone()));
     let of_run = |after, input| (after, Scope::Run, Input::Run(input));
+    let of_planner = |input| (0, Scope::Agent(AgentId(1)), Input::Agent(input));
     let of_agent = |after, input| (after, Scope::Agent(agent), Input::Agent(input));
     let change = says_call("change", json!({"path": "y"}), false);
     vec![
@@ -673,7 +695,9 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
                 spec: Arc::new(asking()),
             },
         ),
-        of_run(0, planned("run.1", &sequences())),
+        of_planner(AgentInput::Started { brief: planners }),
+        of_planner(replied("a1.1", submit)),
+        of_run(0, agent_ended("run.1", planner.report().unwrap().clone())),
         of_agent(
             0,
             AgentInput::Started {
@@ -709,6 +733,38 @@ fn host_11_approvals_are_listed_oldest_first_and_told_once() {
     let (view, events) = view_of(inputs);
     assert_eq!(events[4..], ["run.2 decided", "a2.2 expired"]);
     assert!(view.approvals().is_empty());
+}
+
+#[test]
+fn host_9_a_recording_has_what_was_decided_about_and_replays() {
+    let (view, _) = view_of(two_waiting());
+    let approve = run_decided(view.run(), ApprovalAnswer::Approve);
+    let guided = decided(view.agent(AgentId(2)).unwrap(), guide());
+    let mut inputs = two_waiting();
+    inputs.push((40, Scope::Run, Input::Run(approve)));
+    inputs.push((50, Scope::Agent(AgentId(2)), Input::Agent(guided)));
+    inputs.push((60, Scope::Run, Input::Run(settled("a2.2"))));
+    let mut recorder = Recorder::new();
+    for entry in entries(inputs.clone()) {
+        recorder.add(entry).unwrap();
+    }
+    let recording = recorder.finish().unwrap();
+    let asked: Vec<&str> = recording.entries()[10..]
+        .iter()
+        .map(|line| match &line.asked {
+            Some(Asked::Approval(approval)) => approval.tool.as_str(),
+            Some(Asked::Request(_) | Asked::Call(_) | Asked::Question(_)) | None => "",
+        })
+        .collect();
+    assert_eq!(asked, ["change", "change", ""]);
+    let recording = Recording::parse(&recording.to_string()).unwrap();
+    assert_eq!(replay(&recording, asking(), run_id()).unwrap(), entries(inputs));
+    let mut present = asking();
+    present.policy.rules = vec![rule(Ruling::Allow, "change")];
+    assert_eq!(
+        replay(&recording, present, run_id()).unwrap_err().part,
+        Part::Policy
+    );
 }
 
 #[test]

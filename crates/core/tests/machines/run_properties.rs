@@ -397,15 +397,19 @@ impl Expected {
             | RunInput::Resumed { .. }
             | RunInput::Cancelled => Vec::new(),
         };
-        // What is stopped for the user's guidance still ends by itself; a question is withdrawn.
+        // What is stopped for the user's guidance still ends by itself; a question is withdrawn, and so is a call that waits.
         let redirected = matches!(input, RunInput::Redirected { .. });
         completed.extend(commands.iter().filter_map(|command| match command {
             RunCommand::StopTool { effect } if !redirected => Some(*effect),
             _ => None,
         }));
         if redirected {
-            self.0
-                .retain(|command| !matches!(command, RunCommand::AskUser { .. }));
+            self.0.retain(|command| {
+                !matches!(
+                    command,
+                    RunCommand::AskUser { .. } | RunCommand::AskApproval { .. }
+                )
+            });
         }
         if matches!(input, RunInput::Resumed { .. }) {
             self.0.clear();

@@ -1,46 +1,11 @@
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use dirigent_core::time::Timestamp;
 use dirigent_store::{Journal, JournalOptions, StoreError};
 
 use crate::fixture::{append, create, end, fixture, run, stored};
-
-const JOURNAL: &str = "DIRIGENT_STORE_TEST_JOURNAL";
-
-/// A second process that creates run 1, appends `from the other process` and holds the run until it is
-/// killed.
-fn start_other_process(journal: &Path) -> Child {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "claims::the_other_process", "--ignored", "--nocapture"])
-        .env(JOURNAL, journal)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let holds = lines
-        .map_while(Result::ok)
-        .any(|line| line.contains("holds run 1"));
-    assert!(holds, "the other process ended early");
-    child
-}
-
-#[test]
-#[ignore = "it is what other tests start as a second process"]
-fn the_other_process() {
-    let Some(path) = std::env::var_os(JOURNAL) else {
-        return;
-    };
-    let journal = Journal::open(path.as_ref()).unwrap();
-    let claim = create(&journal, 1);
-    append(&journal, &claim, "from the other process").unwrap();
-    println!("holds run 1");
-    // The end of standard input never comes: it is killed before.
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-}
+use crate::other_process::{Role, kill, start};
 
 fn owners(journal: &Path) -> usize {
     let folder = format!("{}-owners", journal.display());
@@ -50,7 +15,7 @@ fn owners(journal: &Path) -> usize {
 #[test]
 fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() {
     let f = fixture();
-    let mut other = start_other_process(&f.path);
+    let other = start(Role::Holds, &f.path);
 
     let refused = f.journal.claim(run(1)).unwrap_err();
     assert!(
@@ -59,8 +24,7 @@ fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() 
     );
     assert_eq!(f.journal.run(run(1)).unwrap().held_by, Some(other.id()));
 
-    other.kill().unwrap();
-    other.wait().unwrap();
+    kill(other);
 
     assert_eq!(f.journal.run(run(1)).unwrap().held_by, None);
     let claim = f.journal.claim(run(1)).unwrap();
@@ -77,9 +41,8 @@ fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() 
 fn host_2_what_a_killed_process_had_stored_is_there_for_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
-    let mut other = start_other_process(&path);
-    other.kill().unwrap();
-    other.wait().unwrap();
+    let other = start(Role::Holds, &path);
+    kill(other);
 
     let journal = Journal::open(&path).unwrap();
 

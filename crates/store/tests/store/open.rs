@@ -1,11 +1,11 @@
 use std::path::Path;
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, StoreError};
+use dirigent_store::{Journal, JournalOptions, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::fixture::{append, create, fixture, run};
+use crate::fixture::{append, create, fixture, run, stored};
 
 /// Opens what must be refused, and sees that it stays as it was.
 fn refused(path: &Path) -> StoreError {
@@ -248,4 +248,93 @@ fn a_path_that_leads_nowhere_is_named() {
             folder.path().display()
         )
     );
+}
+
+/// What the first version wrote.
+const FORMAT_1: &str = r#"
+    PRAGMA application_id = 0x44726774;
+    PRAGMA user_version = 1;
+    PRAGMA journal_mode = WAL;
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, goal TEXT NOT NULL, workspace TEXT NOT NULL,
+        created_at INTEGER NOT NULL, ended_at INTEGER, status TEXT
+    ) STRICT;
+    CREATE TABLE journal (
+        run INTEGER NOT NULL REFERENCES runs (id), seq INTEGER NOT NULL, at INTEGER NOT NULL, scope INTEGER,
+        body TEXT NOT NULL, PRIMARY KEY (run, seq)
+    ) STRICT;
+    CREATE TABLE claims (run INTEGER PRIMARY KEY REFERENCES runs (id), owner TEXT NOT NULL, pid INTEGER NOT NULL) STRICT;
+    INSERT INTO runs VALUES
+        (1, '00000000000000000000000000000001', 'cut off', '/work', 1000, NULL, NULL),
+        (2, '00000000000000000000000000000002', 'stands still', '/work', 2000, 2500, '{"reason":"user_required"}'),
+        (3, '00000000000000000000000000000003', 'over', '/work', 3000, 3500, '{"reason":"goal_achieved"}');
+    INSERT INTO journal VALUES
+        (1, 1, 1001, NULL, '{"run":{"guided":{"guidance":"a"}}}'),
+        (1, 2, 1002, NULL, '{"run":{"guided":{"guidance":"b"}}}');
+    INSERT INTO claims VALUES (1, '7-1.lock', 7);
+"#;
+
+#[test]
+fn a_journal_of_format_1_is_brought_up_to_date() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("journal.db");
+    Connection::open(&path).unwrap().execute_batch(FORMAT_1).unwrap();
+
+    let journal = Journal::open(&path).unwrap();
+
+    assert_eq!(stored(&journal, run(1)), ["1 a", "2 b"]);
+    let records = journal.runs().unwrap();
+    let seen: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let status = record.status.as_deref().unwrap_or("none");
+            format!("{}: {status}, {} entries", record.goal, record.entries)
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            r#"over: {"reason":"goal_achieved"}, 0 entries"#,
+            r#"stands still: {"reason":"user_required"}, 0 entries"#,
+            "cut off: none, 2 entries"
+        ]
+    );
+    assert!(
+        records
+            .iter()
+            .all(|record| record.forked_from.is_none() && record.held_by.is_none())
+    );
+    let post = |number| journal.post(run(number), Timestamp(9_000), "hello".to_owned());
+    post(1).unwrap();
+    post(2).unwrap();
+    assert!(matches!(post(3), Err(StoreError::Over { .. })));
+    let claim = journal.claim(run(1)).unwrap();
+    assert_eq!(append(&journal, &claim, "c").unwrap(), 3);
+    drop(claim);
+    drop(journal);
+    assert_eq!(
+        stored(&Journal::open(&path).unwrap(), run(1)),
+        ["1 a", "2 b", "3 c"]
+    );
+}
+
+#[test]
+fn who_only_reads_creates_no_journal() {
+    let folder = TempDir::new().unwrap();
+    let state = folder.path().join("state");
+    let path = state.join("journal.db");
+    let existing = JournalOptions::default().existing();
+
+    let error = existing.open(&path).unwrap_err();
+
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "there is no journal {}: check the path; the first run creates one",
+            path.display()
+        )
+    );
+    assert!(!state.exists());
+    drop(Journal::open(&path).unwrap());
+    assert_eq!(existing.open(&path).unwrap().runs().unwrap(), []);
 }

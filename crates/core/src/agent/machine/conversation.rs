@@ -125,6 +125,7 @@ impl Conversation {
         {
             content.pop();
             let added = format!(",{}:{value}}}", Value::from(field));
+            let added = prompt::inert(&added);
             self.estimated += estimated_tokens(&added);
             content.push_str(&added);
         }

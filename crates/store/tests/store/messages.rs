@@ -1,0 +1,361 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dirigent_core::time::Timestamp;
+use dirigent_store::{
+    Ending, Journal, MAX_MESSAGE_BYTES, MAX_WAITING_MESSAGES, Message, MessageId, MessageState, NewEntry,
+    RunClaim, StoreError,
+};
+
+use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, run, stored};
+use crate::other_process::{Role, kill, start};
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(120);
+
+fn post(journal: &Journal, text: &str) -> Result<MessageId, StoreError> {
+    journal.post(run(1), Timestamp(5), text.to_owned())
+}
+
+fn take(journal: &Journal, claim: &RunClaim, message: &Message) -> Result<u64, StoreError> {
+    let taking = NewEntry {
+        takes: Some(message.id),
+        ..entry(&message.body)
+    };
+    append_entry(journal, claim, taking)
+}
+
+fn refused(reason: &str) -> MessageState {
+    MessageState::Refused {
+        reason: reason.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_message_of_another_process_is_taken_with_the_entry_it_becomes() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let other = Journal::open(&f.path).unwrap();
+    let mut inbox = f.journal.inbox(run(1));
+
+    let id = post(&other, "look at the tests").unwrap();
+    let message = inbox.next().await;
+
+    let expected = Message {
+        id,
+        at: Timestamp(5),
+        body: "look at the tests".to_owned(),
+    };
+    assert_eq!(message, expected);
+    assert_eq!(other.message(id).unwrap(), MessageState::Waiting);
+    assert_eq!(take(&f.journal, &claim, &message).unwrap(), 1);
+    assert_eq!(other.message(id).unwrap(), MessageState::Taken);
+    assert_eq!(stored(&other, run(1)), ["1 look at the tests"]);
+}
+
+#[tokio::test]
+async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
+    let f = fixture();
+    let _claim = create(&f.journal, 1);
+    let _other_run = create(&f.journal, 2);
+    let other = Journal::open(&f.path).unwrap();
+    for number in 1..=40 {
+        post(&other, &format!("{number}")).unwrap();
+        other.post(run(2), Timestamp(5), "for run 2".to_owned()).unwrap();
+    }
+    let mut inbox = f.journal.inbox(run(1));
+    let mut seen = Vec::new();
+    for _ in 1..=40 {
+        seen.push(inbox.next().await.body);
+    }
+
+    for number in 41..=43 {
+        tokio::select! {
+            biased;
+            message = inbox.next() => panic!("nothing was posted: {message:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        post(&f.journal, &format!("{number}")).unwrap();
+        seen.push(inbox.next().await.body);
+    }
+
+    let expected: Vec<_> = (1..=43).map(|number| number.to_string()).collect();
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn what_nobody_is_there_for_waits_for_the_next_process() {
+    let f = fixture();
+    drop(create(&f.journal, 1));
+    let id = post(&f.journal, "while nobody was there").unwrap();
+    assert_eq!(
+        f.journal.settled(id, Duration::ZERO).await.unwrap(),
+        MessageState::Waiting
+    );
+
+    let other = Journal::open(&f.path).unwrap();
+    let claim = other.claim(run(1)).unwrap();
+    let message = other.inbox(run(1)).next().await;
+    take(&other, &claim, &message).unwrap();
+
+    assert_eq!(message.id, id);
+    assert_eq!(f.journal.settled(id, LONG).await.unwrap(), MessageState::Taken);
+}
+
+#[tokio::test]
+async fn who_waits_learns_that_a_message_was_refused_and_why() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let other = Journal::open(&f.path).unwrap();
+    let id = post(&other, "yes").unwrap();
+    let waiting = tokio::spawn(async move { other.settled(id, LONG).await.unwrap() });
+
+    f.journal
+        .refuse(&claim, id, "there is no question to answer".to_owned());
+
+    assert_eq!(waiting.await.unwrap(), refused("there is no question to answer"));
+    f.journal.refuse(&claim, id, "another reason".to_owned());
+    f.journal.flush().unwrap();
+    assert_eq!(
+        f.journal.message(id).unwrap(),
+        refused("there is no question to answer")
+    );
+}
+
+#[tokio::test]
+async fn a_message_is_neither_refused_nor_taken_by_whose_run_it_is_not() {
+    let f = fixture();
+    let first = create(&f.journal, 1);
+    let second = create(&f.journal, 2);
+    let id = post(&f.journal, "for run 1").unwrap();
+    let message = f.journal.inbox(run(1)).next().await;
+
+    f.journal.refuse(&second, id, "not mine".to_owned());
+    let error = take(&f.journal, &second, &message).unwrap_err();
+
+    assert!(matches!(error, StoreError::NotWaiting { .. }), "{error:?}");
+    assert_eq!(f.journal.message(id).unwrap(), MessageState::Waiting);
+    assert_eq!(take(&f.journal, &first, &message).unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_message_is_taken_once_and_nothing_follows_an_entry_that_could_not_take_it() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let id = post(&f.journal, "once").unwrap();
+    let message = f.journal.inbox(run(1)).next().await;
+    take(&f.journal, &claim, &message).unwrap();
+
+    let twice = take(&f.journal, &claim, &message).unwrap_err();
+    let later = append(&f.journal, &claim, "later").unwrap_err();
+
+    assert_eq!(
+        twice.to_string(),
+        format!(
+            "message {id} does not wait for run 00000000-0000-0000-0000-000000000001: it was taken or refused before, or is \
+             another run's"
+        )
+    );
+    assert!(matches!(later, StoreError::Broken { .. }), "{later:?}");
+    assert_eq!(stored(&f.journal, run(1)), ["1 once"]);
+}
+
+#[tokio::test]
+async fn a_message_whose_entry_could_not_be_stored_waits_on() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("journal.db");
+    let options = dirigent_store::JournalOptions::default();
+    let journal = options.max_bytes(256 * 1024).open(&path).unwrap();
+    let claim = create(&journal, 1);
+    let id = post(&journal, "keep me").unwrap();
+    let too_long = NewEntry {
+        takes: Some(id),
+        ..entry(&"x".repeat(1_000_000))
+    };
+
+    let error = append_entry(&journal, &claim, too_long).unwrap_err();
+
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert_eq!(journal.message(id).unwrap(), MessageState::Waiting);
+    drop(claim);
+    let claim = journal.claim(run(1)).unwrap();
+    let message = journal.inbox(run(1)).next().await;
+    assert_eq!(take(&journal, &claim, &message).unwrap(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_refuses_what_waits_and_what_comes() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let other = Journal::open(&f.path).unwrap();
+    let id = post(&other, "too late").unwrap();
+    let waiting = tokio::spawn({
+        let other = other.clone();
+        async move { other.settled(id, LONG).await.unwrap() }
+    });
+
+    end(&f.journal, &claim).unwrap();
+
+    assert_eq!(waiting.await.unwrap(), refused("the run ended before it"));
+    assert_eq!(
+        post(&other, "later still").unwrap_err().to_string(),
+        "run 00000000-0000-0000-0000-000000000001 is over, so nothing can be said to it any more: fork it to go on from its \
+         past, or start a new run"
+    );
+}
+
+#[tokio::test]
+async fn paor_9_a_run_that_stands_still_takes_answers_for_when_it_goes_on() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let before = post(&f.journal, "while it stops").unwrap();
+    end_as(&f.journal, &claim, Ending::Paused).unwrap();
+    drop(claim);
+    let after = post(&f.journal, "while it stands still").unwrap();
+
+    let claim = f.journal.claim(run(1)).unwrap();
+    let mut inbox = f.journal.inbox(run(1));
+    for id in [before, after] {
+        let message = inbox.next().await;
+        assert_eq!(message.id, id);
+        take(&f.journal, &claim, &message).unwrap();
+    }
+    end(&f.journal, &claim).unwrap();
+
+    assert_eq!(
+        stored(&f.journal, run(1)),
+        ["1 while it stops", "2 while it stands still"]
+    );
+    assert!(matches!(post(&f.journal, "more"), Err(StoreError::Over { .. })));
+}
+
+#[test]
+fn what_may_be_posted_is_bounded() {
+    let f = fixture();
+    drop(create(&f.journal, 1));
+    let too_long = post(&f.journal, &"x".repeat(MAX_MESSAGE_BYTES + 1)).unwrap_err();
+    post(&f.journal, &"x".repeat(MAX_MESSAGE_BYTES)).unwrap();
+    std::thread::scope(|threads| {
+        for _ in 0..9 {
+            threads.spawn(|| {
+                let other = Journal::open(&f.path).unwrap();
+                for _ in 0..111 {
+                    post(&other, "x").unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(MAX_WAITING_MESSAGES, 1 + 9 * 111);
+
+    let too_many = post(&f.journal, "x").unwrap_err();
+
+    assert_eq!(
+        too_long.to_string(),
+        "a message of 1048577 bytes is too long: at most 1048576 bytes may be said to a run at once"
+    );
+    assert_eq!(
+        too_many.to_string(),
+        "1000 messages wait for run 00000000-0000-0000-0000-000000000001 already, so it takes no more: resume it, or see why it \
+         does not take them"
+    );
+    let claim = f.journal.claim(run(1)).unwrap();
+    f.journal.refuse(&claim, MessageId(7), "make room".to_owned());
+    f.journal.flush().unwrap();
+    post(&f.journal, "x").unwrap();
+}
+
+#[test]
+fn what_there_is_not_is_named() {
+    let f = fixture();
+    let path = f.path.canonicalize().unwrap();
+
+    let message = f.journal.message(MessageId(3)).unwrap_err();
+    let no_run = post(&f.journal, "x").unwrap_err();
+
+    assert_eq!(
+        message.to_string(),
+        format!("there is no message 3 in the journal {}", path.display())
+    );
+    assert!(matches!(no_run, StoreError::NoSuchRun { .. }), "{no_run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_2_each_message_becomes_one_entry_however_often_the_process_that_takes_them_is_killed() {
+    const POSTERS: usize = 4;
+    const EACH: usize = 100;
+    let f = fixture();
+    drop(create(&f.journal, 1));
+    let posted = std::sync::Mutex::new(BTreeMap::new());
+    let post_all = || {
+        std::thread::scope(|threads| {
+            for poster in 0..POSTERS {
+                let (path, posted) = (&f.path, &posted);
+                threads.spawn(move || {
+                    let journal = Journal::open(path).unwrap();
+                    for number in 0..EACH {
+                        let text = format!("{poster}/{number}");
+                        let id = post(&journal, &text).unwrap();
+                        posted.lock().unwrap().insert(id, text);
+                    }
+                });
+            }
+        });
+    };
+
+    let mut other = start(Role::Takes, &f.path);
+    tokio::task::block_in_place(post_all);
+    for killed_at in [150, 220, 290] {
+        let mut seen = f.journal.follow(run(1), killed_at - 1);
+        assert!(seen.next().await.is_some_and(|entry| entry.is_ok()));
+        kill(other);
+        other = start(Role::Takes, &f.path);
+    }
+    let posted = posted.into_inner().unwrap();
+    let last = *posted.last_key_value().unwrap().0;
+    assert_eq!(f.journal.settled(last, LONG).await.unwrap(), MessageState::Taken);
+    kill(other);
+
+    let expected: Vec<_> = posted
+        .values()
+        .zip(1..)
+        .map(|(text, place)| format!("{place} {text}"))
+        .collect();
+    assert_eq!(stored(&f.journal, run(1)), expected);
+}
+
+#[tokio::test]
+async fn host_2_a_process_that_is_killed_while_it_posts_leaves_whole_messages_and_no_gap() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let other = start(Role::Posts, &f.path);
+    let mut inbox = f.journal.inbox(run(1));
+    let mut seen = Vec::new();
+    while seen.len() < 50 {
+        let message = inbox.next().await;
+        take(&f.journal, &claim, &message).unwrap();
+        seen.push(message.body);
+    }
+
+    kill(other);
+    let mark = loop {
+        match post(&f.journal, "mark") {
+            Ok(id) => break id,
+            Err(StoreError::TooManyMessages { .. }) => {
+                let message = inbox.next().await;
+                take(&f.journal, &claim, &message).unwrap();
+                seen.push(message.body);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    };
+    loop {
+        let message = inbox.next().await;
+        if message.id == mark {
+            break;
+        }
+        seen.push(message.body);
+    }
+
+    let expected: Vec<_> = (1..=seen.len()).map(|number| number.to_string()).collect();
+    assert_eq!(seen, expected);
+}
