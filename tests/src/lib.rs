@@ -2,5 +2,6 @@
 
 pub mod cli;
 pub mod probes;
+pub mod pty;
 pub mod scripted;
 pub mod stage;

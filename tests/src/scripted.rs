@@ -5,8 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use dirigent::AgentDefinition;
 use dirigent::core::call::ToolCall;
 use dirigent::core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
 use dirigent::core::prompt::roles;
@@ -308,6 +309,8 @@ impl Drop for CountDrop {
     }
 }
 
+static SHIPPED: LazyLock<Vec<AgentDefinition>> = LazyLock::new(dirigent::shipped_agents);
+
 fn asker(messages: &[Message]) -> Asker {
     let system = messages[0].content();
     let is = |role: &str| system.starts_with(role.trim_end());
@@ -317,14 +320,8 @@ fn asker(messages: &[Message]) -> Asker {
     if is(roles::REFLECTOR) {
         return Asker::Reflector;
     }
-    for (name, role) in [
-        ("explore", roles::EXPLORE),
-        ("implement", roles::IMPLEMENT),
-        ("verify", roles::VERIFY),
-    ] {
-        if is(role) {
-            return Asker::Agent(name.to_owned());
-        }
+    if let Some(agent) = SHIPPED.iter().find(|agent| is(agent.role())) {
+        return Asker::Agent(agent.name().to_owned());
     }
     let name = system
         .strip_prefix("You are ")

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dirigent::core::id::{AgentId, EffectId, Scope};
 use dirigent::core::price::Cost;
 use dirigent::{Millis, RunLimits};
 
@@ -32,6 +33,19 @@ pub(crate) enum Command {
     Demo(DemoCommand),
     /// Go on with a run that was interrupted, or that waits for an answer
     Resume(ResumeCommand),
+    /// Say something to a run that is under way: its next plan takes it into account
+    Guide(GuideCommand),
+    /// Show the calls that wait for your approval, or decide about one
+    #[command(after_long_help = APPROVE_HELP)]
+    Approve(ApproveCommand),
+    /// Answer a run's question
+    Answer(AnswerCommand),
+    /// Watch a run that another process carries out; Ctrl-C stops watching, not the run
+    Watch(WatchCommand),
+    /// End a run that another process carries out
+    Cancel(CancelCommand),
+    /// Start a new run that shares a run's past up to one of its entries
+    Fork(ForkCommand),
     /// List the runs of the journal, newest first
     Runs(RunsCommand),
     /// Show a run: its summary, every step, its plan or its changes
@@ -41,6 +55,8 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// List the models that the configured servers offer
     Models(ModelsCommand),
+    /// List the sub-agents, where each comes from, and the files that are refused
+    Agents(AgentsCommand),
 }
 
 #[derive(Subcommand)]
@@ -70,6 +86,16 @@ pub(crate) struct ModelsCommand {
     pub(crate) json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct AgentsCommand {
+    /// The project whose own agents are among them
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
+    /// Print it all as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Which model is the default.
 #[derive(Args, Clone)]
 pub(crate) struct ModelChoice {
@@ -90,8 +116,24 @@ Without a model of yours, the offline model answers: it renames symbols, finds u
 and lists things, and says so when a goal is beyond it. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml, and
 look at what is set with `dirigent config check`.
 
+While it goes on in your terminal, type guidance and Enter: its next plan takes it into account. A line that begins with `!` is taken at once.
+What needs your approval is asked there, too. From another terminal there are `dirigent guide`, `approve`, `answer`, `watch` and `cancel`.
+
 Ctrl-C cancels the run and waits until everything it started has ended; a second Ctrl-C kills. A run that was killed goes on
 with `dirigent resume`.";
+
+const APPROVE_HELP: &str = "\
+A decision always names its call: without CALL all that waits is shown in full, and nothing is decided. With CALL alone the call runs as it is
+shown.
+
+Examples:
+  dirigent approve 01234567                              # what waits, in full
+  dirigent approve 01234567 a3.7                         # let it run
+  dirigent approve 01234567 a3.7 --edit '{\"command\": [\"cargo\", \"check\"]}'
+  dirigent approve 01234567 a3.7 --reject \"not on this machine\"
+  dirigent approve 01234567 a3.7 --guide \"use cargo check instead\"
+
+A call that is rejected ends its agent's work; one that is guided does not run, and its agent goes on with your words.";
 
 /// How a run is watched.
 #[derive(Args, Clone)]
@@ -240,6 +282,125 @@ pub(crate) struct ResumeCommand {
 }
 
 #[derive(Args)]
+pub(crate) struct GuideCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    pub(crate) run: String,
+    /// What you have to say
+    #[arg(value_name = "TEXT", value_parser = text)]
+    pub(crate) guidance: String,
+    /// Stop what is under way, and plan anew at once
+    #[arg(long, conflicts_with = "agent")]
+    pub(crate) now: bool,
+    /// Tell one agent alone, such as a3
+    #[arg(long, value_name = "AGENT", value_parser = agent)]
+    pub(crate) agent: Option<AgentId>,
+    /// Print what came of it as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ApproveCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    pub(crate) run: String,
+    /// The call, such as a3.7
+    pub(crate) call: Option<EffectId>,
+    /// Let it run with these parameters instead
+    #[arg(long, value_name = "JSON", requires = "call", conflicts_with_all = ["reject", "guide"])]
+    pub(crate) edit: Option<Parameters>,
+    /// Don't let it run, and end its agent's work
+    #[arg(long, value_name = "REASON", num_args = 0..=1, requires = "call", conflicts_with = "guide")]
+    pub(crate) reject: Option<Option<String>>,
+    /// Don't let it run, and tell its agent what to do instead
+    #[arg(long, value_name = "TEXT", requires = "call", value_parser = text)]
+    pub(crate) guide: Option<String>,
+    /// Print what waits, or what came of the decision, as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A call's parameters as JSON.
+#[derive(Clone)]
+pub(crate) struct Parameters(pub(crate) serde_json::Value);
+
+impl FromStr for Parameters {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text)
+            .map(Parameters)
+            .map_err(|error| format!("that is no JSON: {error}"))
+    }
+}
+
+fn agent(text: &str) -> Result<AgentId, String> {
+    match text.parse() {
+        Ok(Scope::Agent(agent)) => Ok(agent),
+        Ok(Scope::Run) | Err(_) => Err("that is no agent; write one such as a3".to_owned()),
+    }
+}
+
+fn text(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("say something".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct AnswerCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    pub(crate) run: String,
+    /// Your answer, or the number of one of the choices
+    #[arg(value_name = "TEXT", value_parser = text)]
+    pub(crate) answer: String,
+    /// Print what came of it as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CancelCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    pub(crate) run: String,
+    /// Print what came of it as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct WatchCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Print one event a line, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// End with every step and observation instead of the summary alone
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) verbose: bool,
+    /// End with the changes as a unified diff
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) diff: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ForkCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    pub(crate) run: String,
+    /// The last entry that both share, as `show --steps` numbers them [default: the last from which it can go on]
+    #[arg(long, value_name = "N")]
+    pub(crate) at: Option<u64>,
+    /// What the new run is told at once
+    #[arg(long, value_name = "TEXT", value_parser = text)]
+    pub(crate) guidance: Option<String>,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    #[command(flatten)]
+    pub(crate) record: RecordTo,
+}
+
+#[derive(Args)]
 pub(crate) struct RunsCommand {
     /// Print one run a line, as JSON
     #[arg(long)]
@@ -262,11 +423,14 @@ pub(crate) struct ShowCommand {
     /// The changes as a unified diff, instead of the summary
     #[arg(long, conflicts_with = "verbose")]
     pub(crate) diff: bool,
+    /// Every entry of the journal in a line, by its number for `fork --at`, instead of the summary
+    #[arg(long, conflicts_with_all = ["verbose", "graph", "diff"])]
+    pub(crate) steps: bool,
     /// Print the whole report as one JSON object
     #[arg(long, conflicts_with_all = ["verbose"])]
     pub(crate) json: bool,
     /// Record the run in a file, for `run --replay`, instead of showing it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "diff", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "diff", "steps", "json"])]
     pub(crate) record: Option<PathBuf>,
 }
 

@@ -54,7 +54,8 @@ pub(crate) async fn check(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let config = load(file, command.model.model.clone())?;
-    Dirigent::builder().config(&config).check()?;
+    let folder = Path::new(".").canonicalize()?;
+    let agents = Dirigent::builder().config(&config).agents(Some(&folder))?;
     let used = config.used();
     let mut results = BTreeMap::new();
     for reference in &used {
@@ -65,6 +66,7 @@ pub(crate) async fn check(
             .notes()
             .into_iter()
             .chain(unread(&config, &[Path::new(".")]))
+            .chain(agents.refused.iter().map(ToString::to_string))
             .collect(),
         config,
         used,

@@ -7,7 +7,7 @@ use dirigent::Goal;
 use rust_embed::RustEmbed;
 
 use crate::args::{DemoCommand, Watching};
-use crate::ask::Past;
+use crate::attend::Past;
 use crate::config;
 use crate::exit::Exit;
 use crate::output::Output;

@@ -10,9 +10,10 @@ Exit codes:
   0    the goal was achieved (or what was asked for was shown)
   1    the run failed: the goal cannot be reached, or something broke
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
-       a run that is over or that another process carries out, a recording that cannot be used
+       a run that is over or that another process carries out, a recording that cannot be used,
+       something said to a run that it does not take
   3    a limit ended the run: iterations, time, tokens, money or model calls
-  4    the run waits for your answer: dirigent resume RUN --answer \"…\"
+  4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording
   7    the configuration is wrong, or a model can't be reached that `config check` or `models` asks
@@ -78,8 +79,13 @@ impl Exit {
             RuntimeError::Different(_) => Exit::Different,
             RuntimeError::Ended { .. }
             | RuntimeError::NeverBegan { .. }
-            | RuntimeError::NoQuestion { .. } => Exit::Usage,
+            | RuntimeError::NoQuestion { .. }
+            | RuntimeError::NoAgent { .. }
+            | RuntimeError::Decision { .. }
+            | RuntimeError::Refused { .. }
+            | RuntimeError::NoFork { .. } => Exit::Usage,
             RuntimeError::NotRunning { .. }
+            | RuntimeError::Unheard { .. }
             | RuntimeError::BrokenDown { .. }
             | RuntimeError::Stopped { .. } => Exit::Failed,
         }

@@ -8,8 +8,9 @@ use dirigent::core::id::{AgentId, Scope, SubTaskId};
 use dirigent::core::observation::Observation;
 use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use crate::attend::Prompt;
 use crate::output::inert;
 use crate::plain;
 use crate::tail::Tail;
@@ -17,6 +18,8 @@ use crate::tail::Tail;
 const TICK: Duration = Duration::from_millis(120);
 /// Plans with more sub-tasks show those that run.
 const MAX_LINES: usize = 24;
+/// Lines of a terminal that are for other things than a plan: the phase, what models say, what is typed.
+const OTHER_LINES: usize = 10;
 
 pub(crate) struct LiveTree {
     lines: MultiProgress,
@@ -29,6 +32,10 @@ pub(crate) struct LiveTree {
     /// The last turn of each agent whose reply is there.
     replied: BTreeMap<AgentId, u32>,
     sayings: BTreeMap<AgentId, Saying>,
+    /// What is being typed, the last line; none where nobody types.
+    prompt: Option<ProgressBar>,
+    /// What waits until the person has answered.
+    held: Option<Vec<String>>,
 }
 
 /// A sub-task's line.
@@ -62,6 +69,8 @@ impl LiveTree {
             workers: BTreeMap::new(),
             replied: BTreeMap::new(),
             sayings: BTreeMap::new(),
+            prompt: None,
+            held: None,
         }
     }
 
@@ -225,31 +234,37 @@ impl LiveTree {
         }
     }
 
-    /// Takes the tree away and leaves the terminal to somebody else.
-    pub(crate) fn pause(&self) {
-        self.status.disable_steady_tick();
-        let _ = self.lines.clear();
-        self.lines.set_draw_target(ProgressDrawTarget::hidden());
-    }
-
-    /// Draws the tree again.
-    pub(crate) fn go_on(&self) {
-        self.lines.set_draw_target(ProgressDrawTarget::stderr());
-        self.status.enable_steady_tick(TICK);
-    }
-
-    /// Whether the tree is on the screen.
-    pub(crate) fn is_drawn(&self) -> bool {
-        !self.lines.is_hidden()
-    }
-
-    /// Says something above the tree.
-    pub(crate) fn note(&self, text: &str) {
+    /// Says something above the tree, at once.
+    pub(crate) fn tell(&self, text: &str) {
         let _ = self.lines.println(text);
+    }
+
+    /// Shows what is being typed beneath the tree. While the person is asked something, nothing is said between it and what was asked.
+    pub(crate) fn prompt(&mut self, prompt: &Prompt, asks: bool) {
+        if asks {
+            self.held.get_or_insert_default();
+        } else {
+            for text in self.held.take().unwrap_or_default() {
+                self.tell(&text);
+            }
+        }
+        let bar = self.prompt.get_or_insert_with(|| {
+            self.lines
+                .add(ProgressBar::new_spinner().with_style(style_of("{msg}")))
+        });
+        let (_, columns) = console::Term::stderr().size();
+        bar.set_message(prompt.line(usize::from(columns).saturating_sub(1)));
+        bar.force_draw();
     }
 
     pub(crate) fn finish(self) {
         self.status.finish_and_clear();
+        if let Some(prompt) = &self.prompt {
+            prompt.finish_and_clear();
+        }
+        for text in self.held.iter().flatten() {
+            self.tell(text);
+        }
         for saying in self.sayings.values() {
             saying.bar.finish_and_clear();
         }
@@ -258,20 +273,27 @@ impl LiveTree {
         }
     }
 
-    fn say(&self, event: &Event) {
+    fn say(&mut self, event: &Event) {
         if let Some(text) = plain::lines(event) {
-            let _ = self.lines.println(text);
+            self.print(text);
+        }
+    }
+
+    fn print(&mut self, text: String) {
+        match &mut self.held {
+            Some(held) => held.push(text),
+            None => self.tell(&text),
         }
     }
 
     fn draw_plan(&mut self, plan: &Plan) {
         self.subtasks.clear();
-        let _ = self
-            .lines
-            .println(format!("{} {}", style("plan:").bold(), inert(&plan.summary)));
-        self.whole_plan = plan.subtasks.len() <= MAX_LINES;
+        self.print(format!("{} {}", style("plan:").bold(), inert(&plan.summary)));
+        let (rows, _) = console::Term::stderr().size();
+        let room = usize::from(rows).saturating_sub(OTHER_LINES).min(MAX_LINES);
+        self.whole_plan = plan.subtasks.len() <= room;
         if !self.whole_plan {
-            let _ = self.lines.println(format!(
+            self.print(format!(
                 "  {} sub-tasks; those that run are shown",
                 plan.subtasks.len()
             ));
@@ -291,7 +313,10 @@ impl LiveTree {
     fn add(&mut self, subtask: &SubTaskId, label: String, depth: usize) {
         let indent = "  ".repeat(depth);
         let bar = ProgressBar::new_spinner().with_style(style_of(&format!("  {indent}· {{msg:.dim}}")));
-        let bar = self.lines.add(bar);
+        let bar = match &self.prompt {
+            Some(prompt) => self.lines.insert_before(prompt, bar),
+            None => self.lines.add(bar),
+        };
         let label = inert(&label);
         bar.set_message(label.clone());
         bar.tick();

@@ -2,8 +2,9 @@
 //!
 //! No orchestration is decided here; everything is asked of the `dirigent` library.
 
+mod agents;
 mod args;
-mod ask;
+mod attend;
 mod config;
 mod demo;
 mod exit;
@@ -13,8 +14,13 @@ mod output;
 mod plain;
 mod replay;
 mod run;
+mod screen;
 mod show;
+mod steer;
+mod steps;
 mod tail;
+mod time;
+mod waits;
 
 use clap::Parser;
 
@@ -48,10 +54,17 @@ fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
             Command::Run(command) => run::start(db, file, command, output).await,
             Command::Demo(command) => demo::demo(db, file, command, output).await,
             Command::Resume(command) => run::resume(db, file, command, output).await,
+            Command::Guide(command) => steer::guide(db, command, output).await,
+            Command::Approve(command) => steer::approve(db, command, output).await,
+            Command::Answer(command) => steer::answer(db, command, output).await,
+            Command::Watch(command) => run::follow(db, command, output).await,
+            Command::Cancel(command) => steer::cancel(db, command, output).await,
+            Command::Fork(command) => run::fork(db, file, command, output).await,
             Command::Runs(command) => show::runs(db, &command, output).await,
             Command::Show(command) => show::show(db, &command, output).await,
             Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
             Command::Models(command) => models::list(file, command, output).await,
+            Command::Agents(command) => agents::list(file, &command, output),
         }
     });
     // What is left are blocked threads of work that ignored its cancellation; child processes are killed as it is dropped.

@@ -1,5 +1,6 @@
 //! Standard output and error: colours where they are wanted, and no panic where nobody reads.
 
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
 use console::Style;
@@ -75,13 +76,91 @@ pub(crate) fn coloured_diff(diff: &str) -> String {
     diff.lines().map(colour).collect::<Vec<_>>().join("\n")
 }
 
-/// Text from a model or a tool without what a terminal would obey: control characters and changes of direction.
+/// Text from a model or a tool without what a terminal would obey or a person could not see: control characters, changes of direction
+/// and characters without a width. For what a person decides about there is [`exact`].
 pub(crate) fn inert(text: &str) -> String {
-    let harmful = |c: char| {
-        c.is_control() && c != '\n' && c != '\t'
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-    };
     text.chars()
-        .map(|c| if harmful(c) { '\u{fffd}' } else { c })
+        .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// The same for a text that a person decides about: nothing of it is replaced by the like, as each such character is shown by its number,
+/// `⟨U+202E⟩`, and so is every blank that is not a space. Line breaks stay.
+pub(crate) fn exact(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let blank = c.is_whitespace() && c != ' ' && c != '\n';
+        if is_harmful(c) || blank || is_unseen(c) {
+            let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// What a terminal obeys, and what lets text look like other text.
+fn is_harmful(c: char) -> bool {
+    let direction =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let nothing = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+    c.is_control() && c != '\n' && c != '\t' || direction || nothing
+}
+
+/// What has no shape of its own but is part of ordinary text: joiners, variation selectors, fillers.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200c}' | '\u{200d}' | '\u{2800}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn approve_3_nothing_in_a_text_can_be_obeyed_turned_round_or_hidden() {
+        let harmful = [
+            '\u{1b}',
+            '\u{7}',
+            '\u{8}',
+            '\r',
+            '\u{7f}',
+            '\u{85}',
+            '\u{9b}',
+            '\u{9d}',
+            '\u{ad}',
+            '\u{61c}',
+            '\u{200b}',
+            '\u{200e}',
+            '\u{200f}',
+            '\u{202a}',
+            '\u{202b}',
+            '\u{202c}',
+            '\u{202d}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{2067}',
+            '\u{2068}',
+            '\u{2069}',
+            '\u{feff}',
+            '\u{e0041}',
+        ];
+        for c in harmful {
+            let text = format!("a{c}b");
+            assert_eq!(inert(&text), "a\u{fffd}b", "{c:?}");
+            assert_eq!(exact(&text), format!("a⟨U+{:04X}⟩b", u32::from(c)), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn approve_3_what_is_decided_about_shows_every_blank_that_is_no_space() {
+        assert_eq!(
+            exact("rm\u{a0}-rf\t~ \u{200d}\u{fe0f}\u{3000}\n"),
+            "rm⟨U+00A0⟩-rf⟨U+0009⟩~ ⟨U+200D⟩⟨U+FE0F⟩⟨U+3000⟩\n"
+        );
+        assert_eq!(exact("größer 日本語 👍🏽"), "größer 日本語 👍🏽");
+        assert_eq!(inert("a\tb\nc 👍\u{fe0f}"), "a\tb\nc 👍\u{fe0f}");
+    }
 }

@@ -3,8 +3,9 @@
 use console::style;
 use dirigent::core::observation::{Finding, Observation};
 use dirigent::core::plan::{Plan, Work};
-use dirigent::{Event, EventKind};
+use dirigent::{ApprovalAnswer, Decision, Event, EventKind};
 
+use crate::attend::question_lines;
 use crate::output::inert;
 
 /// What an event says in a line or a few; none for what would only be noise.
@@ -66,23 +67,29 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         }
         EventKind::Guided { guidance, now: false } => format!("  guidance: {}", inert(guidance)),
         EventKind::Guided { guidance, now: true } => format!("  guidance, at once: {}", inert(guidance)),
-        EventKind::ApprovalAsked { approval } => format!(
-            "  {} {}: {} {}",
-            style("!").yellow().bold(),
-            approval.effect,
-            inert(&approval.tool),
-            inert(&approval.parameters.to_string())
-        ),
-        EventKind::ApprovalDecided { effect, .. } => format!("  {effect}: decided"),
-        EventKind::ApprovalExpired { effect } => format!("  {effect}: nobody decided in time"),
+        EventKind::ApprovalAsked { approval } => {
+            let what = inert(&format!("{} {}", approval.tool, approval.parameters));
+            let what = what.replace('\n', " ");
+            format!(
+                "  {} {} waits for an approval: {}",
+                style("!").yellow().bold(),
+                approval.effect,
+                console::truncate_str(&what, 100, "…")
+            )
+        }
+        EventKind::ApprovalDecided { effect, decision } => format!("  {effect}: {}", decided(decision)),
+        EventKind::ApprovalExpired { effect } => {
+            format!(
+                "  {} {effect}: nobody decided in time; it did not run",
+                style("✗").red()
+            )
+        }
         EventKind::QuestionAsked { question, .. } => {
-            let choices: String = question
-                .choices
-                .iter()
-                .map(|choice| format!("\n    - {}", inert(choice)))
+            let lines: Vec<String> = question_lines(question)
+                .into_iter()
+                .map(|line| format!("  {line}"))
                 .collect();
-            let question = inert(&question.question);
-            format!("  {} {question}{choices}", style("?").yellow().bold())
+            lines.join("\n")
         }
         EventKind::QuestionAnswered { answer } => format!("  answer: {}", inert(answer)),
         EventKind::Resumed => format!("  {} resumed", event.scope),
@@ -100,6 +107,17 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         | EventKind::RunFinished { .. } => return None,
     };
     Some(text)
+}
+
+/// What a person decided about a call.
+pub(crate) fn decided(decision: &Decision) -> String {
+    match &decision.answer {
+        ApprovalAnswer::Approve => "approved".to_owned(),
+        ApprovalAnswer::Edit { .. } => "approved with other parameters".to_owned(),
+        ApprovalAnswer::Reject { reason: None } => "rejected".to_owned(),
+        ApprovalAnswer::Reject { reason: Some(reason) } => format!("rejected: {}", inert(reason)),
+        ApprovalAnswer::Guide { guidance } => format!("not run; the agent is told: {}", inert(guidance)),
+    }
 }
 
 fn plan_lines(plan: &Plan) -> String {

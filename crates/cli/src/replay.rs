@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use dirigent::model::OfflineModel;
 use dirigent::{Dirigent, DirigentError, Goal, RunId};
 
 use crate::args::{RunCommand, Watching};
-use crate::ask::Past;
+use crate::attend::Past;
+use crate::config;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::run::{open, watch};
+use crate::run::{build, watch};
 
 /// Where a run is recorded, if it is. Made before the run starts, so that a file that cannot be written is known by then.
 pub(crate) struct Record<'a>(Option<&'a Path>);
@@ -45,17 +47,21 @@ impl<'a> Record<'a> {
 /// `run --replay`: the recorded run once more, with no model and no tools.
 pub(crate) async fn replay(
     db: Option<PathBuf>,
-    file: &Path,
+    file: Option<PathBuf>,
+    recording: &Path,
     command: &RunCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let recording =
-        tokio::task::block_in_place(|| dirigent::read_recording(file)).map_err(DirigentError::from)?;
+        tokio::task::block_in_place(|| dirigent::read_recording(recording)).map_err(DirigentError::from)?;
     let goal = match &command.goal {
         Some(text) => Goal::of(&recording).text(text),
         None => Goal::of(&recording),
     };
-    let dirigent = open(db).await?;
+    let config = config::load(file, None)?;
+    // Who there is and what is asked of people is the configuration's; no model of it is needed.
+    let builder = Dirigent::builder().config(&config).model(OfflineModel);
+    let dirigent = build(builder, db).await?;
     let run = dirigent.replay(&recording, goal).await?;
     // Its questions were answered when it was recorded.
     let watching = Watching {

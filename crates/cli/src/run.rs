@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dirigent::config::Provider;
-use dirigent::{
-    Builder, Config, Delta, Dirigent, DirigentError, Event, Goal, Report, RunHandle, UserPresence,
-};
+use dirigent::{Builder, Config, Delta, Dirigent, DirigentError, Goal, RunHandle, RunId, UserPresence};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::args::{ResumeCommand, RunCommand, Watching};
-use crate::ask::{Asker, Past, Reply};
+use crate::agents;
+use crate::args::{ForkCommand, ResumeCommand, RunCommand, WatchCommand, Watching};
+use crate::attend::{Past, Person, Typed};
 use crate::config;
 use crate::exit::Exit;
-use crate::live::LiveTree;
 use crate::output::{Output, coloured_diff, inert};
-use crate::plain;
 use crate::replay::{self, Record};
+use crate::screen::Screen;
 use crate::show::{detail, summary};
 
 /// To read the journal alone, or to ask the offline model: no configuration is in the way.
@@ -30,7 +28,7 @@ pub(crate) async fn open_configured(db: Option<PathBuf>, config: &Config) -> Res
     build(Dirigent::builder().config(config), db).await
 }
 
-async fn build(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+pub(crate) async fn build(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     match db {
         Some(path) => builder.journal(path).build().await,
         None => builder.build().await,
@@ -44,12 +42,14 @@ pub(crate) async fn start(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     if let Some(recording) = &command.replay {
-        return replay::replay(db, recording, &command, output).await;
+        return replay::replay(db, file, recording, &command, output).await;
     }
     let config = config::load(file, command.model.model.clone())?;
     config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
     let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
+    let known = tokio::task::block_in_place(|| dirigent.agents(Some(&command.workspace)));
+    agents::tell(&known, output);
     let limits = command.limits.over(config.limits());
     if limits.max_cost.is_some() {
         tell_unpriced(&config, output);
@@ -118,6 +118,73 @@ pub(crate) async fn resume(
     Ok(exit)
 }
 
+pub(crate) async fn fork(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: ForkCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let record = Record::to(command.record.record.as_ref())?;
+    let dirigent = open_configured(db, &config::load(file, None)?).await?;
+    let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+    let user = presence(&command.watching, output);
+    let run = dirigent.fork(source, command.at, command.guidance, user).await?;
+    let forked = tokio::task::block_in_place(|| dirigent.record(run.id()))?.forked_from;
+    let past = Past {
+        last: forked.map_or(0, |point| point.seq),
+        answered: false,
+    };
+    let exit = watch(&run, past, &command.watching, output).await?;
+    if exit != Exit::Killed {
+        record.write(&dirigent, run.id(), output)?;
+    }
+    Ok(exit)
+}
+
+/// Shows what happens in a run that another process carries out, until it has ended or nobody carries it out.
+pub(crate) async fn follow(
+    db: Option<PathBuf>,
+    command: WatchCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let dirigent = open(db).await?;
+    let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let watching = Watching {
+        json: command.json,
+        verbose: command.verbose,
+        diff: command.diff,
+        non_interactive: true,
+    };
+    let mut screen = Screen::new(&watching, output);
+    let mut events = dirigent.follow(run);
+    loop {
+        tokio::select! {
+            event = events.next() => {
+                let Some(event) = event else { break };
+                screen.show(&event.map_err(DirigentError::from)?);
+            }
+            _ = interrupt.recv() => {
+                screen.finish();
+                output.note(&format!("not watching any more; run {} goes on", run.short()));
+                return Ok(Exit::Success);
+            }
+        }
+    }
+    screen.finish();
+    if !watching.json {
+        conclude(&events, run, &watching, output);
+    }
+    let end = events.view().run().end().cloned();
+    if end.is_none() {
+        output.note(&format!(
+            "no process carries it out any more; go on with `dirigent resume {}`",
+            run.short()
+        ));
+    }
+    Ok(Exit::of_end(end.as_ref()))
+}
+
 /// Somebody is there to answer if all ends of the conversation are a terminal, and it may be used.
 pub(crate) fn presence(watching: &Watching, output: &Output) -> UserPresence {
     if output.is_attended() && !watching.non_interactive && !watching.json {
@@ -137,8 +204,8 @@ pub(crate) async fn watch(
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let mut ends = Ends::listen()?;
     let mut screen = Screen::new(watching, output);
-    let mut asker = match presence(watching, output) {
-        UserPresence::Present => Some(Asker::new(past)),
+    let mut person = match presence(watching, output) {
+        UserPresence::Present => Some(Person::new(past, output)?),
         UserPresence::Absent => None,
     };
     let mut events = run.events();
@@ -149,24 +216,24 @@ pub(crate) async fn watch(
             event = events.next() => {
                 let Some(event) = event else { break };
                 let event = event.map_err(DirigentError::from)?;
-                screen.show(&event);
-                if let Some(asker) = &mut asker
-                    && asker.is_new(&event, events.view())
-                {
-                    screen.pause();
-                    asker.ask();
+                if !person.as_ref().is_some_and(|person| person.is_asked(&event)) {
+                    screen.show(&event);
+                }
+                if let Some(person) = &mut person {
+                    person.see(&event, events.view(), run, &mut screen).await;
                 }
             }
             Some(delta) = next_delta(&mut deltas) => screen.said(&delta),
-            Some(reply) = next_reply(&mut asker) => {
-                screen.go_on();
-                reply.tell(run);
+            typed = typed(&mut person) => {
+                if let Some(person) = &mut person {
+                    person.take(typed, run, &mut screen).await;
+                }
             }
             _ = interrupt.recv() => {
                 if std::mem::replace(&mut cancelled, true) {
                     return Ok(Exit::Killed);
                 }
-                screen.note("cancelling; Ctrl-C again kills", output);
+                screen.tell(&["cancelling; Ctrl-C again kills".to_owned()]);
                 // It may have ended this very moment.
                 let _ = run.cancel();
             }
@@ -176,18 +243,21 @@ pub(crate) async fn watch(
             }
         }
     }
+    // The terminal is as it was before the summary is written.
+    drop(person);
     screen.finish();
     let report = run.outcome().await.map_err(DirigentError::from)?;
     if !watching.json {
-        conclude(&report, &events, run, watching, output);
+        conclude(&events, run.id(), watching, output);
     }
     Ok(Exit::of_end(report.end.as_ref()))
 }
 
-async fn next_reply(asker: &mut Option<Asker>) -> Option<Reply> {
-    match asker {
-        Some(asker) => asker.reply().await,
-        None => None,
+/// What the person does, if there is one.
+async fn typed(person: &mut Option<Person>) -> Typed {
+    match person {
+        Some(person) => person.typed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -244,104 +314,18 @@ fn hang_up_is_ignored() -> bool {
         .is_some_and(|mask| mask & 1 == 1)
 }
 
-fn conclude(
-    report: &Report,
-    events: &dirigent::Events,
-    run: &RunHandle,
-    watching: &Watching,
-    output: &Output,
-) {
+fn conclude(events: &dirigent::Events, run: RunId, watching: &Watching, output: &Output) {
     output.say(&format!(
         "\n{}",
-        summary(events.view(), run.id(), detail(watching.verbose))
+        summary(events.view(), run, detail(watching.verbose))
     ));
     let diff = events.view().diff();
     if watching.diff && !diff.is_empty() {
         output.say(&coloured_diff(&inert(&diff)));
-    } else if !report.changed.is_empty() {
+    } else if !diff.is_empty() {
         output.say(&format!(
             "See the changes with `dirigent show {} --diff`.",
-            run.id().short()
+            run.short()
         ));
-    }
-}
-
-/// How a run is shown while it goes on.
-enum Screen<'a> {
-    Json(&'a Output),
-    Plain(&'a Output),
-    Live(LiveTree),
-}
-
-impl<'a> Screen<'a> {
-    fn new(watching: &Watching, output: &'a Output) -> Self {
-        if watching.json {
-            Screen::Json(output)
-        } else if output.can_redraw() {
-            Screen::Live(LiveTree::new())
-        } else {
-            Screen::Plain(output)
-        }
-    }
-
-    fn show(&mut self, event: &Event) {
-        match self {
-            Screen::Json(output) => {
-                if let Ok(line) = serde_json::to_string(event) {
-                    output.say(&line);
-                }
-            }
-            Screen::Plain(output) => {
-                if let Some(text) = plain::lines(event) {
-                    output.say(&text);
-                }
-            }
-            Screen::Live(tree) => tree.show(event),
-        }
-    }
-
-    /// Whether what models say is shown while they say it.
-    fn streams(&self) -> bool {
-        match self {
-            Screen::Json(_) | Screen::Plain(_) => false,
-            Screen::Live(_) => true,
-        }
-    }
-
-    fn said(&mut self, delta: &Delta) {
-        match self {
-            Screen::Json(_) | Screen::Plain(_) => {}
-            Screen::Live(tree) => tree.said(delta.agent, delta.turn, &delta.text),
-        }
-    }
-
-    /// Draws nothing while the person writes.
-    fn pause(&self) {
-        match self {
-            Screen::Json(_) | Screen::Plain(_) => {}
-            Screen::Live(tree) => tree.pause(),
-        }
-    }
-
-    fn go_on(&self) {
-        match self {
-            Screen::Json(_) | Screen::Plain(_) => {}
-            Screen::Live(tree) => tree.go_on(),
-        }
-    }
-
-    /// Something for the person that is no event.
-    fn note(&self, text: &str, output: &Output) {
-        match self {
-            Screen::Live(tree) if tree.is_drawn() => tree.note(text),
-            Screen::Json(_) | Screen::Plain(_) | Screen::Live(_) => output.note(text),
-        }
-    }
-
-    fn finish(self) {
-        match self {
-            Screen::Json(_) | Screen::Plain(_) => {}
-            Screen::Live(tree) => tree.finish(),
-        }
     }
 }

@@ -5,15 +5,18 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::core::budget::BudgetKind;
-use dirigent::core::time::Timestamp;
-use dirigent::{Detail, DirigentError, EndReason, RunId, RunRecord, RunView};
-use serde_json::json;
+use dirigent::{Detail, Dirigent, DirigentError, EndReason, RunId, RunRecord, RunView};
+use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
 use crate::output::{Output, coloured_diff, inert};
 use crate::replay::Record;
 use crate::run::open;
+use crate::steer::waiting_lines;
+use crate::steps::Steps;
+use crate::time::local;
+use crate::waits::{WaitingCall, Waits};
 
 pub(crate) async fn runs(
     db: Option<PathBuf>,
@@ -24,8 +27,9 @@ pub(crate) async fn runs(
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let mut text = String::new();
     for record in runs.iter().take(command.limit) {
+        let waits = tokio::task::block_in_place(|| waits_of(&dirigent, record))?;
         if command.json {
-            let _ = writeln!(text, "{}", as_json(record));
+            let _ = writeln!(text, "{}", as_json(record, &waits));
         } else {
             let goal: String = inert(&record.goal)
                 .lines()
@@ -41,6 +45,9 @@ pub(crate) async fn runs(
                 record.run.short(),
                 local(record.created_at)
             );
+            for waiting in waiting_in_short(&waits) {
+                let _ = writeln!(text, "          {waiting}");
+            }
         }
     }
     match (runs.len(), command.json) {
@@ -74,7 +81,7 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
     }
 }
 
-fn as_json(record: &RunRecord) -> serde_json::Value {
+fn as_json(record: &RunRecord, waits: &Waits) -> Value {
     json!({
         "run": record.run,
         "state": state(record).0,
@@ -84,17 +91,42 @@ fn as_json(record: &RunRecord) -> serde_json::Value {
         "ended_at": record.ended_at,
         "held_by": record.held_by,
         "entries": record.entries,
+        "forked_from": forked_from(record),
+        "waits": waits.as_json(),
     })
 }
 
-fn local(at: Timestamp) -> String {
-    let at = i64::try_from(at.0)
-        .ok()
-        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
-        .unwrap_or_default();
-    at.to_zoned(jiff::tz::TimeZone::system())
-        .strftime("%Y-%m-%d %H:%M")
-        .to_string()
+/// `{"run", "at"}`, or `null`.
+fn forked_from(record: &RunRecord) -> Value {
+    record
+        .forked_from
+        .map_or(Value::Null, |point| json!({"run": point.run, "at": point.seq}))
+}
+
+/// What waits for a run's user. Of a run that is over nothing does, so that it is not read.
+fn waits_of(dirigent: &Dirigent, record: &RunRecord) -> Result<Waits, DirigentError> {
+    match state(record).0 {
+        "running" | "interrupted" | "user_required" => Ok(Waits::of(&dirigent.read(record.run)?.0)),
+        _ => Ok(Waits::default()),
+    }
+}
+
+/// What waits, each in a line.
+fn waiting_in_short(waits: &Waits) -> Vec<String> {
+    let call = |call: &WaitingCall| {
+        let what = format!("{} {}", call.approval.tool, call.approval.parameters);
+        format!("! {} {what}", call.approval.effect)
+    };
+    let question = waits
+        .question
+        .iter()
+        .map(|(_, question)| format!("? {}", question.question));
+    let lines = waits.calls.iter().map(call).chain(question);
+    let one_line = |line: String| {
+        let line = inert(&line).replace(['\n', '\t'], " ");
+        console::truncate_str(&line, 90, "…").into_owned()
+    };
+    lines.map(one_line).collect()
 }
 
 pub(crate) async fn show(
@@ -104,6 +136,9 @@ pub(crate) async fn show(
 ) -> anyhow::Result<Exit> {
     let file = Record::to(command.record.as_ref())?;
     let dirigent = open(db).await?;
+    if command.steps {
+        return steps(&dirigent, command, output);
+    }
     if command.record.is_some() {
         let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
         file.write(&dirigent, run, output)?;
@@ -135,13 +170,18 @@ pub(crate) async fn show(
         (None, true, false) => {
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
+            report["waits"] = Waits::of(&view).as_json();
+            report["forked_from"] = forked_from(&record);
             output.say(&report.to_string());
         }
         (None, false, true) => output.say(&coloured_diff(&inert(&view.diff()))),
         (None, false, false) => {
             let goal = machine.spec().map(|spec| inert(&spec.goal)).unwrap_or_default();
+            let origin = record.forked_from.map_or_else(String::new, |point| {
+                format!("forked from {} at entry {}\n", point.run.short(), point.seq)
+            });
             output.say(&format!(
-                "run {run}\ngoal: {goal}\n{}",
+                "run {run}\n{origin}goal: {goal}\n{}",
                 summary(&view, run, detail(command.verbose))
             ));
             if machine.end().is_none() {
@@ -152,6 +192,23 @@ pub(crate) async fn show(
                 output.say(&format!("\n{}", inert(&used)));
             }
         }
+    }
+    Ok(Exit::Success)
+}
+
+fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow::Result<Exit> {
+    let (recording, events) = tokio::task::block_in_place(|| {
+        let run = dirigent.find(&command.run)?;
+        let (_, events) = dirigent.read(run)?;
+        Ok::<_, DirigentError>((dirigent.recording(run)?, events))
+    })?;
+    let steps = Steps::new(recording.entries(), &events);
+    if command.json {
+        for step in steps.as_json() {
+            output.say(&step.to_string());
+        }
+    } else {
+        output.say(&steps.text());
     }
     Ok(Exit::Success)
 }
@@ -182,18 +239,34 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
         }
     }
     let mut text = inert(&text);
-    if let Some(command) = report.end.as_ref().and_then(|end| next_command(run, end)) {
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        let _ = writeln!(text, "  {command}");
+    let waits = Waits::of(view);
+    let mut more = Vec::new();
+    if !waits.is_empty() {
+        more.push("Waits for you:".to_owned());
+        more.extend(waiting_lines(run, &waits));
+    }
+    more.extend(
+        report
+            .end
+            .as_ref()
+            .and_then(|end| next_command(run, end, &waits))
+            .map(|command| format!("  {command}")),
+    );
+    if !more.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for line in more {
+        let _ = writeln!(text, "{line}");
     }
     text
 }
 
 /// The command with which a run that stopped goes on.
-fn next_command(run: RunId, end: &EndReason) -> Option<String> {
+fn next_command(run: RunId, end: &EndReason, waits: &Waits) -> Option<String> {
     match end {
+        EndReason::UserRequired if !waits.calls.is_empty() => {
+            Some(format!("dirigent resume {}", run.short()))
+        }
         EndReason::UserRequired => Some(format!("dirigent resume {} --answer \"…\"", run.short())),
         EndReason::IterationLimit { .. } => Some("dirigent run GOAL --max-iterations N".to_owned()),
         EndReason::TimeLimit => Some("dirigent run GOAL --timeout TIME".to_owned()),

@@ -38,6 +38,7 @@ impl AgentSpec {
         };
         let access = match self.access {
             Access::ReadOnly => "changes nothing",
+            Access::Execute => "may run commands",
             Access::ReadWrite => "may change the workspace",
         };
         let delegates = if self.may_delegate() { "; may delegate" } else { "" };
@@ -47,10 +48,7 @@ impl AgentSpec {
 
 /// To whom an agent of that access may delegate: those that may do no more than it may itself, in their order.
 pub fn delegates(access: Access, agents: &[AgentSpec]) -> impl Iterator<Item = &AgentSpec> {
-    agents.iter().filter(move |agent| match (access, agent.access) {
-        (Access::ReadWrite, _) | (Access::ReadOnly, Access::ReadOnly) => true,
-        (Access::ReadOnly, Access::ReadWrite) => false,
-    })
+    agents.iter().filter(move |agent| agent.access <= access)
 }
 
 /// The tool of an agent of that access among those agents; none where there is nobody to delegate to.

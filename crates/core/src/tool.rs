@@ -46,15 +46,28 @@ pub enum Repeat {
     Unsafe,
 }
 
-/// What an agent's tools may do to the workspace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What an agent's tools may do to the workspace. Each allows all that those before it allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Look only: a tool refuses to change files or to run commands.
     ReadOnly,
-    /// Look and change.
+    /// Look and run commands: the file tools refuse to change anything. What a command does is its own matter.
+    Execute,
+    /// Look, run commands and change.
     #[default]
     ReadWrite,
+}
+
+/// As people write it: `read-only`, `execute`, `read-write`.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::ReadOnly => "read-only",
+            Access::Execute => "execute",
+            Access::ReadWrite => "read-write",
+        })
+    }
 }
 
 /// How a tool call ended. A failure is data for the model, never an error of ours (PAOR-7, LOOP-7).

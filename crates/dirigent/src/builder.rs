@@ -1,16 +1,14 @@
 //! Building an orchestrator, and what can be done with it.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dirigent_core::id::RunId;
-use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::spec::{AgentSpec, ModelProfile};
 use dirigent_core::steering::Steering;
-use dirigent_core::time::Millis;
-use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
 use dirigent_runtime::{
@@ -19,7 +17,7 @@ use dirigent_runtime::{
 use dirigent_store::{Journal, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry};
 
-use crate::agents::{self, AgentDefinition};
+use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
 use crate::{DirigentError, Goal, default_journal};
 
@@ -30,7 +28,9 @@ pub struct Builder {
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
     tools: ToolRegistry,
+    /// The program's own.
     agents: Vec<AgentDefinition>,
+    policy: Policy,
 }
 
 impl Builder {
@@ -74,25 +74,20 @@ impl Builder {
         self
     }
 
-    /// Looks whether the agents and the models of the configuration fit together. Opens and starts nothing.
+    /// What may be called without asking, what a person must approve, and what is never done (APPROVE-1), beside the rules of the
+    /// configuration.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Looks whether the agents, the rules and the models of the configuration fit together. Opens and starts nothing. Reads the disk.
     ///
     /// # Errors
-    /// A role of an agent that there is not, a model that is not configured. A key that is not set is found when building.
+    /// A role of an agent that there is not, a rule about a tool that there is not, a model that is not configured. A key that is not set
+    /// is found when building.
     pub fn check(&self) -> Result<(), DirigentError> {
-        if let Some(config) = &self.config {
-            config.check_roles(self.agents.iter().map(AgentDefinition::name))?;
-        }
-        for agent in &self.agents {
-            if ["planner", "reflector"].contains(&agent.name()) {
-                return Err(DirigentError::Agent {
-                    name: agent.name().to_owned(),
-                    reason: "this is the name of one that every run has: give the sub-agent another"
-                        .to_owned(),
-                });
-            }
-            let _ = self.model_of(agent)?;
-        }
-        Ok(())
+        self.checked_roster(&known_tools(&self.tools.specs())).map(drop)
     }
 
     /// Opens the journal and starts the orchestrator in the present tokio runtime.
@@ -100,28 +95,22 @@ impl Builder {
     /// # Errors
     /// What is wrong with the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
-        self.check()?;
+        let roster = self.checked_roster(&known_tools(&self.tools.specs()))?;
         let configured = match (&self.config, &self.model) {
             (Some(config), None) => Some(config.models()?),
             (Some(_) | None, _) => None,
         };
         let path = self.journal.clone().map_or_else(default_journal, Ok)?;
-        let journal = match tokio::task::spawn_blocking(move || Journal::open(&path)).await {
-            Ok(journal) => journal?,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        };
+        let journal = blocking(move || Journal::open(&path)).await?;
         let model = match (&configured, &self.model) {
             (_, Some(model)) => model.clone(),
             (Some(configured), None) => Arc::new(configured.clone()),
             (None, None) => Arc::new(OfflineModel),
         };
         let services = Services::new(journal.clone(), model, self.tools.clone());
-        let crew = self.crew(services.tools().specs())?;
-        for agent in crew.all() {
-            if let (Some(configured), Some(model)) = (&configured, &agent.model) {
-                configured.prepare(model)?;
-            }
-        }
+        let tools = services.tools().specs();
+        let crew = Crew::new(self.models(), roster, tools, self.all_rules())?;
+        prepare(configured.as_ref(), crew.all())?;
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
@@ -131,128 +120,58 @@ impl Builder {
         })
     }
 
-    /// All agents with their models, and the tools.
-    fn crew(&self, tools: Vec<ToolSpec>) -> Result<Crew, DirigentError> {
-        let limits = self.config.as_ref().map(Config::limits).unwrap_or_default();
-        Crew::new(&self.agents, tools, limits, |agent| self.model_of(agent))
+    /// The sub-agents that runs have, with where each comes from, and the files that are refused; those of the project in `workspace`
+    /// included, if one is given. Reads the disk.
+    ///
+    /// # Errors
+    /// As [`Builder::check`].
+    pub fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
+        let known = known_tools(&self.tools.specs());
+        let roster = self.checked_roster(&known)?;
+        let roster = match (workspace, &self.config) {
+            (Some(workspace), Some(config)) => roster.with_project(workspace, config, &known),
+            (Some(_) | None, _) => roster,
+        };
+        Ok(self.models().listed(roster))
     }
 
-    /// The model that an agent asks, and what is known of it.
-    fn model_of(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
-        let Some(config) = &self.config else {
-            return Ok(AgentModel {
-                name: agent.own_model().map(str::to_owned),
-                asks: None,
-                profile: self.profile,
-                timeout: None,
-            });
-        };
-        let of_all = match agent.answer() {
-            AnswerForm::Text => config.role("agents"),
-            AnswerForm::Plan | AnswerForm::Reflection => None,
-        };
-        let model = config
-            .role(agent.name())
-            .or(agent.own_model())
-            .or(of_all)
-            .unwrap_or(config.default_model());
-        Ok(AgentModel {
-            name: Some(model.to_owned()),
-            asks: Some(config.model(model)?.to_string()),
-            profile: config.profile(model)?,
-            timeout: config.agent_timeout(),
-        })
+    fn models(&self) -> Models {
+        Models {
+            config: self.config.clone(),
+            profile: self.profile,
+        }
     }
-}
 
-/// The model that an agent asks.
-#[derive(Default)]
-struct AgentModel {
-    name: Option<String>,
-    /// What the name stands for.
-    asks: Option<String>,
-    profile: ModelProfile,
-    /// How long the agent may take, where its definition says nothing else.
-    timeout: Option<Millis>,
-}
-
-/// What every run is started with.
-struct Crew {
-    definitions: Vec<AgentDefinition>,
-    planner: AgentSpec,
-    reflector: AgentSpec,
-    agents: Vec<AgentSpec>,
-    limits: RunLimits,
-    tools: Vec<ToolSpec>,
-}
-
-impl Crew {
-    /// Those sub-agents, the planner and the reflector, each prompted as suits its model.
-    fn new(
-        definitions: &[AgentDefinition],
-        tools: Vec<ToolSpec>,
-        limits: RunLimits,
-        model_of: impl Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
-    ) -> Result<Self, DirigentError> {
-        let outlines: Vec<AgentSpec> = definitions.iter().map(AgentDefinition::outline).collect();
-        let spec = |agent: &AgentDefinition| {
-            let model = model_of(agent)?;
-            let mut spec = agent.spec(&tools, &outlines, model.name, model.profile)?;
-            spec.asks = model.asks;
-            if let Some(timeout) = model.timeout
-                && spec.limits.timeout == AgentLimits::default().timeout
-            {
-                spec.limits.timeout = timeout;
+    /// The sub-agents of every run, where agents and configuration fit together. Reads the disk.
+    fn checked_roster(&self, known: &BTreeSet<String>) -> Result<Roster, DirigentError> {
+        for agent in &self.agents {
+            if ["planner", "reflector"].contains(&agent.name()) {
+                return Err(DirigentError::Agent {
+                    name: agent.name().to_owned(),
+                    reason: "this is the name of one that every run has: give the sub-agent another"
+                        .to_owned(),
+                });
             }
-            Ok::<_, DirigentError>(spec)
-        };
-        Ok(Crew {
-            planner: spec(&agents::planner())?,
-            reflector: spec(&agents::reflector())?,
-            agents: definitions.iter().map(spec).collect::<Result<_, _>>()?,
-            definitions: definitions.to_vec(),
-            limits,
-            tools,
-        })
+        }
+        let mut roster = Roster::new(shipped_agents(), &self.agents);
+        if let Some(config) = &self.config {
+            roster = roster.with_users(config, known);
+            config.check_roles(roster.names())?;
+            config.check_rules(known, &self.tools.specs())?;
+        }
+        self.models().check(&roster)?;
+        Ok(roster)
     }
 
-    /// The same with the models of a recorded run: what they were is part of the recording, as is how they were prompted to call tools.
-    fn with_models_of(&self, recorded: &RunSpec) -> Result<Self, DirigentError> {
-        let recorded: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
-            .into_iter()
-            .chain(&recorded.agents)
-            .collect();
-        let model_of = |agent: &AgentDefinition| {
-            let of_that_name = recorded.iter().find(|other| other.name == agent.name());
-            Ok(of_that_name.map_or_else(AgentModel::default, |other| AgentModel {
-                name: other.model.clone(),
-                asks: other.asks.clone(),
-                profile: other.profile,
-                timeout: Some(other.limits.timeout),
-            }))
-        };
-        Crew::new(
-            &self.definitions,
-            self.tools.clone(),
-            self.limits.clone(),
-            model_of,
-        )
-    }
-
-    fn all(&self) -> impl Iterator<Item = &AgentSpec> {
-        [&self.planner, &self.reflector].into_iter().chain(&self.agents)
-    }
-
-    fn spec(&self, goal: String, workspace: String, limits: Option<RunLimits>) -> RunSpec {
-        RunSpec {
-            goal,
-            workspace,
-            limits: limits.unwrap_or_else(|| self.limits.clone()),
-            planner: self.planner.clone(),
-            reflector: self.reflector.clone(),
-            agents: self.agents.clone(),
-            tools: self.tools.clone(),
-            policy: Policy::default(),
+    /// The configuration's rules and the program's.
+    fn all_rules(&self) -> Policy {
+        let configured = self.config.as_ref().map(Config::policy).unwrap_or_default();
+        Policy {
+            rules: configured
+                .rules
+                .into_iter()
+                .chain(self.policy.rules.clone())
+                .collect(),
         }
     }
 }
@@ -277,7 +196,8 @@ impl Dirigent {
             model: None,
             profile: ModelProfile::default(),
             tools: dirigent_tools::built_in(),
-            agents: agents::built_in(),
+            agents: Vec::new(),
+            policy: Policy::default(),
         }
     }
 
@@ -288,7 +208,9 @@ impl Dirigent {
     /// then.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
         let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
-        let spec = self.crew.spec(text, workspace, goal.limits);
+        let crew = self.crew.clone();
+        let spec = blocking(move || crew.spec(text, workspace, goal.limits)).await?;
+        prepare(self.configured.as_ref(), spec.agents.iter())?;
         Ok(self.orchestrator.start(spec, goal.user).await?)
     }
 
@@ -331,8 +253,9 @@ impl Dirigent {
     pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
         // It is compared, not opened.
         let workspace = goal.workspace.to_string_lossy().into_owned();
-        let crew = self.crew.with_models_of(recording.spec())?;
-        let present = crew.spec(goal.checked_text()?, workspace, goal.limits);
+        let (crew, text, recorded) = (self.crew.clone(), goal.checked_text()?, recording.spec().clone());
+        let present =
+            blocking(move || crew.spec_as_recorded(&recorded, text, workspace, goal.limits)).await?;
         Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
@@ -350,6 +273,12 @@ impl Dirigent {
     ) -> Result<RunHandle, DirigentError> {
         self.prepare_models_of(run).await?;
         Ok(self.orchestrator.resume(run, user, answer).await?)
+    }
+
+    /// The sub-agents that runs have, with where each comes from, and the files that are refused; those of the project in `workspace`
+    /// included, if one is given. Reads the disk.
+    pub fn agents(&self, workspace: Option<&Path>) -> Agents {
+        self.crew.listed(workspace)
     }
 
     /// Sets up the models that a run was started with. What else is wrong with it is told when it is resumed.
@@ -451,5 +380,27 @@ impl Dirigent {
     /// What is wrong with the journal.
     pub fn read(&self, run: RunId) -> Result<(RunView, Vec<Event>), DirigentError> {
         Ok(read_run(&self.journal, run)?)
+    }
+}
+
+/// Sets up the models that these agents ask, so that nothing of the configuration is in the way of a run.
+fn prepare<'a>(
+    configured: Option<&ConfiguredModels>,
+    agents: impl IntoIterator<Item = &'a AgentSpec>,
+) -> Result<(), DirigentError> {
+    let Some(configured) = configured else {
+        return Ok(());
+    };
+    for model in agents.into_iter().filter_map(|agent| agent.model.as_deref()) {
+        configured.prepare(model)?;
+    }
+    Ok(())
+}
+
+/// Reads the disk out of the way of the actors.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }
 }

@@ -33,12 +33,13 @@ mod goal;
 mod place;
 mod recording;
 
-pub use agents::AgentDefinition;
+pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
 pub use builder::{Builder, Dirigent};
 pub use config::{Config, ConfigError};
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault};
 pub use dirigent_core::id::{AgentId, EffectId, RunId};
 pub use dirigent_core::limits::{AgentLimits, RunLimits};
+pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
 pub use dirigent_core::recording::{Difference, Recording};
 pub use dirigent_core::run::{Detail, EndReason, Phase, Report};

@@ -99,8 +99,8 @@ folder. Read a file before you change it: what was changed by others since is le
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
 ///
-/// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent with
-/// [`Access::ReadOnly`] can only read and list.
+/// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent without
+/// [`Access::ReadWrite`] can only read and list.
 ///
 /// Several agents may work in one workspace (PAOR-5). A file that has changed since the calling agent last saw it, by whomever, is
 /// neither changed, deleted nor moved: the call fails, with what `read` returns of the present content as its output (16 KiB of it at
@@ -134,7 +134,7 @@ enum Failure {
         parameter: &'static str,
         what: &'static str,
     },
-    #[error("`{0}` is refused, as this agent may only look: report what should be changed instead")]
+    #[error("`{0}` is refused, as this agent may not change files: report what should be changed instead")]
     ReadOnly(&'static str),
     #[error(transparent)]
     File(#[from] FileFault),
@@ -171,7 +171,7 @@ fn carry_out(
     parameters: &Parameters,
 ) -> Result<ToolResult, Failure> {
     let operation = parameters.operation;
-    if operation.needs() == Access::ReadWrite && context.access == Access::ReadOnly {
+    if context.access < operation.needs() {
         return Err(Failure::ReadOnly(operation.name()));
     }
     let need = |value: &'_ Option<String>, parameter, what| {

@@ -47,7 +47,7 @@ pub trait Tool: Send + Sync + 'static {
 pub struct ToolContext {
     /// The folder that the call must stay in: absolute, existing.
     pub workspace: std::path::PathBuf,
-    /// Whether it may change anything.
+    /// What it may do to the workspace.
     pub access: Access,
     /// The run it belongs to.
     pub run: RunId,

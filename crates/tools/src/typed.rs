@@ -61,6 +61,12 @@ impl TypedTool {
         self.spec.example = parameters;
         self
     }
+
+    /// The same, but a person must approve each call where no rule of the run's policy says otherwise (APPROVE-1).
+    pub fn requires_approval(mut self) -> Self {
+        self.spec.requires_approval = true;
+        self
+    }
 }
 
 impl Tool for TypedTool {

@@ -404,6 +404,19 @@ async fn with_read_only_access_nothing_is_run() {
     assert!(!workspace.path().join("made").exists());
 }
 
+#[tokio::test]
+async fn with_execute_access_a_command_runs() {
+    let workspace = TempDir::new().unwrap();
+    let context = ToolContext {
+        access: Access::Execute,
+        ..context(workspace.path())
+    };
+    let result = run_in(context, json!({"command": ["touch", "made"]})).await;
+
+    assert!(result.succeeded(), "{result:?}");
+    assert!(workspace.path().join("made").exists());
+}
+
 /// Secrets can only be put into the environment of a new process: the test runs itself once more with them.
 #[tokio::test]
 async fn a_secret_of_the_environment_does_not_reach_the_program() {

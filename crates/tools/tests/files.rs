@@ -417,21 +417,23 @@ async fn loop_8_delete_removes_files_and_empty_folders() {
 }
 
 #[tokio::test]
-async fn read_only_access_refuses_every_change() {
+async fn without_read_write_access_every_change_is_refused() {
     let folder = Folder::with(&[("a", b"1")]);
-    for parameters in [
-        write("a", "2"),
-        edit("a", "1", "2"),
-        rename("a", "b"),
-        delete("a"),
-    ] {
-        let mut context = folder.context();
-        context.access = Access::ReadOnly;
-        let error = error(file_operations().call(context, parameters).await);
-        assert!(
-            error.contains("is refused, as this agent may only look"),
-            "{error}"
-        );
+    for access in [Access::ReadOnly, Access::Execute] {
+        for parameters in [
+            write("a", "2"),
+            edit("a", "1", "2"),
+            rename("a", "b"),
+            delete("a"),
+        ] {
+            let mut context = folder.context();
+            context.access = access;
+            let error = error(file_operations().call(context, parameters).await);
+            assert!(
+                error.contains("is refused, as this agent may not change files"),
+                "{error}"
+            );
+        }
     }
     assert_eq!(std::fs::read(folder.path("a")).unwrap(), b"1");
     let mut context = folder.context();

@@ -646,21 +646,23 @@ async fn long_lists_are_cut_and_counted() {
 }
 
 #[tokio::test]
-async fn read_only_access_allows_a_preview_alone() {
+async fn without_read_write_access_there_is_a_preview_alone() {
     let workspace = workspace(&[("a.rs", "fn old() {}\n")]);
-    let context = ToolContext {
-        access: Access::ReadOnly,
-        ..context(workspace.path())
-    };
-    let rename = json!({"from": "old", "to": "fresh", "preview": false});
-    let result = rename_symbol().call(context.clone(), rename).await;
-    assert_eq!(
-        error(&result),
-        "this agent may only look: `preview: false` is refused, nothing was changed"
-    );
-    assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");
-    let preview = json!({"from": "old", "to": "fresh"});
-    assert!(rename_symbol().call(context, preview).await.succeeded());
+    for access in [Access::ReadOnly, Access::Execute] {
+        let context = ToolContext {
+            access,
+            ..context(workspace.path())
+        };
+        let rename = json!({"from": "old", "to": "fresh", "preview": false});
+        let result = rename_symbol().call(context.clone(), rename).await;
+        assert_eq!(
+            error(&result),
+            "this agent may not change files: `preview: false` is refused, nothing was changed"
+        );
+        assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");
+        let preview = json!({"from": "old", "to": "fresh"});
+        assert!(rename_symbol().call(context, preview).await.succeeded());
+    }
 }
 
 #[tokio::test]

@@ -95,6 +95,12 @@ async fn call_6_parameters_that_do_not_fit_are_named() {
 }
 
 #[test]
+fn approve_1_a_tool_can_say_that_its_calls_must_be_approved() {
+    assert!(!greet().spec().requires_approval);
+    assert!(greet().requires_approval().spec().requires_approval);
+}
+
+#[test]
 fn the_built_in_tools_are_in_the_registry() {
     let names: Vec<String> = built_in().specs().into_iter().map(|spec| spec.name).collect();
     for name in ["file_operations", "search"] {

@@ -143,7 +143,7 @@ async fn paor_5_an_agent_that_may_only_look_cannot_write() {
         model.agent_asked("scout")[1].result(),
         json!({
             "success": false,
-            "error": "`write` is refused, as this agent may only look: report what should be changed instead"
+            "error": "`write` is refused, as this agent may not change files: report what should be changed instead"
         })
     );
     assert!(!stage.workspace().join("a.txt").exists());

@@ -29,18 +29,12 @@ pub use shorten::{shorten, shorten_value};
 pub(crate) use system::text_allowed;
 pub use system::{malformed, submission, system_prompt};
 
-/// The role text of the planner, the reflector and the agents that ship with Dirigent.
+/// The role text of the planner and the reflector, which every run has.
 pub mod roles {
     /// Makes plans.
     pub const PLANNER: &str = include_str!("../../../../config/prompts/planner.md");
     /// Judges rounds.
     pub const REFLECTOR: &str = include_str!("../../../../config/prompts/reflector.md");
-    /// Looks and reports.
-    pub const EXPLORE: &str = include_str!("../../../../config/prompts/explore.md");
-    /// Changes files.
-    pub const IMPLEMENT: &str = include_str!("../../../../config/prompts/implement.md");
-    /// Looks for what would show a claim wrong.
-    pub const VERIFY: &str = include_str!("../../../../config/prompts/verify.md");
 }
 
 /// The tags of the templates' sections: `<GOAL>`.

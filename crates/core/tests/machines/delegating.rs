@@ -1,6 +1,8 @@
 //! Agents that have others do something (PAOR-5).
 
-use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::agent::{
+    Agent, AgentAnswer, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
+};
 use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::machine::Machine;
 use dirigent_core::observation::{AgentWork, CallDigest, Finding};
@@ -31,7 +33,7 @@ fn says_delegate(agent: &str) -> dirigent_core::message::ModelReply {
     says_call("delegate", json!({"agent": agent, "task": "Find `a`."}), false)
 }
 
-fn gives(agent: &mut Agent, input: dirigent_core::agent::AgentInput) -> Vec<String> {
+fn gives(agent: &mut Agent, input: AgentInput) -> Vec<String> {
     agent_outline(&agent.handle(at(10), input).unwrap())
 }
 
@@ -81,7 +83,8 @@ fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
     };
     let result = ToolResult::success(json!({"agent": "explore", "findings": "In a.rs.", "calls": 2}))
         .with_changes(vec![changed.clone()]);
-    assert_eq!(gives(&mut agent, tool_ended("a7.2", result)), ["ask a7.3"]);
+    let after = gives(&mut agent, tool_ended("a7.2", result));
+    assert_eq!(after.last().unwrap(), "ask a7.3");
     assert_eq!(agent.work().changes, [changed]);
     let last = agent.conversation().last().unwrap().content().to_owned();
     assert!(last.contains("In a.rs."), "{last}");
@@ -96,6 +99,30 @@ fn paor_5_a_delegation_to_nobody_goes_back_to_the_model() {
     );
     let last = agent.conversation().last().unwrap().content().to_owned();
     assert!(last.contains("explore"), "{last}");
+}
+
+#[test]
+fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
+    let mut agent = implement();
+    let minutes = |minutes: u64| at(minutes * 60_000);
+    agent
+        .handle(minutes(1), replied("a7.1", says_delegate("explore")))
+        .unwrap();
+    let overdue = AgentInput::TimerFired {
+        timer: AgentTimer::Deadline,
+    };
+    agent.handle(minutes(5), overdue.clone()).unwrap_err();
+    let result = ToolResult::success(json!("Found."));
+    agent.handle(minutes(61), tool_ended("a7.2", result)).unwrap();
+    // Of its five minutes one was used before it delegated.
+    agent.handle(minutes(64), overdue.clone()).unwrap_err();
+    let ended = agent.handle(minutes(65), overdue).unwrap();
+    assert_eq!(
+        agent_outline(&ended),
+        [
+            "finish, as the agent reached its time limit of 5 min 0 s before it finished; allow more with `timeout`"
+        ]
+    );
 }
 
 #[test]

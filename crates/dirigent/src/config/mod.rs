@@ -16,6 +16,7 @@ mod connect;
 mod error;
 mod model;
 mod models;
+mod rules;
 mod schema;
 mod server;
 mod settings;
@@ -37,9 +38,10 @@ pub use connect::{ConnectError, Connection};
 pub use error::{ConfigError, Origin};
 pub use model::{ApiKey, ModelSettings, Provider};
 pub use models::ConfiguredModels;
-use settings::{Settings, read_file, read_file_if_there};
+use settings::{Key, Settings, read_file, read_file_if_there};
 pub use sources::Sources;
 use value::Value;
+pub(crate) use value::span as parse_span;
 
 /// What ships: the defaults that users copy.
 const DEFAULTS: &str = include_str!("../../../../config/dirigent.toml");
@@ -69,6 +71,17 @@ pub struct Setting {
     pub value: String,
     /// Where it comes from.
     pub origin: Origin,
+}
+
+/// What agents that a project's files define may do. Where a project comes from somebody else, so do they.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectAgents {
+    /// There are none: the files are not read.
+    Off,
+    /// They look and change nothing.
+    ReadOnly,
+    /// They have what their files ask for, as far as another agent has it.
+    ReadWrite,
 }
 
 impl Config {
@@ -189,10 +202,7 @@ impl Config {
     /// The names of `[roles]`, each with its model and where that was said; none where the model was chosen by `--model` or
     /// `DIRIGENT_MODEL`, as all agents ask that one then: whoever chooses `offline` wants nothing sent elsewhere.
     pub fn roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
-        let count = match self.default_model_origin() {
-            Origin::BuiltIn | Origin::File { .. } => usize::MAX,
-            Origin::Variable(_) | Origin::Flag(_) => 0,
-        };
+        let count = if self.says_models() { usize::MAX } else { 0 };
         self.said_roles().take(count)
     }
 
@@ -312,6 +322,47 @@ impl Config {
         self.shared.settings.table(&["limits"]).span("agent_timeout")
     }
 
+    /// Where the user's own agents are defined, a Markdown file each: `agents` in the user's configuration folder.
+    pub fn agents_folder(&self) -> Option<PathBuf> {
+        Some(self.shared.sources.folder.as_ref()?.join("agents"))
+    }
+
+    /// Whether runs have the agents that their project's files define, and what these may do.
+    pub fn project_agents(&self) -> ProjectAgents {
+        match self.shared.settings.table(&["agents"]).text("project") {
+            Some("off") => ProjectAgents::Off,
+            Some("read-write") => ProjectAgents::ReadWrite,
+            // `read-only`, as the schema allows no other word.
+            Some(_) | None => ProjectAgents::ReadOnly,
+        }
+    }
+
+    /// Whether agents ask the models that files give them: not where a model was chosen outside of files, as all agents ask that one then.
+    pub(crate) fn says_models(&self) -> bool {
+        match self.default_model_origin() {
+            Origin::BuiltIn | Origin::File { .. } => true,
+            Origin::Variable(_) | Origin::Flag(_) => false,
+        }
+    }
+
+    /// Whether nothing of the configuration is in the way of asking a model, or what is.
+    pub(crate) fn can_ask(&self, reference: &str) -> Result<(), String> {
+        let model = self.model(reference).map_err(|error| match error {
+            ConfigError::UnknownModel { known, .. } => {
+                format!("there is no model `{reference}`; there are {known}")
+            }
+            error => error.to_string(),
+        })?;
+        let others = model.fallback.iter().map(|next| self.model(next));
+        for model in [Ok(model.clone())].into_iter().chain(others) {
+            let model = model.map_err(|error| error.to_string())?;
+            if let ApiKey::NotSet { how } = &model.api_key {
+                return Err(format!("the model `{}` needs an API key: {how}", model.reference));
+            }
+        }
+        Ok(())
+    }
+
     /// What all who ask a model are kept to (HOST-7): where several tables have the same one at the same address, the tightest of
     /// theirs.
     pub fn limits_of(&self, model: &ModelSettings) -> ModelLimits {
@@ -345,14 +396,24 @@ impl Config {
         Ok(models)
     }
 
-    /// What somebody has set, in the order of keys.
+    /// What somebody has set, in the order of keys; each rule of `[approvals]` by itself.
     pub fn settings(&self) -> Vec<Setting> {
-        let shared = &self.shared;
-        let set = shared.settings.iter().map(|(key, found)| Setting {
+        let setting = |key: &Key, value: String, origin: &Origin| Setting {
             key: key.to_string(),
-            value: found.value.to_string(),
-            origin: found.origin.clone(),
-        });
+            value,
+            origin: origin.clone(),
+        };
+        let set = self
+            .shared
+            .settings
+            .iter()
+            .flat_map(|(key, found)| match &found.value {
+                Value::Rules(rules) => rules
+                    .iter()
+                    .map(|(rule, origin)| setting(key, rule.to_string(), origin))
+                    .collect(),
+                value => vec![setting(key, value.to_string(), &found.origin)],
+            });
         set.filter(|setting| setting.origin != Origin::BuiltIn).collect()
     }
 

@@ -12,7 +12,15 @@ pub(super) enum Place {
 /// Providers whose models can be named as `provider/name`.
 pub(super) const PROVIDERS: [&str; 3] = ["openai", "anthropic", "gemini"];
 
-const SECTIONS: [&str; 5] = ["model", "models", "roles", "limits", "prices"];
+const SECTIONS: [&str; 7] = [
+    "model",
+    "models",
+    "roles",
+    "agents",
+    "approvals",
+    "limits",
+    "prices",
+];
 
 const ANY: Kind = Kind::Count {
     most: i64::MAX as u64,
@@ -62,6 +70,14 @@ const LIMITS: [(&str, Kind); 12] = [
     ("max_model_calls", SMALL),
 ];
 
+const AGENTS: [(&str, Kind); 1] = [("project", Kind::OneOf(&["off", "read-only", "read-write"]))];
+
+const APPROVALS: [(&str, Kind); 3] = [
+    ("allow", Kind::Rules),
+    ("ask", Kind::Rules),
+    ("deny", Kind::Rules),
+];
+
 /// What is at that path; `None` where nothing can be.
 pub(super) fn place(path: &[&str]) -> Option<Place> {
     let among = |settings: &[(&str, Kind)], key: &str| {
@@ -75,6 +91,8 @@ pub(super) fn place(path: &[&str]) -> Option<Place> {
         ["models", _] => Some(Place::Table),
         ["model", key] | ["models", _, key] => among(&MODEL, key),
         ["roles", _] => Some(Place::Setting(Kind::Text)),
+        ["agents", key] => among(&AGENTS, key),
+        ["approvals", key] => among(&APPROVALS, key),
         ["limits", key] => among(&LIMITS, key),
         ["prices", provider] => PROVIDERS.contains(&provider).then_some(Place::Table),
         ["prices", _, _] => Some(Place::Setting(Kind::Price)),
@@ -91,6 +109,8 @@ pub(super) fn hint(path: &[&str]) -> String {
     let known: Vec<&str> = match *above {
         [] => SECTIONS.to_vec(),
         ["model"] | ["models", _] => names(&MODEL),
+        ["agents"] => names(&AGENTS),
+        ["approvals"] => names(&APPROVALS),
         ["limits"] => names(&LIMITS),
         ["prices"] => PROVIDERS.to_vec(),
         _ => Vec::new(),

@@ -109,7 +109,7 @@ impl Settings {
             };
             match (schema::place(&key.parts()), value.get_ref()) {
                 (Some(Place::Setting(kind)), value) => {
-                    let value = kind.read(value).map_err(wrong)?;
+                    let value = kind.read(value, origin).map_err(wrong)?;
                     let found = Found {
                         value,
                         origin: origin_here,
@@ -131,7 +131,8 @@ impl Settings {
     }
 
     /// Lays others over these. A model that names its provider there is another model: nothing of the one below shows through. And
-    /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for.
+    /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for. Rules
+    /// come beside those below: none that denies is lost.
     pub(super) fn lay(&mut self, above: Settings) {
         for (table, name) in above.0.keys().filter_map(Key::of_model) {
             let is_replaced = |key: &Key| match name {
@@ -143,7 +144,14 @@ impl Settings {
             };
             self.0.retain(|key, _| !is_replaced(key));
         }
-        self.0.extend(above.0);
+        for (key, found) in above.0 {
+            match (self.0.get_mut(&key).map(|below| &mut below.value), found.value) {
+                (Some(Value::Rules(below)), Value::Rules(rules)) => below.extend(rules),
+                (_, value) => {
+                    self.0.insert(key, Found { value, ..found });
+                }
+            }
+        }
     }
 
     pub(super) fn get(&self, key: &[&str]) -> Option<&Found> {

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use dirigent_core::policy::CallPattern;
 use dirigent_core::price::{Cost, Price};
 use dirigent_core::time::Millis;
 use secrecy::SecretString;
 use serde_json::{Map, Number};
 use toml::de::{DeTable, DeValue};
 use url::{ParseError, Url};
+
+use super::error::Origin;
 
 /// What kind of value a setting has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub(super) enum Kind {
     Address,
     /// Several texts.
     Texts,
+    /// Several patterns of calls. Read with the place of each by [`super::settings`].
+    Rules,
     /// A whole number, from 1.
     Count {
         most: u64,
@@ -42,6 +47,8 @@ pub(super) enum Value {
     Text(String),
     Secret(SecretString),
     Texts(Vec<String>),
+    /// Each with where it stands.
+    Rules(Vec<(CallPattern, Origin)>),
     Count(u64),
     Dollars(Cost),
     Span(Millis),
@@ -50,14 +57,15 @@ pub(super) enum Value {
 }
 
 impl Kind {
-    /// The value, or what is wrong with it and which it could be.
-    pub(super) fn read(self, value: &DeValue<'_>) -> Result<Value, String> {
+    /// The value, or what is wrong with it and which it could be. `origin` tells of a place in the text where it is in the file.
+    pub(super) fn read(self, value: &DeValue<'_>, origin: &dyn Fn(usize) -> Origin) -> Result<Value, String> {
         match self {
             Kind::Text => text(value).map(Value::Text),
             Kind::Secret => text(value).map(|key| Value::Secret(key.into())),
             Kind::Variable => variable(text(value)?).map(Value::Text),
             Kind::Address => address(&text(value)?).map(Value::Text),
             Kind::Texts => texts(value).map(Value::Texts),
+            Kind::Rules => rules(value, origin).map(Value::Rules),
             Kind::Count { most } => count(value, most).map(Value::Count),
             Kind::Dollars => some_dollars(value).map(Value::Dollars),
             Kind::Span => span(&text(value)?).map(Value::Span),
@@ -75,6 +83,10 @@ impl fmt::Display for Value {
             Value::Text(text) => f.write_str(without_query(text)),
             Value::Secret(_) => f.write_str("set (not shown)"),
             Value::Texts(texts) => f.write_str(&texts.join(", ")),
+            Value::Rules(rules) => {
+                let rules: Vec<String> = rules.iter().map(|(rule, _)| rule.to_string()).collect();
+                f.write_str(&rules.join(", "))
+            }
             Value::Count(count) => count.fmt(f),
             Value::Dollars(cost) => cost.fmt(f),
             Value::Span(span) => span.fmt(f),
@@ -167,6 +179,27 @@ fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
         .collect()
 }
 
+fn rules(
+    value: &DeValue<'_>,
+    origin: &dyn Fn(usize) -> Origin,
+) -> Result<Vec<(CallPattern, Origin)>, String> {
+    let wanted = "must be a list of rules, such as [\"execute_command(command: cargo test*)\"]";
+    let items = value
+        .as_array()
+        .ok_or_else(|| format!("{wanted}, but is {}", is_a(value)))?;
+    items
+        .iter()
+        .map(|item| {
+            let place = origin(item.span().start);
+            let text = text(item.get_ref()).map_err(|_| wanted.to_owned())?;
+            match text.parse::<CallPattern>() {
+                Ok(pattern) => Ok((pattern, place)),
+                Err(error) => Err(format!("has a rule that can't be read ({place}): {error}")),
+            }
+        })
+        .collect()
+}
+
 fn whole(value: &DeValue<'_>) -> Option<i64> {
     let number = value.as_integer()?;
     i64::from_str_radix(number.as_str(), number.radix()).ok()
@@ -206,7 +239,8 @@ fn some_dollars(value: &DeValue<'_>) -> Result<Cost, String> {
     Ok(cost)
 }
 
-fn span(text: &str) -> Result<Millis, String> {
+/// A span of time as people write it, or what is wrong with the text: `must be a time, …`.
+pub(crate) fn span(text: &str) -> Result<Millis, String> {
     let wanted = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
     let span: jiff::SignedDuration = text.parse().map_err(|_| wanted.to_owned())?;
     match std::time::Duration::try_from(span) {

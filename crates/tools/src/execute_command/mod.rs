@@ -89,7 +89,7 @@ fn start(context: &ToolContext, parameters: &Parameters) -> Result<Group, String
                 "commands may change files, and this agent may only look; nothing was run".to_owned(),
             );
         }
-        Access::ReadWrite => {}
+        Access::Execute | Access::ReadWrite => {}
     }
     let timeout = parameters.timeout_seconds;
     if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {

@@ -175,9 +175,9 @@ fn check(access: Access, parameters: &Parameters) -> Result<(), String> {
     match (parameters.preview, access, to) {
         (true, _, _) | (false, Access::ReadWrite, Some(_)) => Ok(()),
         (false, _, None) => Err("`to` is missing: without it there is only a preview".to_owned()),
-        (false, Access::ReadOnly, Some(_)) => {
-            Err("this agent may only look: `preview: false` is refused, nothing was changed".to_owned())
-        }
+        (false, Access::ReadOnly | Access::Execute, Some(_)) => Err(
+            "this agent may not change files: `preview: false` is refused, nothing was changed".to_owned(),
+        ),
     }
 }
 

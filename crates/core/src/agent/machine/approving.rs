@@ -83,10 +83,10 @@ impl Agent {
             return Err(DecisionFault::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(effect, call, Edited::No, commands),
+            Settled::Run => self.carry_out(now, effect, call, Edited::No, commands),
             Settled::RunWith(parameters) => {
                 let call = with_parameters(&call, parameters);
-                self.carry_out(effect, call, Edited::ByUser, commands);
+                self.carry_out(now, effect, call, Edited::ByUser, commands);
             }
             Settled::Reject(reason) => {
                 let tool = call.tool;
@@ -119,9 +119,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Since when it waits for a person.
+    /// Since when its clock stands still: it waits for a person, or for another agent, whose own clock goes.
     pub(super) fn waiting_since(&self) -> Option<Timestamp> {
-        self.approval().map(|approval| approval.asked_at)
+        let asked_at = self.approval().map(|approval| approval.asked_at);
+        asked_at.or(self.delegated_at)
     }
 
     /// The time that no process was there does not bring the end of the wait nearer.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::approving::Ruled;
 use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
-use crate::agent::{AgentAnswer, AgentFailure};
+use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
 use crate::call::ToolCall;
 use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
@@ -44,7 +44,7 @@ impl Agent {
                         match ruled {
                             Ruled::Runs => {
                                 let effect = self.outstanding.next_effect();
-                                self.carry_out(effect, call, Edited::No, commands);
+                                self.carry_out(now, effect, call, Edited::No, commands);
                             }
                             Ruled::IsAsked => self.ask_approval(now, call, commands),
                         }
@@ -61,6 +61,7 @@ impl Agent {
     /// Has a call done, under that handle.
     pub(super) fn carry_out(
         &mut self,
+        now: Timestamp,
         effect: EffectId,
         call: ToolCall,
         edited: Edited,
@@ -72,7 +73,9 @@ impl Agent {
             edited,
         };
         self.outstanding.put(effect, pending);
-        commands.push(self.call_command(effect, &call));
+        let command = self.call_command(effect, &call);
+        self.delegated_at = matches!(command, AgentCommand::Delegate { .. }).then_some(now);
+        commands.push(command);
     }
 
     /// CALL-6.

@@ -1,11 +1,12 @@
 //! Calls by which the agent has another one do something (PAOR-5). They wait like any other call; only what carries them out is
 //! another, and they are always safe to command again, as the run knows which agent it has started for which call.
 
-use super::Agent;
-use crate::agent::AgentCommand;
+use super::{Agent, Commands};
+use crate::agent::{AgentCommand, AgentTimer};
 use crate::call::{ToolCall, ToolSet};
 use crate::delegate::{DELEGATE, delegation};
 use crate::id::EffectId;
+use crate::time::Timestamp;
 
 impl Agent {
     /// What carries out a checked call.
@@ -16,6 +17,17 @@ impl Agent {
                 effect,
                 call: call.clone(),
             },
+        }
+    }
+
+    /// The other agent has ended. The time that it worked was its own, and its limits bounded it; it may have waited for a person.
+    pub(super) fn end_delegation(&mut self, now: Timestamp, commands: &mut Commands) {
+        if let Some(since) = self.delegated_at.take() {
+            self.deadline = self.deadline + (now - since);
+            commands.push(AgentCommand::SetTimer {
+                timer: AgentTimer::Deadline,
+                at: self.deadline,
+            });
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Agent {
     work: AgentWork,
     started_at: Timestamp,
     deadline: Timestamp,
+    /// Since when another agent works for it.
+    delegated_at: Option<Timestamp>,
     last_at: Timestamp,
 }
 
@@ -117,6 +119,7 @@ impl Agent {
             work: AgentWork::default(),
             started_at: Timestamp::default(),
             deadline: Timestamp::default(),
+            delegated_at: None,
             last_at: Timestamp::default(),
         }
     }
@@ -233,6 +236,7 @@ impl Agent {
         match (&self.state, self.approval()) {
             (State::Idle, _) => {}
             (_, Some(approval)) => commands.extend(approving::expiry(approval)),
+            (_, None) if self.delegated_at.is_some() => {}
             (_, None) => commands.push(AgentCommand::SetTimer {
                 timer: AgentTimer::Deadline,
                 at: self.deadline,
@@ -278,6 +282,7 @@ impl Agent {
             },
             AgentInput::ToolFinished { effect, result } => {
                 let (call, edited) = self.end_call(effect)?;
+                self.end_delegation(now, &mut commands);
                 self.read_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
@@ -287,7 +292,7 @@ impl Agent {
             } => self.approval_expired(now, &mut commands)?,
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
-            } if now < self.deadline || self.approval().is_some() => {
+            } if now < self.deadline || self.waiting_since().is_some() => {
                 return Err(self.misplaced(&input));
             }
             AgentInput::TimerFired {

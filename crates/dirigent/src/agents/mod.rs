@@ -1,4 +1,15 @@
-//! Who there is: the planner, the reflector and the sub-agents, defined by what they are told and allowed.
+//! Who there is: the planner, the reflector and the sub-agents, defined by what they are told and allowed; and where a sub-agent's
+//! definition comes from: a file that ships, the program, the user's files, or the project's, which can't widen what the others allow.
+
+mod abilities;
+mod bounds;
+mod crew;
+mod file;
+mod folder;
+mod front_matter;
+mod roster;
+
+use std::path::Path;
 
 use dirigent_core::delegate::delegate_tool;
 use dirigent_core::limits::AgentLimits;
@@ -6,7 +17,14 @@ use dirigent_core::prompt::{self, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::tool::{Access, ToolSpec};
 
+pub(crate) use crew::{Crew, Models};
+pub(crate) use file::nearest;
+pub use roster::{AgentSource, Agents, ListedAgent, RefusedAgent};
+pub(crate) use roster::{Roster, known_tools};
+
 use crate::DirigentError;
+use abilities::Wanted;
+use file::Dialect;
 
 /// An agent as its author defines it.
 #[derive(Clone, Debug)]
@@ -69,6 +87,11 @@ impl AgentDefinition {
         &self.name
     }
 
+    /// What it is told that it is.
+    pub fn role(&self) -> &str {
+        &self.role
+    }
+
     /// Which model its author gave it.
     pub(crate) fn own_model(&self) -> Option<&str> {
         self.model.as_deref()
@@ -80,7 +103,7 @@ impl AgentDefinition {
     }
 
     /// What other agents, which may delegate to it, are told of it.
-    pub(crate) fn outline(&self) -> AgentSpec {
+    fn outline(&self) -> AgentSpec {
         AgentSpec {
             name: self.name.clone(),
             description: self.description.clone(),
@@ -96,7 +119,7 @@ impl AgentDefinition {
     }
 
     /// What a run has of it, asking that model, of which that is known. `agents` are those that it may delegate to, if it may.
-    pub(crate) fn spec(
+    fn spec(
         &self,
         tools: &[ToolSpec],
         agents: &[AgentSpec],
@@ -150,25 +173,35 @@ pub(crate) fn reflector() -> AgentDefinition {
     }
 }
 
-/// The sub-agents that come with Dirigent.
-pub(crate) fn built_in() -> Vec<AgentDefinition> {
-    vec![
-        AgentDefinition::new(
-            "explore",
-            "Searches and reads the workspace and reports findings with file and line. Never changes anything.",
-            roles::EXPLORE,
-        )
-        .tools(LOOKING),
-        AgentDefinition::new("implement", "Changes files to carry out one task, and says what it changed.", roles::IMPLEMENT)
-            .tools(["execute_command", "file_operations", "read_output", "rename_symbol", "search"])
-            .access(Access::ReadWrite)
-            .limits(AgentLimits { max_turns: 200, ..AgentLimits::default() }),
-        AgentDefinition::new(
-            "verify",
-            "Looks for what would show a claim about the workspace wrong, such as leftovers. Never changes anything; commands are \
-             run as calls.",
-            roles::VERIFY,
-        )
-        .tools(LOOKING),
-    ]
+/// The files that ship, by the names of their agents.
+const SHIPPED: [(&str, &str); 4] = [
+    ("explore.md", include_str!("../../../../config/agents/explore.md")),
+    (
+        "implement.md",
+        include_str!("../../../../config/agents/implement.md"),
+    ),
+    ("review.md", include_str!("../../../../config/agents/review.md")),
+    ("verify.md", include_str!("../../../../config/agents/verify.md")),
+];
+
+/// The sub-agents that come with Dirigent, as `config/agents` defines them.
+pub fn shipped_agents() -> Vec<AgentDefinition> {
+    let known = known_tools(&dirigent_tools::built_in().specs());
+    let read = |(name, text): (&str, &str)| {
+        #[expect(
+            clippy::expect_used,
+            reason = "constants, read whenever a `Dirigent` is built"
+        )]
+        let written =
+            file::read(text, Path::new(name), Dialect::Dirigent, &known).expect("a file without fault");
+        let tools = match written.tools {
+            Wanted::All => Vec::new(),
+            Wanted::Named(tools) => tools.into_iter().collect(),
+        };
+        AgentDefinition::new(written.name, written.description, written.role)
+            .tools(tools)
+            .access(written.access)
+            .limits(written.limits)
+    };
+    SHIPPED.map(read).into()
 }

@@ -1,0 +1,152 @@
+//! `agents`: who can be given sub-tasks, where each comes from, and which files are refused.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use console::style;
+use dirigent::{AgentSource, Agents, Dirigent, DirigentError, ListedAgent, RefusedAgent};
+use serde_json::{Value, json};
+
+use crate::args::AgentsCommand;
+use crate::config;
+use crate::exit::Exit;
+use crate::output::{Output, inert};
+
+pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Output) -> anyhow::Result<Exit> {
+    let config = config::load(file, None)?;
+    let folder = command
+        .workspace
+        .canonicalize()
+        .ok()
+        .filter(|folder| folder.is_dir());
+    let Some(folder) = folder else {
+        return Err(DirigentError::Workspace {
+            path: command.workspace.clone(),
+            reason: "there is no such folder".to_owned(),
+        }
+        .into());
+    };
+    let agents = Dirigent::builder().config(&config).agents(Some(&folder))?;
+    let text = if command.json {
+        as_json(&agents).to_string()
+    } else {
+        as_text(&agents, &folder)
+    };
+    output.say(&text);
+    Ok(Exit::Success)
+}
+
+/// Tells before a run starts which files define no agent.
+pub(crate) fn tell(agents: &Agents, output: &Output) {
+    for refused in &agents.refused {
+        output.note(&line(&format!("warning: {refused}")));
+    }
+}
+
+fn as_text(agents: &Agents, folder: &Path) -> String {
+    let mut text = String::new();
+    for agent in &agents.agents {
+        write_agent(agent, folder, &mut text);
+    }
+    if !agents.refused.is_empty() {
+        let _ = writeln!(text, "\n{}", style("Refused").bold());
+        for refused in &agents.refused {
+            let _ = writeln!(text, "  {}", style(place(refused, folder)).red());
+            let _ = writeln!(text, "    {}", line(&refused.reason));
+        }
+    }
+    text
+}
+
+fn write_agent(agent: &ListedAgent, folder: &Path, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "{}  {}",
+        style(line(&agent.name)).bold(),
+        style(line(&origin(&agent.source, folder))).dim()
+    );
+    let first = agent.description.lines().next().unwrap_or_default();
+    let _ = writeln!(text, "  {}", line(first));
+    let tools = match agent.tools.as_slice() {
+        [] => "no tools".to_owned(),
+        tools => tools.join(", "),
+    };
+    let _ = writeln!(text, "  {}: {}", agent.access, line(&tools));
+    let model = agent.model.as_deref().unwrap_or("default");
+    let limits = &agent.limits;
+    let _ = writeln!(
+        text,
+        "  asks {}; {} turns, {}",
+        line(model),
+        limits.max_turns,
+        limits.timeout
+    );
+    for note in &agent.notes {
+        let _ = writeln!(text, "  {} {}", style("note:").yellow(), line(note));
+    }
+}
+
+/// A file as it is seen from the project.
+fn shown(path: &Path, folder: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+fn origin(source: &AgentSource, folder: &Path) -> String {
+    match source {
+        AgentSource::Shipped => "shipped".to_owned(),
+        AgentSource::Program => "program".to_owned(),
+        AgentSource::User(path) => format!("yours, {}", path.display()),
+        AgentSource::Project(path) => format!("project, {}", shown(path, folder)),
+    }
+}
+
+fn place(refused: &RefusedAgent, folder: &Path) -> String {
+    let number = refused.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let path = refused.source.file().map(|path| shown(path, folder));
+    line(&format!("{}{number}", path.unwrap_or_default()))
+}
+
+fn as_json(agents: &Agents) -> Value {
+    let listed: Vec<Value> = agents.agents.iter().map(agent_json).collect();
+    let refused: Vec<Value> = agents
+        .refused
+        .iter()
+        .map(|refused| {
+            json!({
+                "source": kind(&refused.source),
+                "file": refused.source.file(),
+                "line": refused.line,
+                "reason": refused.reason,
+            })
+        })
+        .collect();
+    json!({"agents": listed, "refused": refused})
+}
+
+fn agent_json(agent: &ListedAgent) -> Value {
+    json!({
+        "name": agent.name,
+        "source": kind(&agent.source),
+        "file": agent.source.file(),
+        "description": agent.description,
+        "tools": agent.tools,
+        "access": agent.access.to_string(),
+        "model": agent.model,
+        "limits": agent.limits,
+        "notes": agent.notes,
+    })
+}
+
+/// A file's words on one line, as they may be anybody's.
+fn line(text: &str) -> String {
+    inert(&text.replace(char::is_control, " "))
+}
+
+fn kind(source: &AgentSource) -> &'static str {
+    match source {
+        AgentSource::Shipped => "shipped",
+        AgentSource::Program => "program",
+        AgentSource::User(_) => "user",
+        AgentSource::Project(_) => "project",
+    }
+}

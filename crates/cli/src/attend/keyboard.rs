@@ -1,0 +1,135 @@
+//! Standard input as a keyboard: key by key and without an echo, so that what is typed can be drawn beneath what goes on.
+//!
+//! The terminal is only ours while we are in its foreground: a run in the background neither reads, which would stop it, nor touches
+//! the mode. When it comes to the foreground, the keyboard is ours with the next key or event. Ctrl-C and Ctrl-Z stay signals.
+
+use std::io::Write;
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::keys::{Decoder, Key};
+
+/// Tells a terminal to mark what is pasted, and to leave it unmarked.
+const PASTES: [&str; 2] = ["\u{1b}[?2004h", "\u{1b}[?2004l"];
+
+pub(crate) struct Keyboard {
+    input: AsyncFd<std::io::Stdin>,
+    /// How the terminal was before it was ours, while it is.
+    before: Option<Termios>,
+    decoder: Decoder,
+    marks_pastes: bool,
+}
+
+impl Keyboard {
+    /// None where standard input is no terminal that can be waited for.
+    pub(crate) fn new(marks_pastes: bool) -> Option<Self> {
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe, as a descriptor could be closed meanwhile: standard input never is"
+        )]
+        let input = AsyncFd::with_interest(std::io::stdin(), Interest::READABLE).ok()?;
+        rustix::termios::tcgetattr(input.get_ref()).ok()?;
+        let mut keyboard = Keyboard {
+            input,
+            before: None,
+            decoder: Decoder::default(),
+            marks_pastes,
+        };
+        keyboard.claim();
+        Some(keyboard)
+    }
+
+    /// Makes the terminal ours where it is not and we are in its foreground. Whether it is.
+    pub(crate) fn claim(&mut self) -> bool {
+        if !self.is_foreground() {
+            return false;
+        }
+        if self.before.is_none() {
+            let Ok(mode) = rustix::termios::tcgetattr(self.input.get_ref()) else {
+                return false;
+            };
+            let before = mode.clone();
+            if !self.set(mode) {
+                return false;
+            }
+            self.before = Some(before);
+            self.mark_pastes(PASTES[0]);
+        }
+        true
+    }
+
+    /// The process goes on after it was stopped: whoever had the terminal meanwhile has set it as they like.
+    pub(crate) fn continued(&mut self) {
+        self.before = None;
+        self.claim();
+    }
+
+    /// The next keys; none at the end of the input.
+    pub(crate) async fn keys(&mut self) -> Option<Vec<Key>> {
+        loop {
+            let closed = {
+                let mut ready = self.input.readable().await.ok()?;
+                // What comes from now on is told anew; what is there is read now, or is not for us.
+                ready.clear_ready();
+                ready.ready().is_read_closed()
+            };
+            let keys = self.pending();
+            match keys {
+                Some(keys) if !keys.is_empty() => return Some(keys),
+                Some(_) if !closed => {}
+                Some(_) | None => return None,
+            }
+        }
+    }
+
+    /// The keys that have been pressed already; none at the end of the input.
+    pub(crate) fn pending(&mut self) -> Option<Vec<Key>> {
+        let mut keys = Vec::new();
+        let mut bytes = [0; 1024];
+        while self.claim() {
+            match rustix::io::read(self.input.get_ref(), &mut bytes) {
+                Ok(0) => break,
+                Ok(read) => keys.extend(self.decoder.keys(&bytes[..read])),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(_) if keys.is_empty() => return None,
+                Err(_) => break,
+            }
+        }
+        Some(keys)
+    }
+
+    fn is_foreground(&self) -> bool {
+        rustix::termios::tcgetpgrp(self.input.get_ref())
+            .is_ok_and(|foreground| foreground == rustix::process::getpgrp())
+    }
+
+    /// No echo, no waiting for a line, and reads that return at once.
+    fn set(&self, mut mode: Termios) -> bool {
+        mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        mode.special_codes[SpecialCodeIndex::VMIN] = 0;
+        mode.special_codes[SpecialCodeIndex::VTIME] = 0;
+        rustix::termios::tcsetattr(self.input.get_ref(), OptionalActions::Now, &mode).is_ok()
+    }
+
+    fn mark_pastes(&self, code: &str) {
+        if self.marks_pastes {
+            let mut terminal = std::io::stderr().lock();
+            let _ = terminal
+                .write_all(code.as_bytes())
+                .and_then(|()| terminal.flush());
+        }
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take()
+            && self.is_foreground()
+        {
+            self.mark_pastes(PASTES[1]);
+            let _ = rustix::termios::tcsetattr(self.input.get_ref(), OptionalActions::Drain, &before);
+        }
+    }
+}

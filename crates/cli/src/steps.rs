@@ -1,0 +1,115 @@
+//! `show --steps`: every entry of a run's journal in a line, by the number at which `fork --at` takes it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use dirigent::core::agent::AgentRole;
+use dirigent::core::journal::Input;
+use dirigent::core::recording::RecordedEntry;
+use dirigent::{Event, EventKind};
+use serde_json::{Value, json};
+
+use crate::output::inert;
+use crate::plain::decided;
+use crate::time::clock;
+
+/// Characters of a line's text.
+const WIDTH: usize = 96;
+
+/// What each entry is, in order.
+pub(crate) struct Steps<'a> {
+    entries: &'a [RecordedEntry],
+    said: BTreeMap<u64, Vec<String>>,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(entries: &'a [RecordedEntry], events: &[Event]) -> Self {
+        let mut said: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for event in events {
+            said.entry(event.seq).or_default().push(brief(&event.kind));
+        }
+        Steps { entries, said }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{:>5}  {:<8}  {:<5}  WHAT\n", "ENTRY", "TIME", "WHOSE");
+        for entry in self.entries {
+            let scope = entry.scope.to_string();
+            let what = inert(&self.what(entry)).replace(['\n', '\t'], " ");
+            let what = console::truncate_str(&what, WIDTH, "…");
+            let _ = writeln!(text, "{:>5}  {}  {scope:<5}  {what}", entry.seq, clock(entry.at));
+        }
+        text
+    }
+
+    pub(crate) fn as_json(&self) -> Vec<Value> {
+        let entries = self.entries.iter();
+        entries
+            .map(|entry| json!({"seq": entry.seq, "at": entry.at, "scope": entry.scope, "what": self.what(entry)}))
+            .collect()
+    }
+
+    fn what(&self, entry: &RecordedEntry) -> String {
+        match self.said.get(&entry.seq) {
+            Some(said) => said.join("; "),
+            None => match &entry.input {
+                Input::Run(input) => input.name().to_owned(),
+                Input::Agent(input) => input.name().to_owned(),
+            },
+        }
+    }
+}
+
+/// What happened, as short as it can be told.
+fn brief(kind: &EventKind) -> String {
+    match kind {
+        EventKind::RunStarted { goal, .. } => format!("goal: {goal}"),
+        EventKind::PhaseChanged { transition } => {
+            format!("{} (round {})", transition.to, transition.iteration)
+        }
+        EventKind::PlanMade { plan } => format!("plan of {}: {}", plan.subtasks.len(), plan.summary),
+        EventKind::SubTaskStarted { subtask, title, .. } => format!("{subtask} starts: {title}"),
+        EventKind::SubTaskFinished { observation } => {
+            format!("{} {}", observation.subtask, observation.status())
+        }
+        EventKind::AgentStarted { role, .. } => format!("{} starts", name(role)),
+        EventKind::ModelReplied { turn, content, .. } => format!("reply {turn}: {content}"),
+        EventKind::ModelFailed { error } => format!("no reply: {error}"),
+        EventKind::ToolStarted { tool, parameters, .. } => format!("{tool} {parameters}"),
+        EventKind::ToolFinished {
+            tool, error: None, ..
+        } => format!("{tool} done"),
+        EventKind::ToolFinished {
+            tool,
+            error: Some(error),
+            ..
+        } => format!("{tool} failed: {error}"),
+        EventKind::AgentFinished { failure: None, .. } => "done".to_owned(),
+        EventKind::AgentFinished {
+            failure: Some(failure),
+            ..
+        } => format!("ended: {failure}"),
+        EventKind::Guided { guidance, now: false } => format!("guidance: {guidance}"),
+        EventKind::Guided { guidance, now: true } => format!("guidance, at once: {guidance}"),
+        EventKind::ApprovalAsked { approval } => {
+            format!(
+                "{} waits: {} {}",
+                approval.effect, approval.tool, approval.parameters
+            )
+        }
+        EventKind::ApprovalDecided { effect, decision } => format!("{effect} {}", decided(decision)),
+        EventKind::ApprovalExpired { effect } => format!("{effect} expired"),
+        EventKind::QuestionAsked { question, .. } => format!("question: {}", question.question),
+        EventKind::QuestionAnswered { answer } => format!("answer: {answer}"),
+        EventKind::Resumed => "resumed".to_owned(),
+        EventKind::RunFinished { reason, .. } => format!("end: {reason}"),
+    }
+}
+
+fn name(role: &AgentRole) -> &str {
+    match role {
+        AgentRole::Planner => "planner",
+        AgentRole::Reflector => "reflector",
+        AgentRole::Sub(name) => name,
+    }
+}

@@ -1,0 +1,276 @@
+//! What every run is started with: the planner, the reflector, the sub-agents with their models and prompts, the tools, the limits and
+//! the policy.
+
+use std::path::Path;
+
+use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::policy::Policy;
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::ToolSpec;
+
+use super::roster::Member;
+use super::{AgentDefinition, Agents, ListedAgent, Roster, known_tools, planner, reflector};
+use crate::DirigentError;
+use crate::config::Config;
+
+/// Which model each agent asks.
+#[derive(Clone)]
+pub(crate) struct Models {
+    pub(crate) config: Option<Config>,
+    /// What is known of the only model, where there is no configuration.
+    pub(crate) profile: ModelProfile,
+}
+
+/// The model that an agent asks.
+#[derive(Default)]
+struct AgentModel {
+    name: Option<String>,
+    /// What the name stands for.
+    asks: Option<String>,
+    profile: ModelProfile,
+    /// How long the agent may take, where its definition says nothing else.
+    timeout: Option<Millis>,
+}
+
+impl Models {
+    /// The name of the model that an agent asks.
+    pub(crate) fn name_of(&self, agent: &AgentDefinition) -> Option<String> {
+        let Some(config) = &self.config else {
+            return agent.own_model().map(str::to_owned);
+        };
+        let of_all = match agent.answer() {
+            AnswerForm::Text => config.role("agents"),
+            AnswerForm::Plan | AnswerForm::Reflection => None,
+        };
+        let model = config
+            .role(agent.name())
+            .or(agent.own_model())
+            .or(of_all)
+            .unwrap_or(config.default_model());
+        Some(model.to_owned())
+    }
+
+    /// The model that an agent asks, and what is known of it.
+    fn of(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
+        let name = self.name_of(agent);
+        let (Some(config), Some(model)) = (&self.config, &name) else {
+            return Ok(AgentModel {
+                name,
+                profile: self.profile,
+                ..AgentModel::default()
+            });
+        };
+        Ok(AgentModel {
+            asks: Some(config.model(model)?.to_string()),
+            profile: config.profile(model)?,
+            timeout: config.agent_timeout(),
+            name,
+        })
+    }
+
+    /// Looks whether there are the models that the agents ask.
+    pub(crate) fn check(&self, roster: &Roster) -> Result<(), DirigentError> {
+        roster
+            .members
+            .iter()
+            .try_for_each(|member| self.of(&member.definition).map(drop))
+    }
+
+    /// The sub-agents, for people.
+    pub(crate) fn listed(&self, roster: Roster) -> Agents {
+        let timeout = self.config.as_ref().and_then(Config::agent_timeout);
+        let agents = roster.members.into_iter().map(|member| ListedAgent {
+            model: self.name_of(&member.definition),
+            limits: limits(&member.definition, timeout),
+            name: member.definition.name,
+            source: member.source,
+            description: member.definition.description,
+            tools: member.definition.tools,
+            access: member.definition.access,
+            notes: member.notes,
+        });
+        Agents {
+            agents: agents.collect(),
+            refused: roster.refused,
+        }
+    }
+}
+
+/// An agent's limits, where all have as long as that if they don't say.
+fn limits(agent: &AgentDefinition, timeout: Option<Millis>) -> AgentLimits {
+    match timeout {
+        Some(timeout) if agent.limits.timeout == AgentLimits::default().timeout => AgentLimits {
+            timeout,
+            ..agent.limits.clone()
+        },
+        Some(_) | None => agent.limits.clone(),
+    }
+}
+
+/// What every run is started with.
+pub(crate) struct Crew {
+    models: Models,
+    /// Those of every run; a project may add its own.
+    roster: Roster,
+    tools: Vec<ToolSpec>,
+    limits: RunLimits,
+    policy: Policy,
+    planner: AgentSpec,
+    reflector: AgentSpec,
+    agents: Vec<AgentSpec>,
+}
+
+impl Crew {
+    /// Those sub-agents, the planner and the reflector, each prompted as suits its model.
+    pub(crate) fn new(
+        models: Models,
+        roster: Roster,
+        tools: Vec<ToolSpec>,
+        policy: Policy,
+    ) -> Result<Self, DirigentError> {
+        let limits = models.config.as_ref().map(Config::limits).unwrap_or_default();
+        let model_of = |agent: &AgentDefinition| models.of(agent);
+        let maker = Maker::new(&tools, &roster, &model_of);
+        let (planner, reflector) = (maker.one(&planner())?, maker.one(&reflector())?);
+        let agents = maker.all()?;
+        Ok(Crew {
+            planner,
+            reflector,
+            agents,
+            models,
+            roster,
+            tools,
+            limits,
+            policy,
+        })
+    }
+
+    /// The planner, the reflector and the sub-agents.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &AgentSpec> {
+        [&self.planner, &self.reflector].into_iter().chain(&self.agents)
+    }
+
+    /// Those of a run in that folder. Reads the disk.
+    fn roster_in(&self, workspace: &Path) -> Roster {
+        let roster = self.roster.clone();
+        match &self.models.config {
+            Some(config) => roster.with_project(workspace, config, &known_tools(&self.tools)),
+            None => roster,
+        }
+    }
+
+    /// The sub-agents of a run in that folder, for people. Reads the disk.
+    pub(crate) fn listed(&self, workspace: Option<&Path>) -> Agents {
+        let roster = workspace.map_or_else(|| self.roster.clone(), |folder| self.roster_in(folder));
+        self.models.listed(roster)
+    }
+
+    /// What a run in that folder is started with, its project's agents included. Reads the disk.
+    pub(crate) fn spec(
+        &self,
+        goal: String,
+        workspace: String,
+        limits: Option<RunLimits>,
+    ) -> Result<RunSpec, DirigentError> {
+        let roster = self.roster_in(Path::new(&workspace));
+        let model_of = |agent: &AgentDefinition| self.models.of(agent);
+        let agents = Maker::new(&self.tools, &roster, &model_of).all()?;
+        Ok(RunSpec {
+            goal,
+            workspace,
+            limits: limits.unwrap_or_else(|| self.limits.clone()),
+            planner: self.planner.clone(),
+            reflector: self.reflector.clone(),
+            agents,
+            tools: self.tools.clone(),
+            policy: self.policy.clone(),
+        })
+    }
+
+    /// The same with the models of a recorded run: what they were is part of the recording, as is how they were prompted to call
+    /// tools. So are its project's agents where the project is no longer there.
+    pub(crate) fn spec_as_recorded(
+        &self,
+        recorded: &RunSpec,
+        goal: String,
+        workspace: String,
+        limits: Option<RunLimits>,
+    ) -> Result<RunSpec, DirigentError> {
+        let of_then: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
+            .into_iter()
+            .chain(&recorded.agents)
+            .collect();
+        let model_of = |agent: &AgentDefinition| {
+            let of_that_name = of_then.iter().find(|other| other.name == agent.name());
+            Ok(of_that_name.map_or_else(AgentModel::default, |other| AgentModel {
+                name: other.model.clone(),
+                asks: other.asks.clone(),
+                profile: other.profile,
+                timeout: Some(other.limits.timeout),
+            }))
+        };
+        let folder = Path::new(&workspace);
+        let roster = self.roster_in(folder);
+        let maker = Maker::new(&self.tools, &roster, &model_of);
+        let mut agents = maker.all()?;
+        if !folder.is_dir() {
+            let is_gone = |agent: &&AgentSpec| !agents.iter().any(|other| other.name == agent.name);
+            let gone: Vec<AgentSpec> = recorded.agents.iter().filter(is_gone).cloned().collect();
+            agents.extend(gone);
+        }
+        Ok(RunSpec {
+            limits: limits.unwrap_or_else(|| self.limits.clone()),
+            planner: maker.one(&planner())?,
+            reflector: maker.one(&reflector())?,
+            agents,
+            tools: self.tools.clone(),
+            policy: self.policy.clone(),
+            goal,
+            workspace,
+        })
+    }
+}
+
+/// Makes what runs have of agents.
+struct Maker<'a> {
+    tools: &'a [ToolSpec],
+    members: &'a [Member],
+    /// What agents that may delegate are told of the others.
+    outlines: Vec<AgentSpec>,
+    model_of: &'a dyn Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
+}
+
+impl<'a> Maker<'a> {
+    fn new(
+        tools: &'a [ToolSpec],
+        roster: &'a Roster,
+        model_of: &'a dyn Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
+    ) -> Self {
+        let members = &roster.members;
+        Maker {
+            tools,
+            members,
+            outlines: members.iter().map(|member| member.definition.outline()).collect(),
+            model_of,
+        }
+    }
+
+    /// The sub-agents.
+    fn all(&self) -> Result<Vec<AgentSpec>, DirigentError> {
+        self.members
+            .iter()
+            .map(|member| self.one(&member.definition))
+            .collect()
+    }
+
+    fn one(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {
+        let model = (self.model_of)(agent)?;
+        let spec = agent.spec(self.tools, &self.outlines, model.name, model.profile)?;
+        Ok(AgentSpec {
+            asks: model.asks,
+            limits: limits(agent, model.timeout),
+            ..spec
+        })
+    }
+}

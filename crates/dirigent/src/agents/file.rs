@@ -1,0 +1,398 @@
+//! One agent's file: what it says, before anybody asks whether it may.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use dirigent_core::limits::AgentLimits;
+use dirigent_core::tool::Access;
+
+use super::abilities::{self, Asked, Wanted};
+use super::front_matter::{self, Document, Fault, Field, Value};
+use crate::config::parse_span;
+
+/// Characters of a description: every planner reads all of them.
+const MAX_DESCRIPTION: usize = 1_000;
+/// Letters of a name.
+const MAX_NAME: usize = 64;
+/// Names of tools that are told one by one.
+const MAX_TOLD: usize = 10;
+/// Turns of an agent whose file was written for Claude Code and does not say: there it has as many as it wants.
+const CLAUDE_TURNS: u32 = 50;
+
+const OWN: [&str; 10] = [
+    "name",
+    "description",
+    "tools",
+    "model",
+    "access",
+    "max_turns",
+    "timeout",
+    "max_malformed",
+    "max_repeats",
+    "max_compactions",
+];
+
+/// What Claude Code knows.
+const CLAUDE: [&str; 17] = [
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "permissionMode",
+    "maxTurns",
+    "color",
+    "skills",
+    "mcpServers",
+    "hooks",
+    "memory",
+    "background",
+    "effort",
+    "isolation",
+    "initialPrompt",
+    "version",
+];
+
+/// For whom a file was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Dirigent,
+    /// Read as it is: what means nothing here is passed over, or told where it matters.
+    ClaudeCode,
+}
+
+/// What a file says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) role: String,
+    pub(super) tools: Wanted,
+    /// Tools that it is not to have.
+    pub(super) without: BTreeSet<String>,
+    pub(super) access: Access,
+    /// With its line.
+    pub(super) model: Option<(String, usize)>,
+    pub(super) limits: AgentLimits,
+    /// What of it means something else here, or nothing.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads a file's text. `path` gives an agent without a name its own; `known` are the tools that there are.
+pub(super) fn read(
+    text: &str,
+    path: &Path,
+    dialect: Dialect,
+    known: &BTreeSet<String>,
+) -> Result<Written, Fault> {
+    match dialect {
+        Dialect::Dirigent => own(front_matter::strict(text)?, path, known),
+        Dialect::ClaudeCode => claude(front_matter::lenient(text, &CLAUDE)?, path, known),
+    }
+}
+
+fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Written, Fault> {
+    if let Some(field) = document
+        .fields
+        .iter()
+        .find(|field| !OWN.contains(&field.key.as_str()))
+    {
+        return Err(unknown_field(field));
+    }
+    let fields = Fields(&document.fields);
+    let name = name(fields.text("name")?, path)?;
+    let (tools, line) = match fields.get("tools") {
+        None => (Wanted::All, None),
+        Some(field) => {
+            let tools = field.names()?;
+            if let Some(tool) = tools.iter().find(|tool| !known.contains(*tool)) {
+                return Err(Fault::new(field.line, unknown_tool(tool, known)));
+            }
+            (Wanted::Named(tools.into_iter().collect()), Some(field.line))
+        }
+    };
+    let needed = match &tools {
+        Wanted::All => Access::ReadOnly,
+        Wanted::Named(tools) => abilities::needed_by(tools),
+    };
+    let access = match fields.text("access")? {
+        None => needed,
+        Some((text, line)) => access(&text, line)?,
+    };
+    if access < needed {
+        let problem = format!("`execute_command` needs `access: {needed}`, but `access` is {access}");
+        return Err(Fault::new(line, problem));
+    }
+    let default = AgentLimits::default();
+    let limits = AgentLimits {
+        max_turns: fields.count("max_turns")?.unwrap_or(default.max_turns),
+        timeout: match fields.text("timeout")? {
+            None => default.timeout,
+            Some((text, line)) => {
+                parse_span(&text).map_err(|problem| Fault::new(line, format!("`timeout` {problem}")))?
+            }
+        },
+        max_malformed: fields.count("max_malformed")?.unwrap_or(default.max_malformed),
+        max_repeats: fields.count("max_repeats")?.or(default.max_repeats),
+        max_compactions: fields
+            .count("max_compactions")?
+            .unwrap_or(default.max_compactions),
+    };
+    let mut notes = Vec::new();
+    Ok(Written {
+        description: description(fields.text("description")?, &mut notes)?,
+        role: role(&document.body)?,
+        tools,
+        without: BTreeSet::new(),
+        access,
+        model: fields.text("model")?,
+        limits,
+        notes,
+        name,
+    })
+}
+
+fn claude(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Written, Fault> {
+    let fields = Fields(&document.fields);
+    let mut notes = Vec::new();
+    let name = match fields.text("name")? {
+        Some((text, line)) => {
+            let plain = hyphenated(&text);
+            if plain != text {
+                notes.push(format!("it is called `{}` here", short(&plain)));
+            }
+            name(Some((plain, line)), path)?
+        }
+        None => name(None, path)?,
+    };
+    let names = |key| fields.get(key).map(Field::names).transpose();
+    // Without a value it says nothing.
+    let allowed = names("tools")?.filter(|names| !names.is_empty());
+    let asked = Asked::new(
+        allowed.as_deref(),
+        &names("disallowedTools")?.unwrap_or_default(),
+        known,
+    );
+    for (names, why) in [
+        (&asked.unknown, "there is no such tool here"),
+        (&asked.partial, "it would be allowed for all calls here"),
+    ] {
+        if !names.is_empty() {
+            notes.push(format!("left out, as {why}: {}", told(names)));
+        }
+    }
+    let plans = fields
+        .text("permissionMode")?
+        .is_some_and(|(mode, _)| mode == "plan");
+    let limits = AgentLimits {
+        max_turns: fields.count("maxTurns")?.unwrap_or(CLAUDE_TURNS),
+        ..AgentLimits::default()
+    };
+    let described = fields.text("description")?;
+    let described = described.map(|(text, line)| (without_examples(&text.replace("\\n", "\n")), line));
+    let described = described.filter(|(text, _)| !text.is_empty());
+    Ok(Written {
+        description: description(described, &mut notes)?,
+        role: role(&document.body)?,
+        tools: asked.tools,
+        without: asked.without,
+        access: if plans { Access::ReadOnly } else { asked.access },
+        model: fields.text("model")?.filter(|(model, _)| model != "inherit"),
+        limits,
+        notes,
+        name,
+    })
+}
+
+/// The fields of a front matter by their keys.
+struct Fields<'a>(&'a [Field]);
+
+impl<'a> Fields<'a> {
+    fn get(&self, key: &str) -> Option<&'a Field> {
+        self.0.iter().find(|field| field.key == key)
+    }
+
+    /// A text that is not empty, with its line.
+    fn text(&self, key: &str) -> Result<Option<(String, usize)>, Fault> {
+        let Some(field) = self.get(key) else {
+            return Ok(None);
+        };
+        match &field.value {
+            Value::Text(text) if text.trim().is_empty() => Ok(None),
+            Value::Text(text) => Ok(Some((text.trim().to_owned(), field.line))),
+            Value::List(_) | Value::Nested => Err(Fault::new(field.line, format!("`{key}` must be a text"))),
+        }
+    }
+
+    /// A whole number, from 1.
+    fn count(&self, key: &str) -> Result<Option<u32>, Fault> {
+        let Some((text, line)) = self.text(key)? else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(count) if count > 0 => Ok(Some(count)),
+            Ok(_) | Err(_) => Err(Fault::new(
+                line,
+                format!("`{key}` must be a whole number, from 1"),
+            )),
+        }
+    }
+}
+
+impl Field {
+    /// Several names, as a list or with commas between.
+    fn names(&self) -> Result<Vec<String>, Fault> {
+        match &self.value {
+            Value::Text(text) => Ok(abilities::names(text)),
+            Value::List(items) => Ok(items.iter().map(|item| item.trim().to_owned()).collect()),
+            Value::Nested => Err(Fault::new(
+                self.line,
+                format!(
+                    "`{}` must be a list of names, such as [search, file_operations]",
+                    self.key
+                ),
+            )),
+        }
+    }
+}
+
+fn access(text: &str, line: usize) -> Result<Access, Fault> {
+    let all = [Access::ReadOnly, Access::Execute, Access::ReadWrite];
+    let found = all.into_iter().find(|access| access.to_string() == text);
+    found.ok_or_else(|| Fault::new(line, "`access` must be one of read-only, execute, read-write"))
+}
+
+fn unknown_field(field: &Field) -> Fault {
+    let key = short(&field.key);
+    let hint = match nearest(&key, OWN) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", OWN.join(", ")),
+    };
+    Fault::new(field.line, format!("there is no field `{key}`; {hint}"))
+}
+
+fn unknown_tool(tool: &str, known: &BTreeSet<String>) -> String {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let hint = match abilities::stands_for(tool).or_else(|| nearest(tool, known.iter().copied())) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    format!("there is no tool `{}`; {hint}", short(tool))
+}
+
+/// Some names of many.
+fn told(names: &[String]) -> String {
+    let told = names.iter().take(MAX_TOLD);
+    let told: Vec<String> = told.map(|name| format!("`{}`", short(name))).collect();
+    match names.len().saturating_sub(MAX_TOLD) {
+        0 => told.join(", "),
+        others => format!("{} and {others} others", told.join(", ")),
+    }
+}
+
+/// The beginning of a word that may be of any length.
+fn short(word: &str) -> String {
+    match word.char_indices().nth(MAX_NAME) {
+        None => word.to_owned(),
+        Some((end, _)) => format!("{}…", &word[..end]),
+    }
+}
+
+/// The name that is most like a wrong one, if one is.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
+    names
+        .into_iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|name| likeness(name) > 0.75)
+}
+
+/// The name that a file gives its agent, or its own.
+fn name(said: Option<(String, usize)>, path: &Path) -> Result<String, Fault> {
+    let (name, line) = match said {
+        Some((name, line)) => (name, Some(line)),
+        None => (own_name(path), None),
+    };
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    let well = name.len() <= MAX_NAME
+        && name.chars().all(fits)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match name.as_str() {
+        "planner" | "reflector" => Err(Fault::new(
+            line,
+            format!("`{name}` is the name of one that every run has: give the agent another"),
+        )),
+        "agents" => Err(Fault::new(
+            line,
+            "`agents` stands for all of them in [roles]: give the agent another name",
+        )),
+        _ if well => Ok(name),
+        _ => Err(Fault::new(
+            line,
+            format!(
+                "`{}` is no name: it must be of the letters a to z, digits, `-` and `_`, {MAX_NAME} at most, such as `api-expert`",
+                short(&name)
+            ),
+        )),
+    }
+}
+
+/// The name of a file without its ending: that of its agent, where it gives none.
+pub(super) fn own_name(path: &Path) -> String {
+    hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+fn hyphenated(name: &str) -> String {
+    let words = name.to_lowercase();
+    words.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
+fn description(said: Option<(String, usize)>, notes: &mut Vec<String>) -> Result<String, Fault> {
+    let Some((text, _)) = said else {
+        return Err(Fault::new(
+            None,
+            "it has no `description`: say what it is good for, so that plans can choose it",
+        ));
+    };
+    match text.char_indices().nth(MAX_DESCRIPTION) {
+        None => Ok(text),
+        Some((end, _)) => {
+            notes.push(format!(
+                "its description is cut after {MAX_DESCRIPTION} characters"
+            ));
+            Ok(format!("{}…", text[..end].trim_end()))
+        }
+    }
+}
+
+/// A description without the dialogues in it, which are for another planner.
+fn without_examples(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("<example>") {
+        kept.push_str(before);
+        rest = after.split_once("</example>").map_or("", |(_, after)| after);
+    }
+    kept.push_str(rest);
+    let kept = kept.trim();
+    let heading = |text: &'_ str| {
+        let last = text.rsplit('\n').next().unwrap_or(text);
+        ["Examples:", "Example:"].iter().find_map(|word| {
+            last.trim_end()
+                .strip_suffix(word)
+                .map(|before| text.len() - last.len() + before.len())
+        })
+    };
+    // What announced them.
+    let kept = heading(kept).map_or(kept, |end| kept[..end].trim_end());
+    kept.to_owned()
+}
+
+fn role(body: &str) -> Result<String, Fault> {
+    let body = body.trim();
+    if body.is_empty() {
+        let problem = "there is nothing below its front matter: say there what the agent is and how it works";
+        return Err(Fault::new(None, problem));
+    }
+    Ok(body.to_owned())
+}

@@ -1,0 +1,125 @@
+//! Agent files in a folder. It never waits for anything, never reads without end, and never follows a link out of a project.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes of an agent's file.
+const MAX_FILE: u64 = 256 * 1024;
+/// Files of a folder.
+const MAX_FILES: usize = 200;
+/// Entries that are looked at for them.
+const MAX_ENTRIES: usize = 10_000;
+/// Folders within one another.
+const MAX_DEPTH: usize = 4;
+
+/// A file that may define an agent, or the reason why it is not read.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) text: Result<String, String>,
+}
+
+/// The `*.md` files of a folder and of those in it, in the order of their paths; none where there is no such folder. A `README.md` is for
+/// people. Nothing that is not beneath `within` is read. Reads the disk.
+pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<Found> {
+    let mut search = Search::default();
+    search.walk(folder, within, 0);
+    search.paths.sort();
+    let too_many = search.paths.len() > MAX_FILES || search.entries > MAX_ENTRIES;
+    search.paths.truncate(MAX_FILES);
+    let read = search.paths.into_iter().map(|path| Found {
+        text: read(&path, within),
+        path,
+    });
+    let mut found: Vec<Found> = search.unread.into_iter().chain(read).collect();
+    if too_many {
+        found.push(Found {
+            path: folder.to_owned(),
+            text: Err(format!(
+                "there are more files than the {MAX_FILES} that are read: those after the first are left out"
+            )),
+        });
+    }
+    found
+}
+
+#[derive(Default)]
+struct Search {
+    paths: Vec<PathBuf>,
+    unread: Vec<Found>,
+    entries: usize,
+}
+
+impl Search {
+    fn walk(&mut self, folder: &Path, within: Option<&Path>, depth: usize) {
+        let entries = confined(folder, within).and_then(|()| fs::read_dir(folder).map_err(|e| reason(&e)));
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(_) if is_missing(folder) => return,
+            Err(problem) => {
+                let path = folder.to_owned();
+                self.unread.push(Found {
+                    path,
+                    text: Err(problem),
+                });
+                return;
+            }
+        };
+        for entry in entries.flatten() {
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                return;
+            }
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().to_lowercase();
+            // A link to a folder is not followed: it may lead round in a circle.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if depth + 1 < MAX_DEPTH {
+                    self.walk(&path, within, depth + 1);
+                }
+            } else if name.ends_with(".md") && name != "readme.md" {
+                self.paths.push(path);
+            }
+        }
+    }
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path)
+        .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+}
+
+/// Whether a path leads to something beneath that folder, whose own path has no link in it.
+fn confined(path: &Path, within: Option<&Path>) -> Result<(), String> {
+    let Some(within) = within else { return Ok(()) };
+    let real = path.canonicalize().map_err(|error| reason(&error))?;
+    if real.starts_with(within) {
+        Ok(())
+    } else {
+        Err("it is a link out of the project, and is not followed".to_owned())
+    }
+}
+
+fn read(path: &Path, within: Option<&Path>) -> Result<String, String> {
+    confined(path, within)?;
+    let failed = |error: std::io::Error| reason(&error);
+    // Nothing that has no end, or that waits for somebody.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(format!("it is longer than {} KiB", MAX_FILE / 1024));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "it leads nowhere".to_owned(),
+        ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,313 @@
+//! The front matter of a Markdown file: fields between two lines `---`, and the body below them.
+//!
+//! It is YAML of one level: texts and lists of texts. What is deeper is noticed, not read: no alias is followed, and nothing here
+//! nests, so that no file can make it big or deep.
+
+use yaml_rust2::parser::{Event, Parser};
+use yaml_rust2::scanner::{Marker, ScanError};
+
+/// A file taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Document {
+    pub(super) fields: Vec<Field>,
+    pub(super) body: String,
+}
+
+/// One field of the front matter.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) key: String,
+    pub(super) value: Value,
+    /// Where it stands in the file, from 1.
+    pub(super) line: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(String),
+    List(Vec<String>),
+    /// Something deeper.
+    Nested,
+}
+
+/// What is wrong with a file, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) line: Option<usize>,
+    pub(super) problem: String,
+}
+
+impl Fault {
+    pub(super) fn new(line: impl Into<Option<usize>>, problem: impl Into<String>) -> Self {
+        Fault {
+            line: line.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Takes a file apart whose front matter is YAML.
+pub(super) fn strict(text: &str) -> Result<Document, Fault> {
+    let (front, body) = split(text)?;
+    Ok(Document {
+        fields: yaml(&front)?,
+        body,
+    })
+}
+
+/// Takes a file apart whose front matter should be YAML, but may have been written by something that puts colons, quotes and whole
+/// examples into a line without quoting them. Where it is not YAML, each line that begins with one of the `known` keys and a colon is
+/// a field, and goes on to the next such line.
+pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, Fault> {
+    let (front, body) = split(text)?;
+    Ok(Document {
+        fields: yaml(&front).unwrap_or_else(|_| lines(&front, known)),
+        body,
+    })
+}
+
+/// The text between the two lines `---`, and what comes after them; all lines end with `\n` then.
+fn split(text: &str) -> Result<(String, String), Fault> {
+    let text = text
+        .strip_prefix('\u{feff}')
+        .unwrap_or(text)
+        .replace("\r\n", "\n");
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let mut lines = text.split_inclusive('\n');
+    if !lines.next().is_some_and(is_fence) {
+        return Err(Fault::new(
+            1,
+            "it has no front matter: begin it with a line `---`, fields such as `name: …` and `description: …`, and another line `---`",
+        ));
+    }
+    let mut front = String::new();
+    for line in lines.by_ref() {
+        if is_fence(line) {
+            return Ok((front, lines.collect()));
+        }
+        front.push_str(line);
+    }
+    Err(Fault::new(
+        1,
+        "its front matter does not end: put a line `---` after it",
+    ))
+}
+
+fn yaml(front: &str) -> Result<Vec<Field>, Fault> {
+    let mut events = Events {
+        parser: Parser::new_from_str(front),
+    };
+    loop {
+        match events.next()? {
+            (Event::MappingStart(..), _) => break,
+            (Event::Nothing | Event::StreamStart | Event::DocumentStart, _) => {}
+            // No field at all.
+            (Event::StreamEnd | Event::DocumentEnd, _) => return Ok(Vec::new()),
+            (Event::Scalar(text, ..), _) if text.is_empty() || text == "~" => return Ok(Vec::new()),
+            (
+                Event::Scalar(..)
+                | Event::Alias(_)
+                | Event::SequenceStart(..)
+                | Event::SequenceEnd
+                | Event::MappingEnd,
+                mark,
+            ) => return Err(Fault::new(line_of(&mark), "this is no field: write `key: value`")),
+        }
+    }
+    let mut fields: Vec<Field> = Vec::new();
+    while let Some((key, line)) = events.key()? {
+        if fields.iter().any(|field| field.key == key) {
+            return Err(Fault::new(line, format!("`{key}` is there twice: leave one out")));
+        }
+        let value = events.value()?;
+        fields.push(Field { key, value, line });
+    }
+    Ok(fields)
+}
+
+/// In the file, where the front matter begins in the second line.
+fn line_of(mark: &Marker) -> usize {
+    mark.line() + 1
+}
+
+struct Events<'a> {
+    parser: Parser<std::str::Chars<'a>>,
+}
+
+impl Events<'_> {
+    fn next(&mut self) -> Result<(Event, Marker), Fault> {
+        self.parser.next_token().map_err(|error: ScanError| {
+            Fault::new(
+                line_of(error.marker()),
+                format!(
+                    "this is not YAML: {}; a text with a colon or a quote in it needs quotes around it",
+                    error.info()
+                ),
+            )
+        })
+    }
+
+    /// The next field's key; none where the fields end.
+    fn key(&mut self) -> Result<Option<(String, usize)>, Fault> {
+        match self.next()? {
+            (Event::MappingEnd, _) => Ok(None),
+            (Event::Scalar(key, ..), mark) => Ok(Some((key, line_of(&mark)))),
+            (_, mark) => Err(Fault::new(line_of(&mark), "this is no field: write `key: value`")),
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, Fault> {
+        match self.next()?.0 {
+            Event::Scalar(text, ..) => Ok(Value::Text(text)),
+            Event::SequenceStart(..) => self.list(),
+            Event::MappingStart(..) => self.nested(1),
+            _ => Ok(Value::Nested),
+        }
+    }
+
+    fn list(&mut self) -> Result<Value, Fault> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()?.0 {
+                Event::Scalar(text, ..) => items.push(text),
+                Event::SequenceEnd => return Ok(Value::List(items)),
+                Event::SequenceStart(..) | Event::MappingStart(..) => return self.nested(2),
+                _ => return self.nested(1),
+            }
+        }
+    }
+
+    /// Leaves what is that deep behind.
+    fn nested(&mut self, mut depth: usize) -> Result<Value, Fault> {
+        while depth > 0 {
+            match self.next()?.0 {
+                Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+                Event::SequenceEnd | Event::MappingEnd => depth -= 1,
+                _ => {}
+            }
+        }
+        Ok(Value::Nested)
+    }
+}
+
+/// Fields by their lines alone; of a key that is there twice the first counts.
+fn lines(front: &str, known: &[&str]) -> Vec<Field> {
+    let mut fields: Vec<(&str, usize, String)> = Vec::new();
+    for (number, line) in front.lines().enumerate() {
+        let begun = line
+            .split_once(':')
+            .filter(|(key, _)| known.contains(key) && !fields.iter().any(|(other, ..)| other == key));
+        match (begun, fields.last_mut()) {
+            // The fence is line 1.
+            (Some((key, rest)), _) => fields.push((key, number + 2, rest.trim().to_owned())),
+            (None, Some((_, _, text))) => {
+                text.push('\n');
+                text.push_str(line);
+            }
+            (None, None) => {}
+        }
+    }
+    let field = |(key, line, text): (&str, usize, String)| Field {
+        key: key.to_owned(),
+        value: Value::Text(unquoted(text.trim()).to_owned()),
+        line,
+    };
+    fields.into_iter().map(field).collect()
+}
+
+fn unquoted(text: &str) -> &str {
+    let within = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    within('"').or_else(|| within('\'')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(key: &str, line: usize, value: Value) -> Field {
+        Field {
+            key: key.to_owned(),
+            value,
+            line,
+        }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    #[test]
+    fn fields_and_body_are_told_apart() {
+        let read = strict(
+            "\u{feff}---\r\nname: look\r\ntools: [search, \"read\"]\r\ndescription: |\r\n  One.\r\n  Two.\r\nhooks:\r\n  a: {b: [1]}\r\nlist:\r\n  - x\r\n---\r\nYou look.\r\n---\r\nMore.\r\n",
+        );
+        assert_eq!(
+            read,
+            Ok(Document {
+                fields: vec![
+                    field("name", 2, text("look")),
+                    field(
+                        "tools",
+                        3,
+                        Value::List(vec!["search".to_owned(), "read".to_owned()])
+                    ),
+                    field("description", 4, text("One.\nTwo.\n")),
+                    field("hooks", 7, Value::Nested),
+                    field("list", 9, Value::List(vec!["x".to_owned()])),
+                ],
+                body: "You look.\n---\nMore.\n".to_owned(),
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_read_by_its_lines() {
+        let read = lenient(
+            "---\nname: \"quoted\"\ndescription: Use this agent when: it's late.\n\nExample: user: 'hi'\nmodel: opus\n---\nBody\n",
+            &["name", "description", "model"],
+        );
+        assert_eq!(
+            read.unwrap().fields,
+            [
+                field("name", 2, text("quoted")),
+                field(
+                    "description",
+                    3,
+                    text("Use this agent when: it's late.\n\nExample: user: 'hi'")
+                ),
+                field("model", 6, text("opus")),
+            ]
+        );
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        for (file, line, problem) in [
+            ("no fence\n", 1, "it has no front matter"),
+            ("", 1, "it has no front matter"),
+            ("---\nname: a\n", 1, "its front matter does not end"),
+            ("---\nname: a\nname: b\n---\n", 3, "`name` is there twice"),
+            ("---\nname: a\ndescription: b: c\n---\n", 3, "this is not YAML"),
+            ("---\n- a\n---\n", 2, "this is no field"),
+            ("---\n? [a]\n: b\n---\n", 2, "this is no field"),
+        ] {
+            let fault = strict(file).unwrap_err();
+            assert_eq!(fault.line, Some(line), "{file}: {fault:?}");
+            assert!(fault.problem.starts_with(problem), "{file}: {fault:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_deep_or_doubled_is_built() {
+        let deep = format!("---\na: {}\nb: 1\n---\n", "[".repeat(100_000));
+        assert!(strict(&deep).is_err());
+        let dashes = format!("---\na:\n  {}x\nb: 1\n---\n", "- ".repeat(20_000));
+        assert_eq!(strict(&dashes).unwrap().fields[0].value, Value::Nested);
+        let bomb = "---\na: &x [1]\nb: [*x, *x]\nc: *x\n---\n";
+        let fields = strict(bomb).unwrap().fields;
+        assert_eq!(
+            (&fields[1].value, &fields[2].value),
+            (&Value::Nested, &Value::Nested)
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! Who can be given sub-tasks, source by source, and which files are refused.
+//!
+//! What a project's files define can't widen what the user allows: no name that there is, no tool, access or limit beyond those that
+//! the shipped, the program's and the user's agents have together, no model but one that the configuration names.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use dirigent_core::delegate::DELEGATE;
+use dirigent_core::limits::AgentLimits;
+use dirigent_core::tool::{Access, ToolSpec};
+
+use super::AgentDefinition;
+use super::abilities::Wanted;
+use super::bounds::{self, Bounds};
+use super::file::{self, Dialect, Written};
+use super::folder::{self, Found};
+use crate::config::{Config, ProjectAgents};
+
+/// Agents of one project.
+const MAX_PROJECT: usize = 50;
+
+/// Where an agent's definition comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentSource {
+    /// It ships with Dirigent.
+    Shipped,
+    /// The program that embeds Dirigent defines it.
+    Program,
+    /// A file of the user's configuration folder.
+    User(PathBuf),
+    /// A file of the project.
+    Project(PathBuf),
+}
+
+impl AgentSource {
+    /// The file, where it is one of the user's or the project's.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            AgentSource::Shipped | AgentSource::Program => None,
+            AgentSource::User(path) | AgentSource::Project(path) => Some(path),
+        }
+    }
+}
+
+/// For people: `shipped`, `program`, `yours, path/of/it.md`, `project, path/of/it.md`.
+impl fmt::Display for AgentSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AgentSource::Shipped => f.write_str("shipped"),
+            AgentSource::Program => f.write_str("program"),
+            AgentSource::User(path) => write!(f, "yours, {}", path.display()),
+            AgentSource::Project(path) => write!(f, "project, {}", path.display()),
+        }
+    }
+}
+
+/// The sub-agents of a run, and the files that define none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agents {
+    /// Who can be given sub-tasks.
+    pub agents: Vec<ListedAgent>,
+    /// Which files are refused.
+    pub refused: Vec<RefusedAgent>,
+}
+
+/// A sub-agent, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedAgent {
+    /// Its name in plans.
+    pub name: String,
+    /// Where its definition comes from.
+    pub source: AgentSource,
+    /// What it is good for, for the planner.
+    pub description: String,
+    /// The tools it may call.
+    pub tools: Vec<String>,
+    /// What those tools may do.
+    pub access: Access,
+    /// The model it asks, by its name in the configuration; `None` for the only one that there is.
+    pub model: Option<String>,
+    /// Its limits.
+    pub limits: AgentLimits,
+    /// What its file says that means something else here, or that it can't have.
+    pub notes: Vec<String>,
+}
+
+/// A file that defines no agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedAgent {
+    /// Which file.
+    pub source: AgentSource,
+    /// Where in it, from 1, if the fault has a place.
+    pub line: Option<usize>,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// For people: `the agent path/of/it.md:3 is refused: …`.
+impl fmt::Display for RefusedAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the agent")?;
+        if let Some(path) = self.source.file() {
+            write!(f, " {}", path.display())?;
+        }
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, " is refused: {}", self.reason)
+    }
+}
+
+/// An agent with where it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) definition: AgentDefinition,
+    pub(crate) source: AgentSource,
+    pub(crate) notes: Vec<String>,
+}
+
+/// All sub-agents, and the files that are refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Roster {
+    pub(crate) members: Vec<Member>,
+    pub(crate) refused: Vec<RefusedAgent>,
+    /// Names that only a refused file of the user's has: what it was to replace is not what the user wants, so nobody has them.
+    vacant: BTreeSet<String>,
+}
+
+/// The names of all tools that an agent can list, of which those are the registry's.
+pub(crate) fn known_tools(tools: &[ToolSpec]) -> BTreeSet<String> {
+    let own = tools.iter().map(|tool| tool.name.clone());
+    own.chain([DELEGATE.to_owned(), "read_output".to_owned()])
+        .collect()
+}
+
+impl Roster {
+    /// The shipped agents and the program's, of which each replaces a shipped one of its name.
+    pub(crate) fn new(shipped: Vec<AgentDefinition>, program: &[AgentDefinition]) -> Self {
+        let member = |definition, source| Member {
+            definition,
+            source,
+            notes: Vec::new(),
+        };
+        let replaced = |agent: &AgentDefinition| program.iter().any(|other| other.name() == agent.name());
+        let shipped = shipped.into_iter().filter(|agent| !replaced(agent));
+        let program = program.iter().cloned();
+        Roster {
+            members: shipped
+                .map(|agent| member(agent, AgentSource::Shipped))
+                .chain(program.map(|agent| member(agent, AgentSource::Program)))
+                .collect(),
+            refused: Vec::new(),
+            vacant: BTreeSet::new(),
+        }
+    }
+
+    /// The names that agents have or, but for a fault in a user's file, would have.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let members = self.members.iter().map(|member| member.definition.name());
+        members.chain(self.vacant.iter().map(String::as_str))
+    }
+
+    /// With the user's own files, of which each replaces a shipped agent of its name. Reads the disk.
+    pub(crate) fn with_users(mut self, config: &Config, known: &BTreeSet<String>) -> Self {
+        let Some(folder) = config.agents_folder() else {
+            return self;
+        };
+        for Found { path, text } in folder::files(&folder, None) {
+            let own_name = file::own_name(&path);
+            let source = AgentSource::User(path.clone());
+            let read = text
+                .map_err(|problem| (own_name.clone(), None, problem))
+                .and_then(|text| {
+                    let written = file::read(&text, &path, Dialect::Dirigent, known)
+                        .map_err(|fault| (own_name.clone(), fault.line, fault.problem))?;
+                    let name = written.name.clone();
+                    self.users(written, config)
+                        .map_err(|(line, problem)| (name, line, problem))
+                });
+            match read {
+                Ok((definition, notes)) => {
+                    self.members
+                        .retain(|member| member.definition.name() != definition.name());
+                    self.members.push(Member {
+                        definition,
+                        source,
+                        notes,
+                    });
+                }
+                Err((name, line, reason)) => {
+                    self.refuse(source, line, reason);
+                    self.vacate(name);
+                }
+            }
+        }
+        self
+    }
+
+    /// A refused file of the user's leaves the name of a shipped agent to nobody.
+    fn vacate(&mut self, name: String) {
+        let is_shipped =
+            |member: &Member| member.source == AgentSource::Shipped && member.definition.name() == name;
+        let before = self.members.len();
+        self.members.retain(|member| !is_shipped(member));
+        if self.members.len() < before {
+            self.vacant.insert(name);
+        }
+    }
+
+    fn users(
+        &self,
+        written: Written,
+        config: &Config,
+    ) -> Result<(AgentDefinition, Vec<String>), (Option<usize>, String)> {
+        if let Some(source) = self.other_than_shipped(&written.name) {
+            let reason = format!(
+                "there is an agent `{}` already ({source}): give it another name",
+                written.name
+            );
+            return Err((None, reason));
+        }
+        let model = match written.model {
+            Some((model, line)) if config.says_models() => {
+                let usable = config.can_ask(&model);
+                usable.map_err(|problem| (Some(line), format!("`model`: {problem}")))?;
+                Some(model)
+            }
+            Some(_) | None => None,
+        };
+        let tools = match written.tools {
+            Wanted::All => bounds::tools_up_to(&self.members, written.access)
+                .into_iter()
+                .filter(|tool| tool != DELEGATE)
+                .collect(),
+            Wanted::Named(tools) => tools,
+        };
+        let definition = AgentDefinition::new(written.name, written.description, written.role)
+            .tools(tools)
+            .access(written.access)
+            .limits(written.limits);
+        Ok((with_model(definition, model), written.notes))
+    }
+
+    fn other_than_shipped(&self, name: &str) -> Option<&AgentSource> {
+        let member = self
+            .members
+            .iter()
+            .find(|member| member.definition.name() == name)?;
+        (member.source != AgentSource::Shipped).then_some(&member.source)
+    }
+
+    /// With the files of the project in that folder, as far as the user allows them anything. Reads the disk.
+    pub(crate) fn with_project(
+        mut self,
+        workspace: &Path,
+        config: &Config,
+        known: &BTreeSet<String>,
+    ) -> Self {
+        let most = match config.project_agents() {
+            ProjectAgents::Off => return self,
+            ProjectAgents::ReadOnly => Access::ReadOnly,
+            ProjectAgents::ReadWrite => Access::ReadWrite,
+        };
+        let bounds = Bounds::new(&self.members, most, config);
+        let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+        let mut admitted = 0;
+        for (folder, dialect) in [(".dirigent", Dialect::Dirigent), (".claude", Dialect::ClaudeCode)] {
+            for Found { path, text } in folder::files(&workspace.join(folder).join("agents"), Some(&real)) {
+                let read = text.map_err(|problem| (None, problem)).and_then(|text| {
+                    file::read(&text, &path, dialect, known).map_err(|fault| (fault.line, fault.problem))
+                });
+                let source = AgentSource::Project(path);
+                let taken = |name: &str| self.names().any(|other| other == name);
+                match read {
+                    Ok(written) if taken(&written.name) => {
+                        let of = self
+                            .members
+                            .iter()
+                            .find(|member| member.definition.name() == written.name);
+                        let of = of.map_or("a refused file of yours".to_owned(), |member| {
+                            member.source.to_string()
+                        });
+                        let reason = format!(
+                            "the name `{}` is taken ({of}), and a project's file can't replace anybody: give it another",
+                            written.name
+                        );
+                        self.refuse(source, None, reason);
+                    }
+                    Ok(_) if admitted == MAX_PROJECT => {
+                        self.refuse(source, None, format!("a project can have {MAX_PROJECT} agents"));
+                    }
+                    Ok(written) => {
+                        admitted += 1;
+                        let (definition, notes) = bounds.apply(written, config);
+                        self.members.push(Member {
+                            definition,
+                            source,
+                            notes,
+                        });
+                    }
+                    Err((line, reason)) => self.refuse(source, line, reason),
+                }
+            }
+        }
+        self
+    }
+
+    fn refuse(&mut self, source: AgentSource, line: Option<usize>, reason: String) {
+        self.refused.push(RefusedAgent { source, line, reason });
+    }
+}
+
+pub(super) fn with_model(definition: AgentDefinition, model: Option<String>) -> AgentDefinition {
+    AgentDefinition { model, ..definition }
+}

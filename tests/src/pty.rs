@@ -1,0 +1,278 @@
+//! The real `dirigent` command in a real terminal: what it shows there, and a person who types.
+//!
+//! A terminal is a pair of pseudo-terminal ends; what the command writes goes to a terminal emulator, whose screen with all that has
+//! scrolled out of it is what tests look at. Nothing sleeps: whoever waits is woken by what is written, and only a test that has
+//! failed waits to the end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pty_process::Size;
+use pty_process::blocking::Pty;
+
+/// How long a test waits for what never comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lines that are kept of what has scrolled out of the screen.
+const SCROLLBACK: usize = 10_000;
+
+/// The end of the input, as it is typed.
+pub const CTRL_D: &str = "\u{4}";
+/// What interrupts, as it is typed.
+pub const CTRL_C: &str = "\u{3}";
+/// What empties a line, as it is typed.
+pub const CTRL_U: &str = "\u{15}";
+
+/// A command in a terminal of its own. It is killed when this is dropped.
+pub struct Terminal {
+    child: Child,
+    keys: Arc<Pty>,
+    shown: Arc<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// None before the terminal has its size.
+    parser: Option<vt100::Parser>,
+    written: Vec<u8>,
+    closed: bool,
+}
+
+/// How big a terminal is.
+#[derive(Clone, Copy, Debug)]
+pub struct Dimensions {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+impl Default for Dimensions {
+    fn default() -> Self {
+        Dimensions {
+            rows: 30,
+            columns: 100,
+        }
+    }
+}
+
+impl Terminal {
+    /// Starts a command in a terminal of 100 columns and 30 rows.
+    pub fn start(command: Command) -> Terminal {
+        Terminal::sized(command, Dimensions::default())
+    }
+
+    /// Starts a command in a terminal of that size. The terminal is an `xterm-256color`, unless the command's environment names another.
+    pub fn sized(mut command: Command, size: Dimensions) -> Terminal {
+        let (pty, pts) = pty_process::blocking::open().expect("a pseudo-terminal");
+        pty.resize(Size::new(size.rows, size.columns)).expect("a size");
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
+        let child = pty_process::blocking::Command::from(command)
+            .spawn(pts)
+            .expect("a program that starts");
+        let (keys, shown) = (Arc::new(pty), Arc::new(Shown::default()));
+        let parser = vt100::Parser::new(
+            size.rows.try_into().unwrap(),
+            size.columns.try_into().unwrap(),
+            SCROLLBACK,
+        );
+        shown.state().parser = Some(parser);
+        let (source, target) = (Arc::clone(&keys), Arc::clone(&shown));
+        std::thread::spawn(move || target.read(&source));
+        Terminal { child, keys, shown }
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Types that.
+    pub fn types(&self, text: &str) {
+        (&*self.keys)
+            .write_all(text.as_bytes())
+            .expect("a terminal that takes keys");
+    }
+
+    /// Types that and Enter.
+    pub fn enters(&self, text: &str) {
+        self.types(&format!("{text}\r"));
+    }
+
+    /// Waits until that text is on the screen or has scrolled out of it.
+    ///
+    /// # Panics
+    /// If the command ends without it, or it doesn't come.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str) {
+        self.wait_until(text, |all| all.contains(text));
+    }
+
+    /// Waits until that many of that text are on the screen or have scrolled out of it.
+    ///
+    /// # Panics
+    /// If the command ends without them, or they don't come.
+    #[track_caller]
+    pub fn wait_for_times(&self, text: &str, times: usize) {
+        self.wait_until(text, |all| all.matches(text).count() >= times);
+    }
+
+    /// Waits until the last line that is not empty is like that: what is being typed is there.
+    ///
+    /// # Panics
+    /// If the command ends without it, or it doesn't come.
+    #[track_caller]
+    pub fn wait_for_prompt(&self, text: &str) {
+        let last = |all: &str| all.trim_end().rsplit('\n').next().unwrap_or_default().to_owned();
+        self.wait_until(text, |all| last(all).contains(text));
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, mut is_there: impl FnMut(&str) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        let mut state = self.shown.state();
+        loop {
+            let all = state.all();
+            if is_there(&all) {
+                return;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!state.closed, "the command ended without {what:?}:\n{all}");
+            assert!(!left.is_zero(), "{what:?} does not come:\n{all}");
+            state = self
+                .shown
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// The screen as it is now, and what has scrolled out of it, without blanks at the ends of lines and empty lines at the end.
+    pub fn contents(&self) -> String {
+        self.shown.state().all()
+    }
+
+    /// All bytes that were written to the terminal.
+    pub fn written(&self) -> Vec<u8> {
+        self.shown.state().written.clone()
+    }
+
+    /// Waits for the command's end: its status and all that can be seen then.
+    ///
+    /// # Panics
+    /// If it does not end.
+    #[track_caller]
+    pub fn end(mut self) -> (ExitStatus, String) {
+        self.wait_for_end();
+        let status = self.child.wait().expect("a child");
+        (status, self.contents())
+    }
+
+    /// The same, if it ended with that exit code.
+    ///
+    /// # Panics
+    /// If it did not: with all that can be seen.
+    #[track_caller]
+    pub fn end_with(self, code: i32) -> String {
+        let (status, contents) = self.end();
+        assert_eq!(status.code(), Some(code), "{status}\n{contents}");
+        contents
+    }
+
+    #[track_caller]
+    fn wait_for_end(&self) {
+        let end = Instant::now() + PATIENCE;
+        let mut state = self.shown.state();
+        while !state.closed {
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "the command does not end:\n{}", state.all());
+            state = self
+                .shown
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Ends the command as `kill -9` does, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a process that runs");
+        self.child.wait().expect("a child");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // One that has ended is none to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Shown {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is written until nobody has the terminal any more.
+    fn read(&self, mut terminal: &Pty) {
+        let mut bytes = [0; 65_536];
+        loop {
+            let read = terminal.read(&mut bytes).unwrap_or(0);
+            let mut state = self.state();
+            let new = &bytes[..read];
+            state.written.extend_from_slice(new);
+            if let Some(parser) = &mut state.parser {
+                parser.process(new);
+            }
+            state.closed = read == 0;
+            self.changed.notify_all();
+            if read == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl State {
+    fn all(&mut self) -> String {
+        let Some(parser) = &mut self.parser else {
+            return String::new();
+        };
+        let screen = parser.screen_mut();
+        let (rows, columns) = screen.size();
+        let (rows, columns) = (usize::from(rows.get()), columns.get());
+        // A window of the screen's height at a time, from the top of what has scrolled out of it.
+        screen.set_scrollback(usize::MAX);
+        let mut above = screen.scrollback();
+        let mut lines: Vec<String> = Vec::new();
+        loop {
+            screen.set_scrollback(above);
+            let window: Vec<String> = screen.rows(0, columns).collect();
+            lines.extend(
+                window
+                    .into_iter()
+                    .take(if above == 0 { rows } else { above.min(rows) }),
+            );
+            if above == 0 {
+                break;
+            }
+            above = above.saturating_sub(rows);
+        }
+        let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+        lines.join("\n").trim_end().to_owned()
+    }
+}
