@@ -757,7 +757,7 @@ fn host_9_a_recording_has_what_was_decided_about_and_replays() {
         })
         .collect();
     assert_eq!(asked, ["change", "change", ""]);
-    let recording = Recording::parse(&recording.to_string()).unwrap();
+    let recording = Recording::parse(recording.to_string()).unwrap();
     assert_eq!(replay(&recording, asking(), run_id()).unwrap(), entries(inputs));
     let mut present = asking();
     present.policy.rules = vec![rule(Ruling::Allow, "change")];
