@@ -4,8 +4,10 @@ use dirigent::core::agent::AgentFailure;
 use dirigent::core::observation::{Finding, ObservationStatus};
 use dirigent::{ApprovalAnswer, Detail, Report, UserPresence};
 use dirigent_tests::probes::{LAUNCHED, Notes, launch, note};
-use dirigent_tests::scripted::{Scripted, achieved, after, calls, delegate, native, plan, says};
-use dirigent_tests::stage::{Stage, achieved_report, agent, decide, finding, next_approval, timeless};
+use dirigent_tests::scripted::{Scripted, achieved, after, call, calls, delegate, native, plan, says};
+use dirigent_tests::stage::{
+    Stage, achieved_report, agent, decide, finding, findings, next_approval, timeless,
+};
 use serde_json::{Value, json};
 
 const REASON: &str = "not on a Friday";
@@ -16,6 +18,7 @@ async fn rejected(stage: &Stage, model: &Scripted, notes: &Notes) -> Report {
         .tool(launch())
         .tool(note(notes))
         .agent(agent("pilot", &["launch", "note"]))
+        .agent(agent("captain", &["delegate"]))
         .build()
         .await
         .unwrap();
@@ -128,6 +131,41 @@ async fn approve_2_a_rejection_ends_a_sequence_of_calls_and_skips_what_depends_o
     assert_eq!(statuses, [ObservationStatus::Failed, ObservationStatus::Skipped]);
     let seen = seen_by_reflection(&model);
     assert!(seen[0].to_string().contains("not on a Friday"), "{}", seen[0]);
-    let verbose = report.render(Detail::Verbose);
-    assert!(verbose.contains("not on a Friday"), "{verbose}");
+    insta::assert_snapshot!(report.render(Detail::Verbose));
+}
+
+#[tokio::test]
+async fn approve_2_a_rejection_deep_in_a_delegation_ends_that_agent_and_its_caller_decides() {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let model = Scripted::new()
+        .planner([plan("Launch.", [delegate("go", "captain", "Launch a probe.")])])
+        .agent(
+            "captain",
+            [
+                call("delegate", json!({"agent": "pilot", "task": "Launch it."})),
+                says("We stay on the ground."),
+            ],
+        )
+        .agent(
+            "pilot",
+            [call("launch", json!({"what": "probe"})), says("never said")],
+        )
+        .reflector([achieved("Nothing was launched.")]);
+
+    let report = rejected(&stage, &model, &notes).await;
+
+    assert!(!stage.workspace().join(LAUNCHED).exists());
+    assert_eq!(model.agent_asked("pilot").len(), 1);
+    let told = model.agent_asked("captain")[1].result();
+    assert_eq!(told["success"], false);
+    assert_eq!(
+        told["error"],
+        "the agent `pilot` ended without findings: the user rejected a call of `launch`: not on a Friday"
+    );
+    assert_eq!(findings(&report, 0, "go").unwrap(), "We stay on the ground.");
+    assert!(
+        seen_by_reflection(&model)[0]
+            .to_string()
+            .contains("not on a Friday")
+    );
 }

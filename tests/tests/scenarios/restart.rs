@@ -95,8 +95,15 @@ async fn left_side_launched(stage: &Stage, run: RunId, shown: &Approval) {
 
     let resumed = dirigent.resume(run, UserPresence::Present, None).await.unwrap();
 
-    // It waits still, as it was shown.
-    assert_eq!(resumed.approvals().await.unwrap(), [Arc::new(shown.clone())]);
+    // It waits still, as it was shown, and for as long again as no process was there.
+    let waiting = resumed.approvals().await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert!(waiting[0].expires_at >= shown.expires_at);
+    let as_shown = Approval {
+        expires_at: shown.expires_at,
+        ..Approval::clone(&waiting[0])
+    };
+    assert_eq!(as_shown, *shown);
     let answers = tokio::join!(
         decide(&resumed, shown, ApprovalAnswer::Approve),
         decide(&resumed, shown, ApprovalAnswer::Approve)
