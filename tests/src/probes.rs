@@ -1,14 +1,17 @@
 //! Tools that show how calls are carried out: which ran, in which order, how many at once, and how they end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dirigent::core::tool::{Repeat, ToolResult};
-use dirigent::tools::{Tool, typed};
+use dirigent::core::tool::{Repeat, ToolResult, ToolSpec};
+use dirigent::tools::{Tool, ToolContext, typed};
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use crate::scripted::Gate;
@@ -100,6 +103,62 @@ pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool
             }
         }
     })
+}
+
+/// What `launch` takes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Launch {
+    /// What to launch.
+    what: String,
+}
+
+/// The file in the workspace to which `launch` adds a line for each call.
+pub const LAUNCHED: &str = "launched.txt";
+
+/// `launch`: cannot be undone, so a person must approve each call. Not safe to repeat.
+pub fn launch() -> impl Tool {
+    asking(typed(
+        "launch",
+        "Launches something.",
+        Repeat::Unsafe,
+        |context, Launch { what }| async move {
+            let path = context.workspace.join(LAUNCHED);
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            writeln!(file.unwrap(), "{what}").unwrap();
+            ToolResult::success(json!(format!("launched {what}")))
+        },
+    ))
+}
+
+/// The same tool, but a person must approve each call of it.
+pub fn asking(tool: impl Tool) -> impl Tool {
+    Asking(tool)
+}
+
+struct Asking<T>(T);
+
+impl<T: Tool> Tool for Asking<T> {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            requires_approval: true,
+            ..self.0.spec()
+        }
+    }
+
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
+        self.0.call(context, parameters)
+    }
+}
+
+/// `flood`: returns a text of so many bytes.
+pub fn flood(bytes: usize) -> impl Tool {
+    typed(
+        "flood",
+        "Returns too much.",
+        Repeat::Safe,
+        move |_, Nothing {}| async move { ToolResult::success(json!("flood ".repeat(bytes / 6))) },
+    )
 }
 
 /// How many calls of `meet` ran at once.

@@ -146,9 +146,17 @@ pub struct Scripted {
 
 #[derive(Default)]
 struct Inner {
-    scripts: Mutex<Vec<(Asker, VecDeque<Reply>)>>,
+    scripts: Mutex<Vec<(Asker, Script)>>,
     asked: Mutex<Vec<Asked>>,
     dropped: Arc<Mutex<u32>>,
+}
+
+/// What an asker is told.
+enum Script {
+    /// This, request by request.
+    InOrder(VecDeque<Reply>),
+    /// What the request asks for.
+    ByRequest(Arc<dyn Fn(&Asked) -> Reply + Send + Sync>),
 }
 
 impl Scripted {
@@ -172,9 +180,17 @@ impl Scripted {
         self.asker(Asker::Agent(name.to_owned()), replies)
     }
 
+    /// What it says to sub-agents of that name, however many there are, each by what it asks.
+    pub fn agents(self, name: &str, reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Scripted {
+        self.script(Asker::Agent(name.to_owned()), Script::ByRequest(Arc::new(reply)))
+    }
+
     fn asker(self, who: Asker, replies: impl IntoIterator<Item = Reply>) -> Scripted {
-        let replies = replies.into_iter().collect();
-        self.inner.scripts.lock().unwrap().push((who, replies));
+        self.script(who, Script::InOrder(replies.into_iter().collect()))
+    }
+
+    fn script(self, who: Asker, script: Script) -> Scripted {
+        self.inner.scripts.lock().unwrap().push((who, script));
         self
     }
 
@@ -210,25 +226,28 @@ impl Scripted {
         *self.inner.dropped.lock().unwrap()
     }
 
-    fn next(&self, who: &Asker) -> Reply {
+    fn next(&self, asked: &Asked) -> Reply {
         let mut scripts = self.inner.scripts.lock().unwrap();
         scripts
             .iter_mut()
-            .filter(|(other, _)| other == who)
-            .find_map(|(_, replies)| replies.pop_front())
+            .filter(|(who, _)| *who == asked.who)
+            .find_map(|(_, script)| match script {
+                Script::InOrder(replies) => replies.pop_front(),
+                Script::ByRequest(reply) => Some(reply(asked)),
+            })
             .unwrap_or(Reply::Fails("the test has no further reply for this asker"))
     }
 }
 
 impl ChatModel for Scripted {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
-        let who = asker(&request.messages);
-        let reply = self.next(&who);
-        self.inner.asked.lock().unwrap().push(Asked {
-            who,
+        let asked = Asked {
+            who: asker(&request.messages),
             model: request.model,
             messages: request.messages.to_vec(),
-        });
+        };
+        let reply = self.next(&asked);
+        self.inner.asked.lock().unwrap().push(asked);
         let unanswered = CountDrop(Some(self.inner.dropped.clone()));
         async move {
             let answer = answer(reply).await;

@@ -10,7 +10,8 @@ use dirigent::core::tool::ToolOutcome;
 use dirigent::model::ChatModel;
 use dirigent::store::Journal;
 use dirigent::{
-    AgentDefinition, Builder, Dirigent, EndReason, Event, EventKind, Events, Goal, Millis, Report, RunHandle,
+    AgentDefinition, Approval, ApprovalAnswer, Builder, Decision, Dirigent, EndReason, Event, EventKind,
+    Events, Goal, Millis, Report, RunHandle, RuntimeError,
 };
 use serde_json::Value;
 
@@ -138,6 +139,32 @@ pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Ev
         }
     }
     panic!("the run ended without the event");
+}
+
+/// Reads on to the next call that waits for an approval.
+pub async fn next_approval(events: &mut Events) -> Arc<Approval> {
+    let asked = until(events, |kind| matches!(kind, EventKind::ApprovalAsked { .. })).await;
+    match asked.kind {
+        EventKind::ApprovalAsked { approval } => approval,
+        other => unreachable!("just matched: {other:?}"),
+    }
+}
+
+/// Decides about a call by what was shown of it.
+pub async fn decide(
+    run: &RunHandle,
+    approval: &Approval,
+    answer: ApprovalAnswer,
+) -> Result<(), RuntimeError> {
+    run.decide(approval.effect, decision(approval, answer)).await
+}
+
+/// That answer to what was shown.
+pub fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision {
+    Decision {
+        digest: approval.digest.clone(),
+        answer,
+    }
 }
 
 /// Waits until a run whose orchestrator was dropped can be carried on by another one.

@@ -12,7 +12,7 @@ use crate::id::EffectId;
 use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
-use crate::tool::ToolResult;
+use crate::tool::{ToolOutcome, ToolResult};
 
 /// A call that waits for a person. JSON: as the fields are named, times in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,6 +223,25 @@ fn canonical(value: &Value) -> Value {
 /// Why a call did not run about which nobody decided in time.
 pub(crate) fn expired_result() -> ToolResult {
     ToolResult::failure("nobody approved it in time; it did not run")
+}
+
+const REJECTED: &str = "the user rejected the call";
+
+/// Why a call did not run that a person rejected.
+pub(crate) fn rejected_result(reason: Option<&str>) -> ToolResult {
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    ToolResult::failure(format!("{REJECTED}{reason}"))
+}
+
+/// The reason, if there is one, of a call that a person rejected; none for any other result.
+pub(crate) fn rejection(result: &ToolResult) -> Option<Option<&str>> {
+    match &result.outcome {
+        ToolOutcome::Failure { error, .. } => {
+            let reason = error.strip_prefix(REJECTED)?;
+            Some(reason.strip_prefix(": "))
+        }
+        ToolOutcome::Success { .. } => None,
+    }
 }
 
 /// Why a call did not run for which a person had other words.

@@ -77,12 +77,9 @@ impl<W> Outstanding<W> {
 
     /// The id of something that is not commanded after all.
     pub(crate) fn pass_over(&mut self) -> EffectId {
-        self.last_step += 1;
-        EffectId {
-            scope: self.scope,
-            step: self.last_step,
-            attempt: 0,
-        }
+        let effect = self.next_effect();
+        self.last_step = effect.step;
+        effect
     }
 
     /// Waits under that id, which is the next one or is waited for already, for this and nothing else.

@@ -1,5 +1,6 @@
 //! What a tool is to the machines: a description before the call, a result after it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -80,7 +81,7 @@ pub struct ToolResult {
     /// What it changed (LOOP-8), also where it failed half-way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<StateChange>,
-    /// The files whose content the caller knows by this call: what it read, and what it wrote.
+    /// The files whose content the caller knows by this call: what it read, what it wrote, and what it was shown where it was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
     /// For operators, not for the model.
@@ -93,10 +94,14 @@ pub struct ToolResult {
 pub struct SeenFile {
     /// Relative to the workspace, with `/`.
     pub path: String,
-    /// Of its whole content, in the form of the tools' own; none where there is no such file any more.
+    /// Of its whole content, in the form of the tools' own; none where there is no such file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
+
+/// What an agent last saw of files, by their paths: the digest of the whole content, none where there was no such file. A file
+/// that it never looked at is not in it.
+pub type SeenFiles = BTreeMap<String, Option<String>>;
 
 /// What came of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,6 +148,12 @@ impl ToolResult {
     /// The same with what it changed.
     pub fn with_changes(mut self, changes: Vec<StateChange>) -> Self {
         self.changes = changes;
+        self
+    }
+
+    /// The same with what the caller knows by it.
+    pub fn with_seen(mut self, seen: Vec<SeenFile>) -> Self {
+        self.seen = seen;
         self
     }
 

@@ -346,7 +346,10 @@ impl AgentState {
             .machine
             .spec()
             .map_or(Access::ReadOnly, |spec| spec.access);
-        let context = self.share.tool_context(effect, access, self.cancel.child_token());
+        let context = ToolContext {
+            seen: Some(self.driver.machine.seen().clone()),
+            ..self.share.tool_context(effect, access, self.cancel.child_token())
+        };
         let (myself, tools) = (myself.clone(), self.share.services.tools.clone());
         self.share.tasks.spawn(async move {
             let result = effects::run_tool(tools, context, call).await;
@@ -381,6 +384,7 @@ impl RunShare {
             access,
             run: self.run,
             effect,
+            seen: None,
             cancel,
         }
     }

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use dirigent_core::call::ToolCall;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::prompt;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_tools::{ToolContext, ToolRegistry};
 use futures::FutureExt;
+use serde_json::Value;
 use tokio::time::Instant;
 
 /// How long a cancelled call may take to end by itself before its future is dropped.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// The most that a result says, in bytes. What a tool returns beyond that nobody could read; it would fill the journal and every request.
+const MAX_SAID: usize = 1024 * 1024;
 
 /// Carries out a tool call.
 pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
@@ -31,15 +36,48 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
         cancel.cancelled().await;
         tokio::time::sleep(GRACE).await;
     };
-    let mut result = tokio::select! {
+    let result = tokio::select! {
         biased;
         ended = work => ended.unwrap_or_else(|panic| {
             ToolResult::failure(format!("the tool `{name}` broke down: {}", panic_message(panic.as_ref())))
         }),
         () = overdue => ToolResult::failure("cancelled"),
     };
-    result.duration = Millis::from(started.elapsed());
-    result
+    ToolResult {
+        duration: Millis::from(started.elapsed()),
+        outcome: bounded(result.outcome),
+        ..result
+    }
+}
+
+/// The same, visibly cut where a tool flooded.
+fn bounded(outcome: ToolOutcome) -> ToolOutcome {
+    let cut = |text: &str| prompt::shorten(text, MAX_SAID, None).into_owned();
+    let output_cut = |output: Value| match output {
+        Value::String(text) if text.len() > MAX_SAID => Value::String(cut(&text)),
+        Value::Array(_) | Value::Object(_) => {
+            let text = output.to_string();
+            if text.len() > MAX_SAID {
+                Value::String(cut(&text))
+            } else {
+                output
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => output,
+    };
+    match outcome {
+        ToolOutcome::Success { output } => ToolOutcome::Success {
+            output: output_cut(output),
+        },
+        ToolOutcome::Failure { error, output } => ToolOutcome::Failure {
+            error: if error.len() > MAX_SAID {
+                cut(&error)
+            } else {
+                error
+            },
+            output: output_cut(output),
+        },
+    }
 }
 
 /// Asks a model. Cancelling is dropping.

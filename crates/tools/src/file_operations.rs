@@ -1,11 +1,12 @@
 //! The `file_operations` tool: read, write, edit, list, move and delete files of the workspace.
 //!
 //! It never replaces a file that it was not told to, edits only what it finds exactly once, and changes a file in one
-//! step or not at all.
+//! step or not at all. What an agent has not seen as it is now, it does not lose for others: see [`seen`].
 
 mod edit;
 mod list;
 mod read;
+mod seen;
 
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolResult};
 use schemars::JsonSchema;
@@ -14,8 +15,10 @@ use serde_json::{Value, json};
 
 use crate::blocking::{blocking, cancelled};
 use crate::text::{LineEnding, TextFile, unified_diff};
-use crate::workspace::{FileFault, Kind, Workspace};
+use crate::workspace::{FileFault, Kind, Workspace, WriteLock};
 use crate::{Tool, ToolContext, typed};
+
+use self::seen::{Extent, Stale};
 
 /// The parameters of all operations in one flat object, as small models get that right more often than a choice of
 /// objects; which are needed is checked by operation.
@@ -83,7 +86,7 @@ const DESCRIPTION: &str = "Reads, writes, edits, lists, moves and deletes files 
 `read` returns a file's text, or the lines from `start_line` to `end_line`; `write` creates a file or replaces its \
 whole content; `edit` replaces the one place where `old` is found by `new`; `list` shows files and folders (folders \
 end with `/`; ignored files are left out); `move` renames and never overwrites; `delete` removes a file or an empty \
-folder. Read a file before you edit it.";
+folder. Read a file before you change it: what was changed by others since is left as it is, and shown to you.";
 
 /// The `file_operations` tool. What its calls return:
 ///
@@ -98,15 +101,25 @@ folder. Read a file before you edit it.";
 ///
 /// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent without
 /// [`Access::ReadWrite`] can only read and list.
+///
+/// Several agents may work in one workspace (PAOR-5). A file that has changed since the calling agent last saw it, by whomever, is
+/// neither changed, deleted nor moved: the call fails, with what `read` returns of the present content as its output (16 KiB of it at
+/// most), and the agent has seen it then. `write` in the place of a file that the agent never saw fails likewise; `edit` names what it
+/// replaces, so it may do without. A call of a plan (no [`ToolContext::seen`]) may change everything, but it too never undoes what was
+/// written while it ran.
 pub fn file_operations() -> impl Tool {
+    with_lock(WriteLock::default())
+}
+
+/// The same beside other tools that change files.
+pub(crate) fn with_lock(lock: WriteLock) -> impl Tool {
     typed(
         "file_operations",
         DESCRIPTION,
         Repeat::Unsafe,
-        |context, parameters: Parameters| {
-            blocking(context, move |context| {
-                run(context, &parameters).unwrap_or_else(|failure| ToolResult::failure(failure.to_string()))
-            })
+        move |context, parameters: Parameters| {
+            let lock = lock.clone();
+            blocking(context, move |context| run(context, lock, &parameters))
         },
     )
     .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
@@ -126,17 +139,41 @@ enum Failure {
     #[error(transparent)]
     File(#[from] FileFault),
     #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error(transparent)]
     Read(#[from] read::BadRange),
     #[error(transparent)]
     Edit(#[from] edit::BadEdit),
 }
 
-fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Failure> {
+fn run(context: &ToolContext, lock: WriteLock, parameters: &Parameters) -> ToolResult {
+    let workspace = match Workspace::open_with(&context.workspace, lock) {
+        Ok(workspace) => workspace,
+        Err(fault) => return ToolResult::failure(fault.to_string()),
+    };
+    match carry_out(context, &workspace, parameters) {
+        Ok(result) => result,
+        Err(Failure::Stale(stale)) => stale.refusal(&workspace),
+        Err(Failure::File(FileFault::Changed { path })) => Stale::overtaken(path).refusal(&workspace),
+        Err(Failure::File(FileFault::NotFound { path, nearest })) => {
+            let absent = workspace.canonical(&path).ok();
+            let seen = absent.and_then(|name| seen::absence(context, &name));
+            let fault = FileFault::NotFound { path, nearest };
+            ToolResult::failure(fault.to_string()).with_seen(seen.into_iter().collect())
+        }
+        Err(failure) => ToolResult::failure(failure.to_string()),
+    }
+}
+
+fn carry_out(
+    context: &ToolContext,
+    workspace: &Workspace,
+    parameters: &Parameters,
+) -> Result<ToolResult, Failure> {
     let operation = parameters.operation;
     if context.access < operation.needs() {
         return Err(Failure::ReadOnly(operation.name()));
     }
-    let workspace = Workspace::open(&context.workspace)?;
     let need = |value: &'_ Option<String>, parameter, what| {
         value.clone().ok_or(Failure::Missing {
             operation: operation.name(),
@@ -148,12 +185,12 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
     match operation {
         Operation::Read => {
             let lines = read::Range::new(parameters.start_line, parameters.end_line)?;
-            Ok(ToolResult::success(read::read(&workspace, &path()?, lines)?))
+            read::read(workspace, &path()?, lines)
         }
         Operation::List => {
             let folder = parameters.path.as_deref().unwrap_or(".");
             Ok(ToolResult::success(list::list(
-                &workspace,
+                workspace,
                 folder,
                 parameters.depth,
             )?))
@@ -164,7 +201,7 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
                 "content",
                 "the whole new content of the file",
             )?;
-            write(context, &workspace, &path()?, &content)
+            write(context, workspace, &path()?, &content)
         }
         Operation::Edit => {
             let old = need(
@@ -177,20 +214,15 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
                 "new",
                 "what to put in its place, empty to delete it",
             )?;
-            edit(context, &workspace, &path()?, &old, &new)
+            edit(context, workspace, &path()?, &old, &new)
         }
         Operation::Move => {
             let from = parameters.from.clone().or_else(|| parameters.path.clone());
             let from = need(&from, "from", "the path as it is")?;
             let to = need(&parameters.to, "to", "the path as it shall be")?;
-            if context.cancel.is_cancelled() {
-                return Ok(cancelled());
-            }
-            let (from, to) = workspace.rename(&from, &to)?;
-            let output = json!({"from": from, "to": to});
-            Ok(ToolResult::success(output).with_changes(vec![StateChange::FileMoved { from, to }]))
+            rename(context, workspace, &from, &to)
         }
-        Operation::Delete => delete(context, &workspace, &path()?),
+        Operation::Delete => delete(context, workspace, &path()?),
     }
 }
 
@@ -206,15 +238,8 @@ fn write(
         Err(fault) => return Err(fault.into()),
     };
     let name = workspace.canonical(path)?;
-    let mut output = json!({"path": name, "lines": content.lines().count()});
     let Some(before) = existing else {
-        if context.cancel.is_cancelled() {
-            return Ok(cancelled());
-        }
-        workspace.create(path, content.as_bytes())?;
-        let diff = unified_diff(&name, None, Some(content));
-        let change = StateChange::FileCreated { path: name, diff };
-        return Ok(ToolResult::success(output).with_changes(vec![change]));
+        return create(context, workspace, path, content);
     };
     // A file that was binary becomes the text it was told to be.
     let decoded = TextFile::decode(path, &before).ok();
@@ -228,16 +253,45 @@ fn write(
         }
         None => (content.as_bytes().to_vec(), None),
     };
+    let mut output = json!({"path": name, "lines": content.lines().count()});
+    let seen = vec![seen::content(&name, &after)];
     if after == before {
         output["unchanged"] = Value::Bool(true);
-        return Ok(ToolResult::success(output));
+        return Ok(ToolResult::success(output).with_seen(seen));
     }
+    seen::check(context, &name, Some(&before), Extent::Whole)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
     workspace.replace(path, &before, &after)?;
     let change = StateChange::FileEdited { path: name, diff };
-    Ok(ToolResult::success(output).with_changes(vec![change]))
+    Ok(ToolResult::success(output)
+        .with_seen(seen)
+        .with_changes(vec![change]))
+}
+
+fn create(
+    context: &ToolContext,
+    workspace: &Workspace,
+    path: &str,
+    content: &str,
+) -> Result<ToolResult, Failure> {
+    let name = workspace.canonical(path)?;
+    seen::check(context, &name, None, Extent::Whole)?;
+    if context.cancel.is_cancelled() {
+        return Ok(cancelled());
+    }
+    match workspace.create(path, content.as_bytes()) {
+        Err(FileFault::Exists { path }) => return Err(Stale::made_meanwhile(path).into()),
+        done => done?,
+    }
+    let output = json!({"path": name, "lines": content.lines().count()});
+    let seen = vec![seen::content(&name, content.as_bytes())];
+    let diff = unified_diff(&name, None, Some(content));
+    let change = StateChange::FileCreated { path: name, diff };
+    Ok(ToolResult::success(output)
+        .with_seen(seen)
+        .with_changes(vec![change]))
 }
 
 fn edit(
@@ -248,8 +302,9 @@ fn edit(
     new: &str,
 ) -> Result<ToolResult, Failure> {
     let before = workspace.read(path)?;
-    let file = TextFile::decode(path, &before)?;
     let name = workspace.canonical(path)?;
+    seen::check(context, &name, Some(&before), Extent::Part)?;
+    let file = TextFile::decode(path, &before)?;
     let edited = edit::replace_once(&name, &file.text, old, new)?;
     let after = file.encode(&edited.text)?;
     if context.cancel.is_cancelled() {
@@ -257,30 +312,60 @@ fn edit(
     }
     workspace.replace(path, &before, &after)?;
     let output = json!({"path": name, "line": edited.line});
+    let seen = vec![seen::content(&name, &after)];
     let diff = unified_diff(&name, Some(&file.text), Some(&edited.text));
-    Ok(ToolResult::success(output).with_changes(vec![StateChange::FileEdited { path: name, diff }]))
+    Ok(ToolResult::success(output)
+        .with_seen(seen)
+        .with_changes(vec![StateChange::FileEdited { path: name, diff }]))
+}
+
+fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) -> Result<ToolResult, Failure> {
+    let before = taken_away(context, workspace, from)?;
+    if context.cancel.is_cancelled() {
+        return Ok(cancelled());
+    }
+    let (from, to) = workspace.rename(from, to, before.as_deref())?;
+    let output = json!({"from": from, "to": to});
+    Ok(ToolResult::success(output)
+        .with_seen(seen::moved(context, &from, &to))
+        .with_changes(vec![StateChange::FileMoved { from, to }]))
 }
 
 fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
     let kind = workspace.kind_of_itself(path)?;
-    let text = match kind {
-        Kind::File => workspace
-            .read(path)
-            .and_then(|bytes| TextFile::decode(path, &bytes))
-            .ok(),
-        Kind::Folder | Kind::Other => None,
-    };
+    let before = taken_away(context, workspace, path)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    let name = workspace.remove(path)?;
+    let name = workspace.remove(path, before.as_deref())?;
     let output = json!({"path": name});
+    let seen = seen::absence(context, &name).into_iter().collect();
     let (path, diff) = match kind {
         Kind::Folder => (format!("{name}/"), None),
         Kind::File | Kind::Other => {
+            let text = before.and_then(|bytes| TextFile::decode(&name, &bytes).ok());
             let diff = text.and_then(|file| unified_diff(&name, Some(&file.text), None));
             (name, diff)
         }
     };
-    Ok(ToolResult::success(output).with_changes(vec![StateChange::FileDeleted { path, diff }]))
+    Ok(ToolResult::success(output)
+        .with_seen(seen)
+        .with_changes(vec![StateChange::FileDeleted { path, diff }]))
+}
+
+/// The content of a file that the caller may take from its place; none for what is no file, or cannot be read and was not seen.
+fn taken_away(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+    match workspace.kind_of_itself(path)? {
+        Kind::File => {}
+        Kind::Folder | Kind::Other => return Ok(None),
+    }
+    let name = workspace.canonical(path)?;
+    match workspace.read(path) {
+        Ok(bytes) => {
+            seen::check(context, &name, Some(&bytes), Extent::Part)?;
+            Ok(Some(bytes))
+        }
+        Err(fault) if context.seen.as_ref().is_some_and(|seen| seen.contains_key(&name)) => Err(fault.into()),
+        Err(_) => Ok(None),
+    }
 }

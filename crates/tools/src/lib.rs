@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod blocking;
+mod digest;
 mod execute_command;
 mod file_operations;
 mod registry;
@@ -14,8 +15,10 @@ pub mod text;
 mod typed;
 pub mod workspace;
 
+use std::sync::Arc;
+
 use dirigent_core::id::{EffectId, RunId};
-use dirigent_core::tool::{Access, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, SeenFiles, ToolResult, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +29,8 @@ pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
 pub use search::search;
 pub use typed::{TypedTool, typed};
+
+use workspace::WriteLock;
 
 /// Something that an agent can call.
 pub trait Tool: Send + Sync + 'static {
@@ -48,16 +53,20 @@ pub struct ToolContext {
     pub run: RunId,
     /// Its handle in the journal.
     pub effect: EffectId,
+    /// What the calling agent last saw of files: what has changed since, a tool leaves as it is and shows (PAOR-5). None for a call
+    /// of a plan, which nobody has looked for.
+    pub seen: Option<Arc<SeenFiles>>,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
 }
 
-/// All the tools that come with Dirigent.
+/// All the tools that come with Dirigent. However many agents call them at once, none loses what another has written (PAOR-5).
 pub fn built_in() -> ToolRegistry {
+    let lock = WriteLock::default();
     let mut registry = ToolRegistry::new();
     registry.insert(execute_command());
-    registry.insert(file_operations());
-    registry.insert(rename_symbol());
+    registry.insert(file_operations::with_lock(lock.clone()));
+    registry.insert(rename_symbol::with_lock(lock));
     registry.insert(search());
     registry
 }

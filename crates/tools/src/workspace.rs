@@ -5,6 +5,7 @@
 //! anything in `.git` and `.dirigent`. All calls block on the disk: async code runs them in a blocking task.
 
 mod fault;
+mod lock;
 mod system;
 mod walk;
 
@@ -19,6 +20,7 @@ use cap_tempfile::TempFile;
 use system::{WithoutWaiting, keep_owner_and_mode, rename_without_replacing, special};
 
 pub use fault::FileFault;
+pub(crate) use lock::WriteLock;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
 
 /// The most bytes that are read from one file: 16 MiB.
@@ -33,6 +35,7 @@ const MAX_SUGGESTION_FILES: usize = 20_000;
 pub struct Workspace {
     dir: Dir,
     root: PathBuf,
+    lock: WriteLock,
 }
 
 /// What a link at the end of a path stands for.
@@ -62,7 +65,7 @@ impl Place {
     }
 }
 
-/// What must be there for a write to go on.
+/// What must be there for a change to be made.
 #[derive(Clone, Copy)]
 enum Expected<'a> {
     Anything,
@@ -70,16 +73,49 @@ enum Expected<'a> {
     Content(&'a [u8]),
 }
 
+impl<'a> From<Option<&'a [u8]>> for Expected<'a> {
+    fn from(content: Option<&'a [u8]>) -> Self {
+        content.map_or(Expected::Anything, Expected::Content)
+    }
+}
+
+/// Why a change was not made.
+enum Unchanged {
+    System(io::Error),
+    Fault(FileFault),
+}
+
+impl From<io::Error> for Unchanged {
+    fn from(error: io::Error) -> Self {
+        Unchanged::System(error)
+    }
+}
+
+impl From<FileFault> for Unchanged {
+    fn from(fault: FileFault) -> Self {
+        Unchanged::Fault(fault)
+    }
+}
+
 impl Workspace {
     /// The workspace at `root`, an existing folder.
     pub fn open(root: &Path) -> Result<Self, FileFault> {
+        Workspace::open_with(root, WriteLock::default())
+    }
+
+    /// The same for one of several that change files at once: those with the same lock lose nothing of each other's.
+    pub(crate) fn open_with(root: &Path, lock: WriteLock) -> Result<Self, FileFault> {
         let fault = |source| FileFault::Workspace {
             path: root.display().to_string(),
             source,
         };
         let real = root.canonicalize().map_err(fault)?;
         let dir = Dir::open_ambient_dir(&real, ambient_authority()).map_err(fault)?;
-        Ok(Workspace { dir, root: real })
+        Ok(Workspace {
+            dir,
+            root: real,
+            lock,
+        })
     }
 
     /// Its absolute path, links resolved; for display.
@@ -155,14 +191,17 @@ impl Workspace {
         self.put(path, after, Expected::Content(before))
     }
 
-    /// Deletes a file, a link (not what it points to) or an empty folder. Returns its plain path.
-    pub fn remove(&self, path: &str) -> Result<String, FileFault> {
+    /// Deletes a file, a link (not what it points to) or an empty folder; where `before` is given, only a file with that content:
+    /// [`FileFault::Changed`] otherwise. Returns its plain path.
+    pub fn remove(&self, path: &str, before: Option<&[u8]>) -> Result<String, FileFault> {
         let place = self.changeable(path, FinalLink::Keep)?;
         let relative = place.relative();
         let metadata = self
             .dir
             .symlink_metadata(&relative)
             .map_err(|error| self.fault(path, error))?;
+        let _alone = self.lock.alone();
+        self.expect(path, &relative, before.into())?;
         if metadata.is_dir() {
             self.dir.remove_dir(&relative)
         } else {
@@ -172,9 +211,9 @@ impl Workspace {
         plain(path, &relative)
     }
 
-    /// Gives a file, a folder or a link another name; never replaces anything. Missing folders are made. Returns the
-    /// plain paths before and after.
-    pub fn rename(&self, from: &str, to: &str) -> Result<(String, String), FileFault> {
+    /// Gives a file, a folder or a link another name; never replaces anything; where `before` is given, only a file with that
+    /// content: [`FileFault::Changed`] otherwise. Missing folders are made. Returns the plain paths before and after.
+    pub fn rename(&self, from: &str, to: &str, before: Option<&[u8]>) -> Result<(String, String), FileFault> {
         let (source, target) = (
             self.changeable(from, FinalLink::Keep)?,
             self.changeable(to, FinalLink::Keep)?,
@@ -193,11 +232,18 @@ impl Workspace {
             return Err(FileFault::Exists { path: to.to_owned() });
         }
         self.with_folders(to, &target.folder, |folder| {
-            let from = self.dir.open_dir(or_dot(&source.folder))?;
-            let (Some(old), Some(new)) = (&source.name, &target.name) else {
-                return Err(io::ErrorKind::IsADirectory.into());
+            let source_folder = self.dir.open_dir(or_dot(&source.folder))?;
+            let (Some(old_name), Some(new_name)) = (&source.name, &target.name) else {
+                return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
             };
-            rename_without_replacing(&from, old, folder, new)
+            let _alone = self.lock.alone();
+            self.expect(from, &old, before.into())?;
+            Ok(rename_without_replacing(
+                &source_folder,
+                old_name,
+                folder,
+                new_name,
+            )?)
         })?;
         Ok((plain(from, &old)?, plain(to, &new)?))
     }
@@ -222,7 +268,8 @@ impl Workspace {
                 .open_with(&relative, OpenOptions::new().write(true).without_waiting())
                 .map_err(|error| self.fault(path, error))?;
         }
-        self.expect(path, existing.is_some(), expected)?;
+        // Before anything is made; again, and then for good, when all is ready to take its place.
+        self.expect(path, &relative, expected)?;
         self.with_folders(path, &place.folder, |folder| {
             let mut temporary = TempFile::new(folder)?;
             temporary.write_all(bytes)?;
@@ -230,21 +277,25 @@ impl Workspace {
                 keep_owner_and_mode(temporary.as_file(), metadata)?;
             }
             temporary.as_file().sync_all()?;
-            temporary.replace(name)
+            let _alone = self.lock.alone();
+            self.expect(path, &relative, expected)?;
+            Ok(temporary.replace(name)?)
         })
     }
 
-    fn expect(&self, path: &str, exists: bool, expected: Expected<'_>) -> Result<(), FileFault> {
+    fn expect(&self, path: &str, relative: &Path, expected: Expected<'_>) -> Result<(), FileFault> {
+        let path = path.to_owned();
         match expected {
             Expected::Anything => Ok(()),
-            Expected::Nothing if exists => Err(FileFault::Exists {
-                path: path.to_owned(),
-            }),
+            Expected::Nothing if self.dir.symlink_metadata(relative).is_ok() => {
+                Err(FileFault::Exists { path })
+            }
             Expected::Nothing => Ok(()),
-            Expected::Content(before) if exists && self.read(path)? == before => Ok(()),
-            Expected::Content(_) => Err(FileFault::Changed {
-                path: path.to_owned(),
-            }),
+            Expected::Content(before) => match self.read(&path) {
+                Ok(bytes) if bytes == before => Ok(()),
+                Ok(_) | Err(FileFault::NotFound { .. }) => Err(FileFault::Changed { path }),
+                Err(fault) => Err(fault),
+            },
         }
     }
 
@@ -253,7 +304,7 @@ impl Workspace {
         &self,
         path: &str,
         folder: &Path,
-        change: impl FnOnce(&Dir) -> io::Result<()>,
+        change: impl FnOnce(&Dir) -> Result<(), Unchanged>,
     ) -> Result<(), FileFault> {
         let mut made: Vec<&Path> = Vec::new();
         let mut missing: Vec<&Path> = folder
@@ -262,8 +313,12 @@ impl Workspace {
             .collect();
         let attempt = || {
             while let Some(next) = missing.pop() {
-                self.dir.create_dir(next)?;
-                made.push(next);
+                match self.dir.create_dir(next) {
+                    Ok(()) => made.push(next),
+                    // Somebody else made it meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             change(&self.dir.open_dir(or_dot(folder))?)
         };
@@ -274,7 +329,10 @@ impl Workspace {
                 let _ = self.dir.remove_dir(folder);
             }
         }
-        result.map_err(|error| self.fault(path, error))
+        result.map_err(|unchanged| match unchanged {
+            Unchanged::System(error) => self.fault(path, error),
+            Unchanged::Fault(fault) => fault,
+        })
     }
 
     /// The path to give to the jail. Stripping the root's own path is a courtesy to models that write absolute paths;
@@ -299,7 +357,7 @@ impl Workspace {
             match self.dir.canonicalize(&relative) {
                 Ok(real) => return Ok(split(&real)),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.fault(path, error)),
-                Err(_) if self.dir.symlink_metadata(&relative).is_ok() => {
+                Err(_) if self.is_link(&relative) => {
                     return Err(FileFault::NotAFile {
                         path: path.to_owned(),
                         kind: "a link to nothing",
@@ -328,9 +386,7 @@ impl Workspace {
             Ok(real) => Ok(split(&real).relative()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match (folder.parent(), folder.components().next_back()) {
-                    (Some(parent), Some(Component::Normal(name)))
-                        if self.dir.symlink_metadata(folder).is_err() =>
-                    {
+                    (Some(parent), Some(Component::Normal(name))) if !self.is_link(folder) => {
                         Ok(self.real_folder(path, parent)?.join(name))
                     }
                     _ => Err(self.fault(path, error)),
@@ -338,6 +394,12 @@ impl Workspace {
             }
             Err(error) => Err(self.fault(path, error)),
         }
+    }
+
+    /// Whether there is a link, which leads to nothing where its path cannot be resolved; anything else was made meanwhile.
+    fn is_link(&self, relative: &Path) -> bool {
+        let metadata = self.dir.symlink_metadata(relative);
+        metadata.is_ok_and(|metadata| metadata.is_symlink())
     }
 
     /// Where a path leads, if that may be changed.

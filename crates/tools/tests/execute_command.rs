@@ -27,6 +27,7 @@ fn context(workspace: &Path) -> ToolContext {
             step: 0,
             attempt: 0,
         },
+        seen: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -152,7 +152,7 @@ fn a_folder_that_turns_into_a_link_leads_nowhere_else() {
         }
         let _ = workspace.replace("dir/file", b"outside", b"broken in");
         let _ = workspace.create("dir/new", b"broken in");
-        let _ = workspace.remove("dir/new");
+        let _ = workspace.remove("dir/new", None);
     }
     stop.store(true, Ordering::Relaxed);
     swapper.join().unwrap();

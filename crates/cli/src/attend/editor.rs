@@ -163,7 +163,7 @@ mod tests {
         assert!(console::measure_text_width(&prompt.line(16)) <= 16);
         let mut editor = Editor::with("0123456789");
         editor.press(Key::Home);
-        assert_eq!(editor.prompt("> ", "").line(10), "> ▏012345");
+        assert_eq!(editor.prompt("> ", "").line(10), "> ▏01234");
         assert_eq!(Editor::default().prompt("> ", "type here").line(9), "> ▏type…");
     }
 }

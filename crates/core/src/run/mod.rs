@@ -13,6 +13,7 @@
 mod changes;
 mod machine;
 mod phase;
+mod rejections;
 mod report;
 mod round;
 

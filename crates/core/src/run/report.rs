@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
+use super::rejections::rejections;
 use super::{EndReason, Phase, Question, Round, Run};
 use crate::account::Account;
 use crate::approval::Approval;
@@ -47,6 +48,9 @@ pub struct Report {
     pub changed: Vec<ChangedFile>,
     /// Commands that succeeded after the last change of a file.
     pub confirmed_by: Vec<String>,
+    /// The calls that the user rejected and that ended a sub-task by it, each with its sub-task and the reason (APPROVE-2).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<String>,
     /// What was planned in the last round and not done, each with why.
     pub left: Vec<String>,
     /// Planning rounds.
@@ -121,6 +125,7 @@ impl Run {
             waiting: self.waiting_calls(&self.approvals().cloned().collect::<Vec<_>>()),
             changed: changed_files(changes(self.rounds(), unreported)),
             confirmed_by: confirmations(changes(self.rounds(), unreported)),
+            rejected: rejections(self.rounds()),
             left: left(self.rounds()),
             iterations: self.iteration(),
             usage: self.usage_with(unreported),
@@ -293,6 +298,7 @@ impl Report {
         if self.is_achieved() {
             section(&mut text, "Confirmed by:", &self.confirmed_by);
         }
+        section(&mut text, "Rejected by you:", &self.rejected);
         if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
             section(&mut text, "Left:", &self.left);
         }

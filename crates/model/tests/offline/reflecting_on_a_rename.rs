@@ -191,7 +191,11 @@ fn a_plan_without_sub_tasks_is_judged_by_its_reason() {
             "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs.",
             ""
         ),
-        json!({"verdict": "achieved", "summary": "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs."})
+        json!({
+            "verdict": "achieved",
+            "summary": "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs.",
+            "changed_files": []
+        })
     );
     assert_eq!(
         no_work("Not possible: there is no function or other symbol `parse`.", ""),

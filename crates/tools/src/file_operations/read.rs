@@ -1,11 +1,12 @@
 //! Reading a file or some of its lines.
 
+use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::text::{Encoding, TextFile};
 use crate::workspace::Workspace;
 
-use super::Failure;
+use super::{Failure, seen};
 
 /// The most text that one call returns, in bytes: a model has to read it all.
 const MAX_BYTES: usize = 64 * 1024;
@@ -33,6 +34,8 @@ pub(super) enum BadRange {
 }
 
 impl Range {
+    pub(super) const ALL: Range = Range { first: 1, last: None };
+
     pub(super) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, BadRange> {
         match (first.unwrap_or(1), last) {
             (0, _) | (_, Some(0)) => Err(BadRange::Zero),
@@ -42,21 +45,28 @@ impl Range {
     }
 }
 
-pub(super) fn read(workspace: &Workspace, path: &str, range: Range) -> Result<Value, Failure> {
-    let file = TextFile::decode(path, &workspace.read(path)?)?;
+pub(super) fn read(workspace: &Workspace, path: &str, range: Range) -> Result<ToolResult, Failure> {
+    let bytes = workspace.read(path)?;
     let name = workspace.canonical(path)?;
+    let output = show(&name, &bytes, range, MAX_BYTES)?;
+    Ok(ToolResult::success(output).with_seen(vec![seen::content(&name, &bytes)]))
+}
+
+/// The text of a file with these bytes, at most that many of them.
+pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> Result<Value, Failure> {
+    let file = TextFile::decode(name, bytes)?;
     let text = file.text.replace("\r\n", "\n");
     let total = text.lines().count();
     if range.first > total.max(1) {
         return Err(BadRange::PastEnd {
-            path: name,
+            path: name.to_owned(),
             first: range.first,
             total,
         }
         .into());
     }
     let last = range.last.unwrap_or(total).min(total);
-    let excerpt = excerpt(&text, range.first, last);
+    let excerpt = excerpt(&text, range.first, last, max_bytes);
     let mut output = json!({
         "path": name,
         "content": excerpt.content,
@@ -83,13 +93,13 @@ struct Excerpt<'a> {
 }
 
 /// The lines from `first` to `last`, as many as may be returned.
-fn excerpt(text: &str, first: usize, last: usize) -> Excerpt<'_> {
+fn excerpt(text: &str, first: usize, last: usize, max_bytes: usize) -> Excerpt<'_> {
     let lines = || text.split_inclusive('\n');
     let start: usize = lines().take(first - 1).map(str::len).sum();
     let mut end = start;
     for (number, line) in (first..=last).zip(lines().skip(first - 1)) {
-        if end + line.len() - start > MAX_BYTES {
-            return cut(text, start, end, number, last);
+        if end + line.len() - start > max_bytes {
+            return cut(text, start..end, number, last, max_bytes);
         }
         end += line.len();
     }
@@ -101,10 +111,16 @@ fn excerpt(text: &str, first: usize, last: usize) -> Excerpt<'_> {
 }
 
 /// The text up to line `number`, which does not fit any more.
-fn cut(text: &str, start: usize, end: usize, number: usize, last: usize) -> Excerpt<'_> {
-    if end > start {
+fn cut(
+    text: &str,
+    fits: std::ops::Range<usize>,
+    number: usize,
+    last: usize,
+    max_bytes: usize,
+) -> Excerpt<'_> {
+    if !fits.is_empty() {
         return Excerpt {
-            content: &text[start..end],
+            content: &text[fits],
             last: number - 1,
             note: Some(format!(
                 "cut after line {} of the {last} asked for; read on with start_line {number}",
@@ -113,10 +129,10 @@ fn cut(text: &str, start: usize, end: usize, number: usize, last: usize) -> Exce
         };
     }
     Excerpt {
-        content: &text[start..text.floor_char_boundary(start + MAX_BYTES)],
+        content: &text[fits.start..text.floor_char_boundary(fits.start + max_bytes)],
         last: number,
         note: Some(format!(
-            "line {number} is cut after {MAX_BYTES} bytes, its rest cannot be read; what follows can with start_line {}",
+            "line {number} is cut after {max_bytes} bytes, its rest cannot be read; what follows can with start_line {}",
             number + 1
         )),
     }

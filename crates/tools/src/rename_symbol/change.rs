@@ -2,12 +2,13 @@
 //!
 //! It leaves either every file renamed or, as far as the disk allows, every file as it was.
 
-use dirigent_core::tool::StateChange;
+use dirigent_core::tool::{SeenFile, SeenFiles, StateChange};
 use tokio_util::sync::CancellationToken;
 
 use super::language::Language;
 use super::scan::{Affected, Names, Source};
 use super::syntax::{Part, State, Syntax, Unparsed};
+use crate::digest::digest;
 use crate::text::unified_diff;
 use crate::workspace::{FileFault, Workspace};
 
@@ -17,6 +18,24 @@ pub(super) struct Change {
     before: Vec<u8>,
     after: Vec<u8>,
     diff: Option<String>,
+}
+
+impl Change {
+    /// What is known of the file once it is written, by who last saw this of it.
+    pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
+        let known = seen.get(&self.path)?.as_ref()?;
+        (*known == digest(&self.before)).then(|| SeenFile {
+            path: self.path.clone(),
+            digest: Some(digest(&self.after)),
+        })
+    }
+
+    pub(super) fn into_state_change(self) -> StateChange {
+        StateChange::FileEdited {
+            path: self.path,
+            diff: self.diff,
+        }
+    }
 }
 
 /// Why nothing was renamed.
@@ -30,7 +49,7 @@ pub(super) enum Refused {
 /// Why it stopped between the files, and what stays changed.
 pub(super) struct Halted {
     pub(super) refused: Refused,
-    pub(super) left: Vec<StateChange>,
+    pub(super) left: Vec<Change>,
 }
 
 /// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
@@ -99,7 +118,7 @@ pub(super) fn apply(
     workspace: &Workspace,
     changes: Vec<Change>,
     cancel: &CancellationToken,
-) -> Result<Vec<StateChange>, Halted> {
+) -> Result<Vec<Change>, Halted> {
     let mut written = 0;
     let refused = changes.iter().find_map(|change| {
         if cancel.is_cancelled() {
@@ -114,24 +133,16 @@ pub(super) fn apply(
         }
     });
     let Some(refused) = refused else {
-        return Ok(changes.into_iter().map(edited).collect());
+        return Ok(changes);
     };
     let left = changes
         .into_iter()
         .take(written)
         .filter(|change| put_back(workspace, change).is_err())
-        .map(edited)
         .collect();
     Err(Halted { refused, left })
 }
 
 fn put_back(workspace: &Workspace, change: &Change) -> Result<(), FileFault> {
     workspace.replace(&change.path, &change.after, &change.before)
-}
-
-fn edited(change: Change) -> StateChange {
-    StateChange::FileEdited {
-        path: change.path,
-        diff: change.diff,
-    }
 }

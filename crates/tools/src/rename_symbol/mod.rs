@@ -13,17 +13,17 @@ mod syntax;
 
 use std::collections::BTreeSet;
 
-use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
+use dirigent_core::tool::{Access, Repeat, SeenFiles, ToolOutcome, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::change::Refused;
+use self::change::{Change, Refused};
 use self::language::{Language, is_name, plain};
 use self::report::Report;
 use self::scan::{Affected, Query, Scan, Stop};
 use crate::blocking::{blocking, cancelled};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, WriteLock};
 use crate::{ToolContext, TypedTool, typed};
 
 const DESCRIPTION: &str = "Finds every use of an identifier in the source files of the workspace (Rust, Python, \
@@ -92,13 +92,21 @@ fn yes() -> bool {
 ///
 /// It is [`Repeat::Unsafe`]: after a crash half-way the new name is there from the half that was done, and the check
 /// for clashes would refuse to do the rest. Whoever repeats it knowingly says `allow_clash` and gets the same end.
+///
+/// A file that somebody else changes meanwhile is left as it is, and then no file is renamed (PAOR-5).
 pub fn rename_symbol() -> TypedTool {
+    with_lock(WriteLock::default())
+}
+
+/// The same beside other tools that change files.
+pub(crate) fn with_lock(lock: WriteLock) -> TypedTool {
     typed(
         "rename_symbol",
         DESCRIPTION,
         Repeat::Unsafe,
-        |context: ToolContext, parameters: Parameters| {
-            blocking(context, move |context| match rename(context, &parameters) {
+        move |context: ToolContext, parameters: Parameters| {
+            let lock = lock.clone();
+            blocking(context, move |context| match rename(context, lock, &parameters) {
                 Ok(result) => result,
                 Err(Stop::Cancelled) => cancelled(),
                 Err(Stop::Fault(fault)) => ToolResult::failure(fault.to_string()),
@@ -108,11 +116,11 @@ pub fn rename_symbol() -> TypedTool {
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
 }
 
-fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Stop> {
+fn rename(context: &ToolContext, lock: WriteLock, parameters: &Parameters) -> Result<ToolResult, Stop> {
     if let Err(error) = check(context.access, parameters) {
         return Ok(ToolResult::failure(error));
     }
-    let workspace = Workspace::open(&context.workspace).map_err(Stop::Fault)?;
+    let workspace = Workspace::open_with(&context.workspace, lock).map_err(Stop::Fault)?;
     let scan = Scan {
         workspace: &workspace,
         cancel: &context.cancel,
@@ -208,27 +216,38 @@ fn write(
         .collect();
     let changes = match planned {
         Ok(changes) => changes,
-        Err(refused) => return refusal(refused, Vec::new(), &report),
+        Err(refused) => return refusal(refused, 0, &report),
     };
+    let seen = context.seen.as_deref();
     match change::apply(workspace, changes, &context.cancel) {
-        Ok(changes) => {
+        Ok(written) => {
             report.renamed = true;
-            ToolResult::success(value(&report)).with_changes(changes)
+            changed(ToolResult::success(value(&report)), written, seen)
         }
-        Err(halted) => refusal(halted.refused, halted.left, &report),
+        Err(halted) => {
+            let left = halted.left;
+            changed(refusal(halted.refused, left.len(), &report), left, seen)
+        }
     }
 }
 
-fn refusal(refused: Refused, left: Vec<StateChange>, report: &Report) -> ToolResult {
+/// The result with what was written. Its caller knows a file afterwards only if it knew it before: it saw lines of it at most.
+fn changed(result: ToolResult, written: Vec<Change>, seen: Option<&SeenFiles>) -> ToolResult {
+    let known = written.iter().filter_map(|change| change.seen(seen?)).collect();
+    let changes = written.into_iter().map(Change::into_state_change).collect();
+    result.with_seen(known).with_changes(changes)
+}
+
+fn refusal(refused: Refused, left: usize, report: &Report) -> ToolResult {
     let why = match refused {
         Refused::Cancelled => "cancelled".to_owned(),
         Refused::Because(why) => why,
     };
-    let state = match left.len() {
+    let state = match left {
         0 => "no file is renamed".to_owned(),
         files => format!("{files} files were renamed before and could not be put back"),
     };
-    failure(format!("{why}; {state}"), report).with_changes(left)
+    failure(format!("{why}; {state}"), report)
 }
 
 fn failure(error: String, report: &Report) -> ToolResult {

@@ -37,6 +37,7 @@ impl Folder {
             access: Access::ReadWrite,
             run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
             effect: "a1.1".parse().unwrap(),
+            seen: None,
             cancel: CancellationToken::new(),
         }
     }

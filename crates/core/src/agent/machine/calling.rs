@@ -154,6 +154,7 @@ impl Agent {
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
         self.note_result(effect, &call, &result);
         self.work.changes.extend(result.changes.iter().cloned());
+        self.note_seen(&result);
         let repeated = self.note_repetition(&call, &result);
         self.conversation.answer(&call, Some(effect), &result, repeated);
         match edited {

@@ -8,6 +8,7 @@ mod conversation;
 mod delegating;
 mod repeats;
 mod replying;
+mod seen;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::message::Message;
 use crate::observation::AgentWork;
 use crate::spec::{AgentSpec, AnswerForm, RunContext};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{Repeat, ToolResult, ToolSpec};
+use crate::tool::{Repeat, SeenFiles, ToolResult, ToolSpec};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,7 @@ pub struct Agent {
     state: State,
     conversation: Conversation,
     repeats: Repeats,
+    seen: Arc<SeenFiles>,
     /// That nothing moves any more (LOOP-10).
     stuck: Option<AgentFailure>,
     /// The turn in which it was first told that it repeats itself.
@@ -104,6 +106,7 @@ impl Agent {
             state: State::Idle,
             conversation: Conversation::default(),
             repeats: Repeats::default(),
+            seen: Arc::default(),
             stuck: None,
             warned: None,
             compactions: 0,

@@ -7,14 +7,15 @@ use serde_json::Value;
 
 use super::acting::CallPlace;
 use super::{Commands, Pending, Run};
-use crate::approval::{Approval, Decision, DecisionFault, Settled, expired_result, guided_result, settle};
+use crate::approval::{
+    Approval, Decision, DecisionFault, Settled, expired_result, guided_result, rejected_result, settle,
+};
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
 use crate::policy::{Policy, Ruling};
 use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
-use crate::tool::ToolResult;
 
 /// What becomes of a call.
 pub(super) enum Ruled {
@@ -143,8 +144,7 @@ impl Run {
                 self.carry_out(now, effect, place, call, commands);
             }
             Settled::Reject(reason) => {
-                let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                let result = ToolResult::failure(format!("the user rejected the call{reason}"));
+                let result = rejected_result(reason.as_deref());
                 self.end_unrun(now, effect, place, call, result, commands)?;
                 self.advance(now, commands)?;
             }

@@ -1,0 +1,49 @@
+//! What an agent saw of files, by which its tools tell what others have changed since (PAOR-5).
+
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::id::AgentId;
+use dirigent_core::machine::Machine;
+use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult};
+use serde_json::json;
+
+use crate::fixture::{agent_resumed, at, implementer, replied, says_call, tool_ended};
+
+fn saw(path: &str, digest: Option<&str>) -> SeenFile {
+    SeenFile {
+        path: path.to_owned(),
+        digest: digest.map(str::to_owned),
+    }
+}
+
+#[test]
+fn paor_5_an_agent_knows_what_it_last_saw_of_each_file_after_a_restart_too() {
+    let looked = ToolResult::success(json!("a")).with_seen(vec![saw("a", Some("1")), saw("b", Some("2"))]);
+    let refused = ToolResult::failure("`a` has changed").with_seen(vec![saw("a", Some("3"))]);
+    let moved = ToolResult::success(json!("b")).with_seen(vec![saw("b", None), saw("c", Some("2"))]);
+    let mut agent = implementer();
+    let brief = agent.brief().unwrap().clone();
+    let mut inputs = vec![AgentInput::Started { brief }];
+    for (turn, result) in [looked, refused, moved].into_iter().enumerate() {
+        let (asked, called) = (format!("a7.{}", 2 * turn + 1), format!("a7.{}", 2 * turn + 2));
+        inputs.push(replied(&asked, says_call("look", json!({"path": "a"}), false)));
+        inputs.push(tool_ended(&called, result));
+    }
+    for input in &inputs[1..] {
+        agent.handle(at(0), input.clone()).unwrap();
+    }
+
+    let known = [("a", Some("3")), ("b", None), ("c", Some("2"))];
+    let known: SeenFiles = known
+        .into_iter()
+        .map(|(path, digest)| (path.to_owned(), digest.map(str::to_owned)))
+        .collect();
+    assert_eq!(**agent.seen(), known);
+
+    let journaled = serde_json::to_string(&inputs).unwrap();
+    let mut again = Agent::new(AgentId(7), agent.context().clone());
+    for input in serde_json::from_str::<Vec<AgentInput>>(&journaled).unwrap() {
+        again.handle(at(0), input).unwrap();
+    }
+    again.handle(at(0), agent_resumed()).unwrap();
+    assert_eq!(**again.seen(), known);
+}

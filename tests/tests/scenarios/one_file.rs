@@ -1,0 +1,183 @@
+//! Several agents in one workspace (PAOR-5): what one wrote, no other does away with unseen.
+
+use dirigent::core::tool::Access;
+use dirigent::{AgentDefinition, EventKind, UserPresence};
+use dirigent_tests::scripted::{Gate, Reply, Scripted, achieved, call, delegate, plan, says};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings, until, until_free};
+use serde_json::{Value, json};
+
+const LIST: &str = "bread\nmilk\n";
+
+fn stage() -> Stage {
+    Stage::new().file("list.txt", LIST)
+}
+
+fn writer(name: &str, tools: &[&str]) -> AgentDefinition {
+    agent(name, tools).access(Access::ReadWrite)
+}
+
+fn read() -> Reply {
+    file(json!({"operation": "read", "path": "list.txt"}))
+}
+
+fn edit(old: &str, new: &str) -> Reply {
+    file(json!({"operation": "edit", "path": "list.txt", "old": old, "new": new}))
+}
+
+fn file(parameters: Value) -> Reply {
+    call("file_operations", parameters)
+}
+
+fn is_read(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::ToolFinished { tool, success: true, .. } if tool == "file_operations")
+}
+
+/// The request's last message is the refusal, with that content.
+#[track_caller]
+fn assert_refused(result: &Value, content: &str) {
+    assert_eq!(result["success"], false);
+    let error = result["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("`list.txt` has changed since you last saw it"),
+        "{error}"
+    );
+    assert_eq!(result["output"]["content"], content);
+}
+
+#[tokio::test]
+async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_does_it_anew() {
+    // given two that read the same, of which the second writes when the first has ended, knowing nothing of it
+    let (stage, both_read, first_ended) = (stage(), Gate::shut(), Gate::shut());
+    let as_it_was = json!({"operation": "write", "path": "list.txt", "content": "bread\nwhole milk\n"});
+    let model = Scripted::new()
+        .planner([plan(
+            "Both.",
+            [
+                delegate("first", "baker", "Be exact about the bread."),
+                delegate("second", "farmer", "Be exact about the milk."),
+            ],
+        )])
+        .agent(
+            "baker",
+            [
+                read(),
+                edit("bread", "rye bread").behind(&both_read),
+                says("Rye bread."),
+            ],
+        )
+        .agent(
+            "farmer",
+            [
+                read(),
+                file(as_it_was).behind(&first_ended),
+                edit("milk", "whole milk"),
+                says("Whole milk."),
+            ],
+        )
+        .reflector([achieved("The list is exact.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .agent(writer("baker", &["file_operations"]))
+        .agent(writer("farmer", &["file_operations"]))
+        .build()
+        .await
+        .unwrap();
+
+    // when
+    let run = dirigent.start(stage.goal("Make the list exact")).await.unwrap();
+    let mut events = run.events();
+    until(&mut events, is_read).await;
+    until(&mut events, is_read).await;
+    both_read.open();
+    until(&mut events, |kind| {
+        matches!(kind, EventKind::SubTaskFinished { .. })
+    })
+    .await;
+    first_ended.open();
+    let report = achieved_report(&run).await;
+
+    // then it was told, and neither change is lost
+    assert_refused(&model.agent_asked("farmer")[2].result(), "rye bread\nmilk\n");
+    assert_eq!(stage.read("list.txt"), "rye bread\nwhole milk\n");
+    assert_eq!(findings(&report, 0, "second").unwrap(), "Whole milk.");
+    let changed: Vec<&str> = report.changed.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(changed, ["list.txt"]);
+}
+
+#[tokio::test]
+async fn paor_5_what_another_agent_changed_for_it_an_agent_has_not_seen() {
+    let stage = stage();
+    let model = Scripted::new()
+        .planner([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
+        .agent(
+            "cook",
+            [
+                read(),
+                call(
+                    "delegate",
+                    json!({"agent": "baker", "task": "Be exact about the bread."}),
+                ),
+                edit("milk", "whole milk"),
+                edit("milk", "whole milk"),
+                says("Exact."),
+            ],
+        )
+        .agent("baker", [edit("bread", "rye bread"), says("Rye bread.")])
+        .reflector([achieved("The list is exact.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .agent(writer("cook", &["file_operations", "delegate"]))
+        .agent(writer("baker", &["file_operations"]))
+        .build()
+        .await
+        .unwrap();
+
+    let run = dirigent.start(stage.goal("Make the list exact")).await.unwrap();
+    achieved_report(&run).await;
+
+    assert_refused(&model.agent_asked("cook")[3].result(), "rye bread\nmilk\n");
+    assert_eq!(stage.read("list.txt"), "rye bread\nwhole milk\n");
+}
+
+#[tokio::test]
+async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen() {
+    // given an agent that has read the list when its process goes away
+    let stage = stage();
+    let model = Scripted::new()
+        .planner([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
+        .agent("cook", [read(), Reply::Never]);
+    let builder = |model: &Scripted| {
+        stage
+            .builder(model.clone())
+            .agent(writer("cook", &["file_operations"]))
+    };
+    let dirigent = builder(&model).build().await.unwrap();
+    let run = dirigent.start(stage.goal("Make the list exact")).await.unwrap();
+    until(&mut run.events(), is_read).await;
+    drop(dirigent);
+    assert!(run.outcome().await.is_err());
+
+    // when a person changes it, and another process goes on
+    std::fs::write(stage.workspace().join("list.txt"), "bread\nmilk\neggs\n").unwrap();
+    let model = Scripted::new()
+        .agent(
+            "cook",
+            [
+                edit("milk", "whole milk"),
+                edit("milk", "whole milk"),
+                says("Exact."),
+            ],
+        )
+        .reflector([achieved("The list is exact.")]);
+    let dirigent = builder(&model).build().await.unwrap();
+    until_free(&dirigent, run.id()).await;
+    let resumed = dirigent
+        .resume(run.id(), UserPresence::Absent, None)
+        .await
+        .unwrap();
+    achieved_report(&resumed).await;
+
+    // then
+    assert_refused(&model.agent_asked("cook")[1].result(), "bread\nmilk\neggs\n");
+    assert_eq!(stage.read("list.txt"), "bread\nwhole milk\neggs\n");
+}
