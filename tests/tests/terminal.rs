@@ -191,6 +191,7 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
         (r"\b\d+s\b", "TIME"),
         (r"digest  [0-9a-f]{12}", "digest  DIGEST"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
+        (r"\b\d+ tokens", "N tokens"),
         (r"(?m)^ +model +calls .*$", "  model  FIGURES"),
         (r"(?m)^ +scripted +\d.*$", "  scripted  FIGURES"),
         (r"(?m)^  run +\d.*$", "  run  FIGURES"),
@@ -537,4 +538,23 @@ fn host_3_the_terminal_is_left_as_it_was() {
         written.matches("\u{1b}[?2004h").count(),
         written.matches("\u{1b}[?2004l").count()
     );
+}
+
+#[test]
+fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_user() {
+    let place = clash();
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    command
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(binary())
+        .arg("--db")
+        .arg(place.db())
+        .args(CLASH);
+    let terminal = Terminal::start(command);
+    terminal.wait_for_prompt("your answer: ");
+    let (status, _, _) = terminal.hang_up();
+    assert_eq!(status.code(), Some(4), "{status}");
+    let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
+    assert_eq!(runs[0]["state"], "user_required");
 }

@@ -108,7 +108,7 @@ impl Prompt {
         let mut left = room;
         let mut fits = |c: &&char| {
             let width = console::measure_text_width(c.encode_utf8(&mut [0; 4]));
-            left = left.checked_sub(width).unwrap_or_default();
+            left = left.saturating_sub(width);
             left > 0
         };
         let start = before.len() - before.iter().rev().take_while(&mut fits).count();

@@ -71,9 +71,10 @@ impl Keyboard {
         loop {
             let closed = {
                 let mut ready = self.input.readable().await.ok()?;
+                let closed = ready.ready().is_read_closed();
                 // What comes from now on is told anew; what is there is read now, or is not for us.
                 ready.clear_ready();
-                ready.ready().is_read_closed()
+                closed
             };
             let keys = self.pending();
             match keys {
