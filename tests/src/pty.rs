@@ -45,6 +45,8 @@ struct State {
     parser: Option<vt100::Parser>,
     written: Vec<u8>,
     closed: bool,
+    /// Whether nobody is to read on.
+    hung_up: bool,
 }
 
 /// How big a terminal is.
@@ -89,7 +91,7 @@ impl Terminal {
         );
         shown.state().parser = Some(parser);
         let (source, target) = (Arc::clone(&keys), Arc::clone(&shown));
-        std::thread::spawn(move || target.read(&source));
+        std::thread::spawn(move || target.read(source));
         Terminal { child, keys, shown }
     }
 
@@ -197,6 +199,20 @@ impl Terminal {
         }
     }
 
+    /// Closes the terminal under a command that redraws when a key is pressed, and waits for the command's end.
+    ///
+    /// # Panics
+    /// If it has ended before.
+    pub fn hang_up(mut self) -> ExitStatus {
+        self.shown.state().hung_up = true;
+        self.types("x");
+        self.wait_for_end();
+        // The last end of it that is open.
+        let (pty, _) = pty_process::blocking::open().expect("a pseudo-terminal");
+        self.keys = Arc::new(pty);
+        self.child.wait().expect("a child")
+    }
+
     /// Ends the command as `kill -9` does, and waits until it is gone.
     pub fn kill(mut self) {
         self.child.kill().expect("a process that runs");
@@ -223,15 +239,21 @@ impl Shown {
     }
 
     /// Takes what is written until nobody has the terminal any more.
-    fn read(&self, mut terminal: &Pty) {
+    fn read(&self, terminal: Arc<Pty>) {
         let mut bytes = [0; 65_536];
+        let mut terminal = Some(terminal);
         loop {
-            let read = terminal.read(&mut bytes).unwrap_or(0);
+            let read = terminal
+                .as_deref()
+                .map_or(0, |mut terminal| terminal.read(&mut bytes).unwrap_or(0));
             let mut state = self.state();
             let new = &bytes[..read];
             state.written.extend_from_slice(new);
             if let Some(parser) = &mut state.parser {
                 parser.process(new);
+            }
+            if state.hung_up {
+                terminal = None;
             }
             state.closed = read == 0;
             self.changed.notify_all();

@@ -553,7 +553,7 @@ fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_us
         .args(CLASH);
     let terminal = Terminal::start(command);
     terminal.wait_for_prompt("your answer: ");
-    let (status, _, _) = terminal.hang_up();
+    let status = terminal.hang_up();
     assert_eq!(status.code(), Some(4), "{status}");
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
     assert_eq!(runs[0]["state"], "user_required");
