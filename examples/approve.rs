@@ -1,0 +1,48 @@
+//! Deciding about calls: by the policy no command runs unless somebody has approved it, and `rm` never does. Here the somebody is
+//! a few lines of code; in a service it would be a person at a button.
+
+use dirigent::core::policy::{Policy, Rule, Ruling};
+use dirigent::{ApprovalAnswer, Decision, Detail, Dirigent, EventKind, Goal, UserPresence};
+
+fn rule(ruling: Ruling, calls: &str) -> Result<Rule, Box<dyn std::error::Error>> {
+    let calls = calls.parse()?;
+    Ok(Rule { ruling, calls })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::temp_dir().join(format!("dirigent-approve-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("work"))?;
+    let policy = Policy {
+        rules: vec![
+            rule(Ruling::Ask, "execute_command")?,
+            rule(Ruling::Deny, "execute_command(command: rm *)")?,
+        ],
+    };
+    let dirigent = Dirigent::builder()
+        .journal(folder.join("journal.db"))
+        .policy(policy)
+        .build()
+        .await?;
+    let goal = Goal::new("run `ls`")
+        .workspace(folder.join("work"))
+        .user(UserPresence::Present);
+    let run = dirigent.start(goal).await?;
+
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        if let EventKind::ApprovalAsked { approval } = event?.kind {
+            println!("{} is to be called with {}", approval.tool, approval.parameters);
+            let decision = Decision {
+                // What was shown is what runs: for any other call the decision does not count.
+                digest: approval.digest.clone(),
+                answer: ApprovalAnswer::Approve,
+            };
+            run.decide(approval.effect, decision).await?;
+            println!("you have approved it");
+        }
+    }
+    println!("\n{}", run.outcome().await?.render(Detail::Concise));
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
