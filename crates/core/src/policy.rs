@@ -62,6 +62,17 @@ pub enum Ruling {
     Deny,
 }
 
+/// What a policy says of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs.
+    Runs,
+    /// A person is asked before.
+    Asked,
+    /// It does not run; this is the rule that denies it, in words for models and people.
+    Denied(String),
+}
+
 /// A text that is no [`CallPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -82,11 +93,15 @@ impl Policy {
     }
 
     /// What is to become of a call of that tool with those parameters. Where no rule fits, the tool's own `requires_approval` decides.
-    pub fn ruling(&self, tool: &ToolSpec, parameters: &Value) -> Ruling {
+    pub fn verdict(&self, tool: &ToolSpec, parameters: &Value) -> Verdict {
         match self.rule(&tool.name, parameters) {
-            Some(rule) => rule.ruling,
-            None if tool.requires_approval => Ruling::Ask,
-            None => Ruling::Allow,
+            Some(rule) => match rule.ruling {
+                Ruling::Allow => Verdict::Runs,
+                Ruling::Ask => Verdict::Asked,
+                Ruling::Deny => Verdict::Denied(rule.to_string()),
+            },
+            None if tool.requires_approval => Verdict::Asked,
+            None => Verdict::Runs,
         }
     }
 
