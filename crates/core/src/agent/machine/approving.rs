@@ -27,10 +27,10 @@ impl Agent {
 
     /// What the run's policy says of a call that was checked.
     pub(super) fn verdict(&self, call: &ToolCall) -> Verdict {
-        let policy = &self.context.spec().policy;
+        let spec = self.context.spec();
         let tools = self.delegation(call).unwrap_or(self.context.tools());
         match tools.get(&call.tool) {
-            Some(tool) => policy.verdict(tool, &call.parameters),
+            Some(tool) => spec.policy.verdict(tool, &call.parameters, &spec.workspace),
             None => Verdict::Asked,
         }
     }

@@ -61,8 +61,9 @@ impl Run {
         let Some(context) = &self.context else {
             return Verdict::Asked;
         };
+        let spec = context.spec();
         match context.tools().get(&call.tool) {
-            Some(tool) => context.spec().policy.verdict(tool, &call.parameters),
+            Some(tool) => spec.policy.verdict(tool, &call.parameters, &spec.workspace),
             // One that there is not fails by itself.
             None => Verdict::Runs,
         }
