@@ -3,11 +3,11 @@
 //!
 //! It never decides by who changed a file: only by what the agent saw.
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, ToolOutcome, ToolResult};
 use serde_json::Value;
 
 use crate::ToolContext;
-use crate::digest::digest;
 use crate::workspace::{FileFault, Workspace};
 
 use super::read::{self, Range};
@@ -73,7 +73,7 @@ pub(super) fn check(
         },
         (Some(None), Some(_)) => Why::Unseen,
         (Some(Some(_)), None) => Why::Gone,
-        (Some(Some(known)), Some(bytes)) if *known == digest(bytes) => return Ok(()),
+        (Some(Some(known)), Some(bytes)) if *known == sha256_hex(bytes) => return Ok(()),
         (Some(Some(_)), Some(_)) => Why::Changed,
     };
     let path = name.to_owned();
@@ -84,7 +84,7 @@ pub(super) fn check(
 pub(super) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
-        digest: Some(digest(bytes)),
+        digest: Some(sha256_hex(bytes)),
     }
 }
 
