@@ -23,10 +23,11 @@ pub(super) struct Change {
 impl Change {
     /// What is known of the file once it is written, by who last saw this of it.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
-        let known = seen.get(&self.path)?.as_ref()?;
-        (*known == sha256_hex(&self.before)).then(|| SeenFile {
-            path: self.path.clone(),
+        let known = seen.get(&self.path)?;
+        (known.digest.as_ref()? == &sha256_hex(&self.before)).then(|| SeenFile {
             digest: Some(sha256_hex(&self.after)),
+            // No line has moved.
+            ..known.clone()
         })
     }
 
