@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::call::ToolCall;
+use crate::digest::{canonical, sha256_hex};
 use crate::id::EffectId;
 use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
@@ -157,8 +157,7 @@ impl Approval {
             "workspace": self.workspace,
             "asked_at": self.asked_at,
         });
-        let digest = Sha256::digest(canonical(&shown).to_string());
-        Digest(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        Digest(sha256_hex(canonical(&shown).to_string().as_bytes()))
     }
 
     /// The same with as much more time to answer: no process was there to take one.
@@ -193,7 +192,7 @@ pub(crate) fn settle(
         ApprovalAnswer::Approve => Ok(Settled::Run),
         ApprovalAnswer::Edit { parameters } => {
             check(&parameters).map_err(DecisionFault::Parameters)?;
-            match policy.rule(&approval.tool, &parameters) {
+            match policy.rule(&approval.tool, &parameters, &approval.workspace) {
                 Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionFault::Denied(rule.to_string())),
                 // The person who decides has seen them.
                 Some(_) | None => Ok(Settled::RunWith(parameters)),
@@ -201,22 +200,6 @@ pub(crate) fn settle(
         }
         ApprovalAnswer::Reject { reason } => Ok(Settled::Reject(reason)),
         ApprovalAnswer::Guide { guidance } => Ok(Settled::Guide(guidance)),
-    }
-}
-
-/// The same value with the fields of each object in the order of their names.
-fn canonical(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(name, _)| *name);
-            let fields = fields
-                .into_iter()
-                .map(|(name, value)| (name.clone(), canonical(value)));
-            Value::Object(fields.collect())
-        }
-        Value::Array(elements) => elements.iter().map(canonical).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod approval;
 pub mod budget;
 pub mod call;
 pub mod delegate;
+pub mod digest;
 pub mod id;
 pub mod journal;
 pub mod limits;

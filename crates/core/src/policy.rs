@@ -2,7 +2,9 @@
 //! It is the user's, is journaled with the run, and holds for every agent and for the calls of a plan.
 //!
 //! A policy saves questions and catches what nobody wants done by mistake. It is no sandbox: it reads what a call says and knows
-//! nothing of what a program does, so a command that is denied by its name can be run by another's.
+//! nothing of what a program does, so a command that is denied by its name can be run by another's, nor where a link leads.
+
+mod reading;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::ToolSpec;
+
+use self::reading::{allows, holds_back, matches};
 
 /// The rules of a run. Of those that fit a call, one that denies comes first, whatever else fits; then one that names parameters
 /// before one that names a tool alone; and of such equals one that asks before one that allows.
@@ -38,9 +42,10 @@ pub struct Rule {
 /// `execute_command(command: cargo test*, working_directory: docs)` for those with such parameters. A pattern that has a comma and
 /// a space in it, begins with `"`, is empty, or begins or ends with white space stands there as a JSON string.
 ///
-/// What a parameter is compared as: a string as it is; a list of strings as its elements with a space between, each that is empty or
-/// has white space or quotes in it in single quotes, so that `cargo test*` fits `["cargo", "test", "--quiet"]`; anything else as JSON on
-/// one line. A parameter that a call does not have fits no pattern, not even `*`.
+/// What a parameter is compared as: a string as it is; a list of strings, numbers and the like as its elements with a space between,
+/// each that is empty or has white space or quotes in it in single quotes, so that `cargo test*` fits `["cargo", "test", "--quiet"]`;
+/// anything else as JSON on one line, the fields of its objects in the order of their names. A parameter that a call does not have
+/// fits no pattern, not even `*`. How a rule reads it beyond that: [`Rule::fits`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPattern {
     /// The tool's name; `*` in it stands for any text.
@@ -62,6 +67,17 @@ pub enum Ruling {
     Deny,
 }
 
+/// What a policy says of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs.
+    Runs,
+    /// A person is asked before.
+    Asked,
+    /// It does not run; this is the rule that denies it, in words for models and people.
+    Denied(String),
+}
+
 /// A text that is no [`CallPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -81,38 +97,40 @@ impl Policy {
         self.rules.is_empty()
     }
 
-    /// What is to become of a call of that tool with those parameters. Where no rule fits, the tool's own `requires_approval` decides.
-    pub fn ruling(&self, tool: &ToolSpec, parameters: &Value) -> Ruling {
-        match self.rule(&tool.name, parameters) {
-            Some(rule) => rule.ruling,
-            None if tool.requires_approval => Ruling::Ask,
-            None => Ruling::Allow,
+    /// What is to become of a call of that tool with those parameters, in the workspace at that absolute path. Where no rule fits, the tool's own `requires_approval` decides.
+    pub fn verdict(&self, tool: &ToolSpec, parameters: &Value, workspace: &str) -> Verdict {
+        match self.rule(&tool.name, parameters, workspace) {
+            Some(rule) => match rule.ruling {
+                Ruling::Allow => Verdict::Runs,
+                Ruling::Ask => Verdict::Asked,
+                Ruling::Deny => Verdict::Denied(rule.to_string()),
+            },
+            None if tool.requires_approval => Verdict::Asked,
+            None => Verdict::Runs,
         }
     }
 
     /// The rule that decides about a call; none where no rule fits.
-    pub fn rule(&self, tool: &str, parameters: &Value) -> Option<&Rule> {
+    pub fn rule(&self, tool: &str, parameters: &Value, workspace: &str) -> Option<&Rule> {
         self.rules
             .iter()
-            .filter(|rule| rule.fits(tool, parameters))
+            .filter(|rule| rule.fits(tool, parameters, workspace))
             .max_by_key(|rule| rule.precedence())
     }
 }
 
 impl Rule {
-    /// Whether a call of that tool with those parameters fits it. A rule that asks or denies also looks into a shell's command
-    /// line, given after `-c`: it fits where a simple command in it would.
-    pub fn fits(&self, tool: &str, parameters: &Value) -> bool {
+    /// Whether a call of that tool with those parameters fits it, in the workspace at that absolute path.
+    ///
+    /// One that asks or denies also looks at the simple commands in a string and in what follows a `-c` in a list, without words such
+    /// as `then`, `sudo` or `NAME=value` before them, and at paths without `.`, `..` and the workspace's own: it may fit too much. One
+    /// that allows does not, and its `*` stands for no `..` and for nothing that begins another command.
+    pub fn fits(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let fits = |(name, pattern): (&String, &String)| {
-            let Some(value) = parameters.get(name) else {
-                return false;
-            };
-            let looks_inside = match self.ruling {
-                Ruling::Ask | Ruling::Deny => true,
-                Ruling::Allow => false,
-            };
-            matches(pattern, &text_of(value))
-                || looks_inside && shell_commands(value).any(|command| matches(pattern, &command))
+            parameters.get(name).is_some_and(|value| match self.ruling {
+                Ruling::Allow => allows(pattern, value),
+                Ruling::Ask | Ruling::Deny => holds_back(pattern, value, workspace),
+            })
         };
         matches(&self.calls.tool, tool) && self.calls.parameters.iter().all(fits)
     }
@@ -242,72 +260,4 @@ fn parse_pattern(text: &str) -> Result<(String, Option<&str>), String> {
         None if after.is_empty() => Ok((pattern, None)),
         None => Err(format!("a comma is missing before `{after}`")),
     }
-}
-
-/// What a parameter is compared as.
-fn text_of(value: &Value) -> Cow<'_, str> {
-    if let Value::String(text) = value {
-        return Cow::Borrowed(text);
-    }
-    match words(value) {
-        Some(words) => Cow::Owned(words.map(quoted).collect::<Vec<_>>().join(" ")),
-        None => Cow::Owned(value.to_string()),
-    }
-}
-
-/// The elements of a list of strings.
-fn words(value: &Value) -> Option<impl Iterator<Item = &str> + Clone> {
-    let list = value.as_array()?;
-    list.iter()
-        .all(Value::is_string)
-        .then(|| list.iter().filter_map(Value::as_str))
-}
-
-fn quoted(word: &str) -> Cow<'_, str> {
-    let needs_quotes = |c: char| c.is_whitespace() || c == '\'' || c == '"';
-    if word.is_empty() || word.contains(needs_quotes) {
-        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
-    } else {
-        Cow::Borrowed(word)
-    }
-}
-
-/// The simple commands of a shell's command line that stands in a list after `-c`, alone or among other letters (`-lc`). Quotes are
-/// not read, so it may find more commands than there are, as suits rules that hold back.
-fn shell_commands(value: &Value) -> impl Iterator<Item = String> {
-    let line = words(value).and_then(|mut words| {
-        words.find(|word| is_command_flag(word))?;
-        words.find(|word| !word.starts_with('-'))
-    });
-    let commands = line
-        .unwrap_or_default()
-        .split([';', '&', '|', '\n', '(', ')', '`', '{', '}']);
-    commands
-        .map(|command| command.split_whitespace().collect::<Vec<_>>().join(" "))
-        .filter(|command| !command.is_empty())
-}
-
-fn is_command_flag(word: &str) -> bool {
-    word.strip_prefix('-')
-        .is_some_and(|letters| letters.contains('c') && letters.chars().all(|c| c.is_ascii_alphabetic()))
-}
-
-/// Whether the whole text is like the pattern. Each piece between two `*` is looked for once, from where the one before ended, so
-/// the time is that of reading both.
-fn matches(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(inner) = text.strip_prefix(first).and_then(|text| text.strip_suffix(last)) else {
-        return false;
-    };
-    let mut left = inner;
-    middle.split('*').all(|piece| match left.split_once(piece) {
-        Some((_, after)) => {
-            left = after;
-            true
-        }
-        None => false,
-    })
 }

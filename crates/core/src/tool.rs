@@ -97,11 +97,14 @@ pub struct SeenFile {
     /// Of its whole content, in the form of the tools' own; none where there is no such file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The first line, counted from 1, that the caller was not shown of this content, read from the beginning on; none where it knows
+    /// all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen_from: Option<usize>,
 }
 
-/// What an agent last saw of files, by their paths: the digest of the whole content, none where there was no such file. A file
-/// that it never looked at is not in it.
-pub type SeenFiles = BTreeMap<String, Option<String>>;
+/// What an agent last saw of files, by their paths. A file that it never looked at is not in it.
+pub type SeenFiles = BTreeMap<String, SeenFile>;
 
 /// What came of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling};
+use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling, Verdict};
 use dirigent_core::tool::{Repeat, ToolSpec};
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -30,7 +30,32 @@ fn policy(rules: &[(Ruling, &str)]) -> Policy {
 }
 
 fn ruling(rules: &[(Ruling, &str)], command: Value) -> Ruling {
-    policy(rules).ruling(&execute_command(true), &json!({"command": command}))
+    ruling_of(
+        &policy(rules),
+        &execute_command(true),
+        &json!({"command": command}),
+    )
+}
+
+/// Whether a rule about a command like the pattern fits it.
+fn fits(ruling: Ruling, pattern: &str, command: &Value) -> bool {
+    let calls = CallPattern {
+        tool: "execute_command".to_owned(),
+        parameters: BTreeMap::from([("command".to_owned(), pattern.to_owned())]),
+    };
+    Rule { ruling, calls }.fits(
+        "execute_command",
+        &json!({"command": command}),
+        "/home/me/project",
+    )
+}
+
+fn ruling_of(policy: &Policy, tool: &ToolSpec, parameters: &Value) -> Ruling {
+    match policy.verdict(tool, parameters, "/home/me/project") {
+        Verdict::Runs => Ruling::Allow,
+        Verdict::Asked => Ruling::Ask,
+        Verdict::Denied(_) => Ruling::Deny,
+    }
 }
 
 #[test]
@@ -41,11 +66,11 @@ fn approve_1_without_a_rule_that_fits_the_tool_itself_decides() {
     ];
     let parameters = json!({"command": ["ls"]});
     assert_eq!(
-        policy(&rules).ruling(&execute_command(true), &parameters),
+        ruling_of(&policy(&rules), &execute_command(true), &parameters),
         Ruling::Ask
     );
     assert_eq!(
-        policy(&rules).ruling(&execute_command(false), &parameters),
+        ruling_of(&policy(&rules), &execute_command(false), &parameters),
         Ruling::Allow
     );
 }
@@ -145,17 +170,159 @@ fn an_element_with_white_space_is_no_two_elements() {
 fn a_parameter_that_is_absent_fits_nothing_and_other_json_is_compared_as_json() {
     let any = policy(&[(Ruling::Deny, "execute_command(timeout: *)")]);
     let tool = execute_command(false);
-    assert_eq!(any.ruling(&tool, &json!({})), Ruling::Allow);
-    assert_eq!(any.ruling(&tool, &json!({"timeout": 5})), Ruling::Deny);
+    assert_eq!(ruling_of(&any, &tool, &json!({})), Ruling::Allow);
+    assert_eq!(ruling_of(&any, &tool, &json!({"timeout": 5})), Ruling::Deny);
     let five = policy(&[(Ruling::Deny, "execute_command(timeout: 5, deep: {\"a\":*})")]);
     assert_eq!(
-        five.ruling(&tool, &json!({"timeout": 5, "deep": {"a": [1]}})),
+        ruling_of(&five, &tool, &json!({"timeout": 5, "deep": {"a": [1]}})),
         Ruling::Deny
     );
     assert_eq!(
-        five.ruling(&tool, &json!({"timeout": 50, "deep": {"a": [1]}})),
+        ruling_of(&five, &tool, &json!({"timeout": 50, "deep": {"a": [1]}})),
         Ruling::Allow
     );
+}
+
+#[test]
+fn approve_1_what_an_allowed_star_stands_for_begins_no_other_command() {
+    let allows = |pattern: &str, command: Value| fits(Ruling::Allow, pattern, &command);
+    assert!(allows("cargo test*", json!("cargo test --quiet")));
+    for more in [
+        "; rm x",
+        " & rm x",
+        "&& rm x",
+        "|| rm x",
+        " | sh",
+        "\nrm x",
+        " `rm x`",
+        " $(rm x)",
+        " <(rm x)",
+        " >(rm x)",
+        " > src/main.rs",
+    ] {
+        let line = format!("cargo test{more}");
+        assert!(!allows("cargo test*", json!(line)), "{line}");
+        assert!(!allows("sh -c 'cargo test*", json!(["sh", "-c", line])), "{line}");
+    }
+    // What the pattern itself says is meant, and so is anything at all.
+    assert!(allows(
+        "cd docs && cargo test*",
+        json!("cd docs && cargo test -q")
+    ));
+    assert!(!allows(
+        "cd docs && cargo test*",
+        json!("cd docs && cargo test && rm x")
+    ));
+    assert!(allows("a; b", json!("a; b")));
+    assert!(allows("*", json!("a; b")));
+    // No shell reads these words.
+    assert!(allows("grep *", json!(["grep", "a|b", "src"])));
+}
+
+#[test]
+fn approve_1_what_an_allowed_star_stands_for_never_steps_up() {
+    let allows = |pattern: &str, path: &str| fits(Ruling::Allow, pattern, &json!(path));
+    assert!(allows("docs/*", "docs/a..b/c.md"));
+    for path in [
+        "docs/../src/main.rs",
+        "docs/..",
+        "docs/a/../../src",
+        "docs/./../src",
+    ] {
+        assert!(!allows("docs/*", path), "{path}");
+    }
+    assert!(!fits(
+        Ruling::Allow,
+        "cat docs/*",
+        &json!(["cat", "docs/../src/main.rs"])
+    ));
+    assert!(allows("../shared/*", "../shared/a"));
+    assert!(!allows("../shared/*", "../shared/../a"));
+    assert!(allows("docs/../src", "docs/../src"));
+}
+
+#[test]
+fn approve_1_rules_that_hold_back_see_where_a_path_leads() {
+    for path in [
+        "src/main.rs",
+        "./src/main.rs",
+        "src//main.rs",
+        "docs/../src/./main.rs",
+        "../project/src/main.rs",
+        "/home/me/project/src/main.rs",
+        "/home/me//project/docs/../src/main.rs",
+    ] {
+        assert!(fits(Ruling::Deny, "src/*", &json!(path)), "{path}");
+        assert!(fits(Ruling::Ask, "rm src/*", &json!(["rm", path])), "{path}");
+        assert!(
+            fits(
+                Ruling::Ask,
+                "rm src/*",
+                &json!(["sh", "-c", format!("cd .; rm {path}")])
+            ),
+            "{path}"
+        );
+    }
+    assert!(fits(Ruling::Deny, "/etc/*", &json!("../../../etc/passwd")));
+    assert!(fits(Ruling::Deny, "../*", &json!("./docs/../../other")));
+    for path in [
+        "docs/src/main.rs",
+        "/home/me/projects/src/main.rs",
+        "../src/main.rs",
+    ] {
+        assert!(!fits(Ruling::Deny, "src/*", &json!(path)), "{path}");
+    }
+}
+
+#[test]
+fn approve_1_rules_that_hold_back_find_a_command_behind_others() {
+    let denied = |command: &Value| fits(Ruling::Deny, "rm *", command);
+    for line in [
+        "for f in *.o; do rm $f; done",
+        "if true; then rm x; else rm y; fi",
+        "X=1 rm x",
+        "! rm x",
+        "sudo -u root rm x",
+        "time env -i A=b nohup rm x",
+        "ls | xargs rm",
+        "f() { rm x; }",
+        "'rm' x",
+        "r\\m x",
+        "bash -lc 'rm x'",
+        "sh -c \"ls; sh -c 'rm x'\"",
+    ] {
+        assert!(denied(&json!(line)), "{line}");
+        assert!(denied(&json!(["sh", "-c", line])), "{line}");
+        assert!(
+            denied(&json!(["ionice", "-c", "3", "sh", "-o", "errexit", "-c", line])),
+            "{line}"
+        );
+    }
+    for words in [
+        json!(["ionice", "-c", "3", "sh", "-c", "rm x"]),
+        json!(["sudo", "-n", "rm", "x"]),
+        json!(["env", "A=b", "rm", "x"]),
+        json!(["find", ".", "-exec", "rm", "{}", "+"]),
+        json!(["rm", 5]),
+    ] {
+        assert!(denied(&words), "{words}");
+    }
+    for other in [
+        json!("echo rm x"),
+        json!(["echo", "a; rm x"]),
+        json!("do echo rm x"),
+        json!("rmdir x"),
+    ] {
+        assert!(!denied(&other), "{other}");
+    }
+}
+
+#[test]
+fn approve_1_the_order_of_a_models_fields_does_not_count() {
+    let pattern = r#"{"a":1,"b":{"c":2,"d":3}}"#;
+    let given: Value = serde_json::from_str(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#).unwrap();
+    assert!(fits(Ruling::Deny, pattern, &given));
+    assert!(fits(Ruling::Allow, pattern, &given));
 }
 
 #[test]
@@ -165,13 +332,13 @@ fn a_rule_says_what_it_does_to_the_model() {
         (Ruling::Ask, "write_file"),
     ]);
     let rule = rules
-        .rule("execute_command", &json!({"command": ["rm", "x"]}))
+        .rule("execute_command", &json!({"command": ["rm", "x"]}), "/")
         .unwrap();
     assert_eq!(
         rule.to_string(),
         "the user's policy denies `execute_command` with command `rm *`"
     );
-    let rule = rules.rule("write_file", &json!({})).unwrap();
+    let rule = rules.rule("write_file", &json!({}), "/").unwrap();
     assert_eq!(rule.to_string(), "the user's policy asks before `write_file`");
 }
 
@@ -251,12 +418,19 @@ proptest! {
     }
 
     #[test]
-    fn a_pattern_fits_what_its_pieces_make(pieces in proptest::collection::vec("[ab]{0,3}", 1..5), fill in "[abc]{0,4}") {
-        let calls = CallPattern {
-            tool: "execute_command".to_owned(),
-            parameters: BTreeMap::from([("command".to_owned(), pieces.join("*"))]),
-        };
-        let rule = Rule { ruling: Ruling::Allow, calls };
-        prop_assert_eq!(rule.fits("execute_command", &json!({"command": pieces.join(&fill)})), pieces.len() > 1 || fill.len() < 5);
+    fn a_pattern_fits_what_its_pieces_make(pieces in proptest::collection::vec("[ab]{0,3}", 2..5), fill in "[abc]{0,4}") {
+        let command = Value::String(pieces.join(&fill));
+        prop_assert_eq!(fits(Ruling::Allow, &pieces.join("*"), &command), true);
+        prop_assert_eq!(fits(Ruling::Deny, &pieces.join("*"), &command), true);
+    }
+
+    #[test]
+    fn a_pattern_with_a_letter_that_the_text_lacks_never_fits(
+        before in "[ab*]{0,6}", after in "[ab*]{0,6}", text in "[ab ;|$(./-]{0,20}"
+    ) {
+        let pattern = format!("{before}x{after}");
+        prop_assert_eq!(fits(Ruling::Allow, &pattern, &json!(text)), false);
+        prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(text)), false);
+        prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(["sh", "-c", text])), false);
     }
 }

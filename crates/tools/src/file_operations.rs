@@ -104,7 +104,8 @@ folder. Read a file before you change it: what was changed by others since is le
 ///
 /// Several agents may work in one workspace (PAOR-5). A file that has changed since the calling agent last saw it, by whomever, is
 /// neither changed, deleted nor moved: the call fails, with what `read` returns of the present content as its output (16 KiB of it at
-/// most), and the agent has seen it then. `write` in the place of a file that the agent never saw fails likewise; `edit` names what it
+/// most), and the agent has seen that much of it then. `write` in the place of a file that the agent never saw, or saw a part of, fails
+/// likewise, as do `delete` and `move` after a part: the whole is seen once it was read in order to its end. `edit` names what it
 /// replaces, so it may do without. A call of a plan (no [`ToolContext::seen`]) may change everything, but it too never undoes what was
 /// written while it ran.
 pub fn file_operations() -> impl Tool {
@@ -153,8 +154,10 @@ fn run(context: &ToolContext, lock: WriteLock, parameters: &Parameters) -> ToolR
     };
     match carry_out(context, &workspace, parameters) {
         Ok(result) => result,
-        Err(Failure::Stale(stale)) => stale.refusal(&workspace),
-        Err(Failure::File(FileFault::Changed { path })) => Stale::overtaken(path).refusal(&workspace),
+        Err(Failure::Stale(stale)) => stale.refusal(context, &workspace),
+        Err(Failure::File(FileFault::Changed { path })) => {
+            Stale::overtaken(path).refusal(context, &workspace)
+        }
         Err(Failure::File(FileFault::NotFound { path, nearest })) => {
             let absent = workspace.canonical(&path).ok();
             let seen = absent.and_then(|name| seen::absence(context, &name));
@@ -185,7 +188,7 @@ fn carry_out(
     match operation {
         Operation::Read => {
             let lines = read::Range::new(parameters.start_line, parameters.end_line)?;
-            read::read(workspace, &path()?, lines)
+            read::read(context, workspace, &path()?, lines)
         }
         Operation::List => {
             let folder = parameters.path.as_deref().unwrap_or(".");
@@ -312,7 +315,7 @@ fn edit(
     }
     workspace.replace(path, &before, &after)?;
     let output = json!({"path": name, "line": edited.line});
-    let seen = vec![seen::content(&name, &after)];
+    let seen = vec![seen::edited(context, &name, &before, &after, edited.line)];
     let diff = unified_diff(&name, Some(&file.text), Some(&edited.text));
     Ok(ToolResult::success(output)
         .with_seen(seen)
@@ -362,7 +365,7 @@ fn taken_away(context: &ToolContext, workspace: &Workspace, path: &str) -> Resul
     let name = workspace.canonical(path)?;
     match workspace.read(path) {
         Ok(bytes) => {
-            seen::check(context, &name, Some(&bytes), Extent::Part)?;
+            seen::check(context, &name, Some(&bytes), Extent::Name)?;
             Ok(Some(bytes))
         }
         Err(fault) if context.seen.as_ref().is_some_and(|seen| seen.contains_key(&name)) => Err(fault.into()),

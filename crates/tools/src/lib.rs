@@ -5,7 +5,6 @@
 #![warn(missing_docs)]
 
 mod blocking;
-mod digest;
 mod execute_command;
 mod file_operations;
 mod registry;

@@ -48,7 +48,7 @@ impl<'a> Agent<'a> {
             None => file_operations().call(context, parameters).await,
         };
         for seen in &result.seen {
-            self.seen.insert(seen.path.clone(), seen.digest.clone());
+            self.seen.insert(seen.path.clone(), seen.clone());
         }
         result
     }
@@ -258,6 +258,61 @@ async fn paor_5_long_content_is_shown_in_part_with_the_way_to_the_rest() {
     );
     assert_eq!(shown, Value::Null);
     output(agent.writes("binary", "text").await);
+}
+
+#[tokio::test]
+async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
+    let line = format!("{}\n", "x".repeat(99));
+    for call in [
+        json!({"operation": "write", "path": "a", "content": "mine\n"}),
+        json!({"operation": "delete", "path": "a"}),
+        json!({"operation": "move", "from": "a", "to": "b"}),
+    ] {
+        let folder = Folder::with(&[("a", b"before\n")]);
+        let mut agent = Agent::alone(&folder);
+        agent.reads("a").await;
+        let others = line.repeat(1000);
+        std::fs::write(folder.path("a"), &others).unwrap();
+
+        // The refusal shows 16 KiB of it, and the next one what follows.
+        let (error, _) = refused(agent.does(call.clone()).await);
+        assert!(
+            error.ends_with(
+                "a part of its present content is in `output`: `read` the rest, from `start_line` 164 on, before you \
+                 replace, delete or move it"
+            ),
+            "{error}"
+        );
+        let (error, shown) = refused(agent.does(call.clone()).await);
+        assert!(
+            error.starts_with("you have seen `a` only up to line 163"),
+            "{error}"
+        );
+        assert_eq!(shown["start_line"], 164);
+        assert_eq!(on_disk(&folder, "a"), others);
+
+        // Neither a look at the end nor an edit shows what lies between.
+        output(
+            agent
+                .does(json!({"operation": "read", "path": "a", "start_line": 990}))
+                .await,
+        );
+        refused(agent.does(call.clone()).await);
+        let rest = json!({"operation": "read", "path": "a", "start_line": 400});
+        output(agent.does(rest).await);
+        output(agent.does(call).await);
+    }
+}
+
+#[tokio::test]
+async fn paor_5_an_edit_shows_no_more_than_was_seen() {
+    let folder = Folder::with(&[("a", b"one\ntwo\nthree\n")]);
+    let mut agent = Agent::alone(&folder);
+    output(agent.edits("a", "two", "due").await);
+    refused(agent.writes("a", "mine\n").await);
+    assert_eq!(on_disk(&folder, "a"), "one\ndue\nthree\n");
+    output(agent.edits("a", "due", "zwei").await);
+    output(agent.writes("a", "mine\n").await);
 }
 
 #[tokio::test]

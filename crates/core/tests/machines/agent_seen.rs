@@ -12,6 +12,7 @@ fn saw(path: &str, digest: Option<&str>) -> SeenFile {
     SeenFile {
         path: path.to_owned(),
         digest: digest.map(str::to_owned),
+        unseen_from: None,
     }
 }
 
@@ -35,7 +36,7 @@ fn paor_5_an_agent_knows_what_it_last_saw_of_each_file_after_a_restart_too() {
     let known = [("a", Some("3")), ("b", None), ("c", Some("2"))];
     let known: SeenFiles = known
         .into_iter()
-        .map(|(path, digest)| (path.to_owned(), digest.map(str::to_owned)))
+        .map(|(path, digest)| (path.to_owned(), saw(path, digest)))
         .collect();
     assert_eq!(**agent.seen(), known);
 

@@ -3,6 +3,7 @@
 use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
+use crate::ToolContext;
 use crate::text::{Encoding, TextFile};
 use crate::workspace::Workspace;
 
@@ -16,6 +17,15 @@ const MAX_BYTES: usize = 64 * 1024;
 pub(super) struct Range {
     first: usize,
     last: Option<usize>,
+}
+
+/// What a caller is shown of a file.
+pub(super) struct Shown {
+    pub(super) output: Value,
+    /// The first line.
+    pub(super) first: usize,
+    /// The first line after it that was not shown; none where the file ends before.
+    pub(super) next: Option<usize>,
 }
 
 /// Why there are no such lines.
@@ -34,7 +44,9 @@ pub(super) enum BadRange {
 }
 
 impl Range {
-    pub(super) const ALL: Range = Range { first: 1, last: None };
+    pub(super) fn from(first: usize) -> Self {
+        Range { first, last: None }
+    }
 
     pub(super) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, BadRange> {
         match (first.unwrap_or(1), last) {
@@ -45,15 +57,21 @@ impl Range {
     }
 }
 
-pub(super) fn read(workspace: &Workspace, path: &str, range: Range) -> Result<ToolResult, Failure> {
+pub(super) fn read(
+    context: &ToolContext,
+    workspace: &Workspace,
+    path: &str,
+    range: Range,
+) -> Result<ToolResult, Failure> {
     let bytes = workspace.read(path)?;
     let name = workspace.canonical(path)?;
-    let output = show(&name, &bytes, range, MAX_BYTES)?;
-    Ok(ToolResult::success(output).with_seen(vec![seen::content(&name, &bytes)]))
+    let shown = show(&name, &bytes, range, MAX_BYTES)?;
+    let seen = vec![seen::shown(context, &name, &bytes, &shown)];
+    Ok(ToolResult::success(shown.output).with_seen(seen))
 }
 
 /// The text of a file with these bytes, at most that many of them.
-pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> Result<Value, Failure> {
+pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> Result<Shown, Failure> {
     let file = TextFile::decode(name, bytes)?;
     let text = file.text.replace("\r\n", "\n");
     let total = text.lines().count();
@@ -83,12 +101,15 @@ pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> 
     if let Some(endings) = unusual_line_endings(&file.text) {
         output["line_endings"] = Value::from(endings);
     }
-    Ok(output)
+    let (first, next) = (range.first, (excerpt.next <= total).then_some(excerpt.next));
+    Ok(Shown { output, first, next })
 }
 
 struct Excerpt<'a> {
     content: &'a str,
     last: usize,
+    /// The first line after it that may still be read.
+    next: usize,
     note: Option<String>,
 }
 
@@ -106,6 +127,7 @@ fn excerpt(text: &str, first: usize, last: usize, max_bytes: usize) -> Excerpt<'
     Excerpt {
         content: &text[start..end],
         last,
+        next: last + 1,
         note: None,
     }
 }
@@ -122,6 +144,7 @@ fn cut(
         return Excerpt {
             content: &text[fits],
             last: number - 1,
+            next: number,
             note: Some(format!(
                 "cut after line {} of the {last} asked for; read on with start_line {number}",
                 number - 1
@@ -131,6 +154,8 @@ fn cut(
     Excerpt {
         content: &text[fits.start..text.floor_char_boundary(fits.start + max_bytes)],
         last: number,
+        // What no call shows does not stand in the way of those who have seen the rest.
+        next: if max_bytes < MAX_BYTES { number } else { number + 1 },
         note: Some(format!(
             "line {number} is cut after {max_bytes} bytes, its rest cannot be read; what follows can with start_line {}",
             number + 1

@@ -3,14 +3,14 @@
 //!
 //! It never decides by who changed a file: only by what the agent saw.
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, ToolOutcome, ToolResult};
 use serde_json::Value;
 
 use crate::ToolContext;
-use crate::digest::digest;
 use crate::workspace::{FileFault, Workspace};
 
-use super::read::{self, Range};
+use super::read::{self, Range, Shown};
 
 /// The most text of a file that is shown with a refusal, in bytes; `read` shows the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
@@ -18,8 +18,10 @@ const MAX_SHOWN_BYTES: usize = 16 * 1024;
 /// How much of a file a change takes the place of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Extent {
-    /// A part that the agent names word for word, or only the file's name: it may do without having seen the file.
+    /// A part that the agent names word for word: it may do without having seen the rest.
     Part,
+    /// The file by its name: it may do without having looked at it, but not after a look at a part.
+    Name,
     /// Whatever is in it.
     Whole,
 }
@@ -36,6 +38,8 @@ pub(super) struct Stale {
 enum Why {
     Changed,
     Unseen,
+    /// The first line that it has not seen.
+    UnseenFrom(usize),
     Gone,
 }
 
@@ -48,6 +52,10 @@ impl Why {
             Why::Unseen => {
                 format!("`{path}` exists and you have not seen what is in it, so it is left as it is")
             }
+            Why::UnseenFrom(line) => format!(
+                "you have seen `{path}` only up to line {}, so it is left as it is",
+                line - 1
+            ),
             Why::Gone => format!(
                 "`{path}` is gone since you last saw it: another agent, a command or a person deleted or moved it"
             ),
@@ -66,38 +74,87 @@ pub(super) fn check(
         return Ok(());
     };
     let why = match (seen.get(name), present) {
-        (None | Some(None), None) => return Ok(()),
+        (None | Some(SeenFile { digest: None, .. }), None) => return Ok(()),
         (None, Some(_)) => match extent {
-            Extent::Part => return Ok(()),
+            Extent::Part | Extent::Name => return Ok(()),
             Extent::Whole => Why::Unseen,
         },
-        (Some(None), Some(_)) => Why::Unseen,
-        (Some(Some(_)), None) => Why::Gone,
-        (Some(Some(known)), Some(bytes)) if *known == digest(bytes) => return Ok(()),
-        (Some(Some(_)), Some(_)) => Why::Changed,
+        (Some(SeenFile { digest: None, .. }), Some(_)) => Why::Unseen,
+        (Some(_), None) => Why::Gone,
+        (Some(known), Some(bytes)) if !is(known, bytes) => Why::Changed,
+        (Some(known), Some(_)) => match (extent, known.unseen_from) {
+            (Extent::Part, _) | (_, None) => return Ok(()),
+            (Extent::Name | Extent::Whole, Some(0 | 1)) => Why::Unseen,
+            (Extent::Name | Extent::Whole, Some(line)) => Why::UnseenFrom(line),
+        },
     };
     let path = name.to_owned();
     Err(Stale { path, why })
 }
 
-/// What the caller knows of a file by having read or written this.
+fn is(known: &SeenFile, bytes: &[u8]) -> bool {
+    known
+        .digest
+        .as_ref()
+        .is_some_and(|digest| *digest == sha256_hex(bytes))
+}
+
+/// What the caller knows of a file by having written this.
 pub(super) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
-        digest: Some(digest(bytes)),
+        digest: Some(sha256_hex(bytes)),
+        unseen_from: None,
+    }
+}
+
+/// What the caller knows of a file with this content that it was shown so much of, with what it knew before.
+pub(super) fn shown(context: &ToolContext, name: &str, bytes: &[u8], shown: &Shown) -> SeenFile {
+    let unseen_from = match unseen_from(context, name, bytes) {
+        Some(line) if shown.first <= line => shown.next.map(|next| next.max(line)),
+        other => other,
+    };
+    SeenFile {
+        unseen_from,
+        ..content(name, bytes)
+    }
+}
+
+/// What the caller knows of a file once it has edited it at that line: no more than before.
+pub(super) fn edited(
+    context: &ToolContext,
+    name: &str,
+    before: &[u8],
+    after: &[u8],
+    line: usize,
+) -> SeenFile {
+    SeenFile {
+        // The lines after it may have other numbers now.
+        unseen_from: unseen_from(context, name, before).map(|unseen| unseen.min(line)),
+        ..content(name, after)
+    }
+}
+
+/// The first line that the caller has not seen of a file with this content.
+fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize> {
+    let known = context.seen.as_ref().and_then(|seen| seen.get(name));
+    match known.filter(|known| is(known, bytes)) {
+        Some(known) => known.unseen_from,
+        None => Some(1),
     }
 }
 
 /// That there is no such file, as far as the caller thought that there was.
 pub(super) fn absence(context: &ToolContext, name: &str) -> Option<SeenFile> {
     let known = context.seen.as_ref()?.get(name)?;
-    known.as_ref().map(|_| nothing(name))
+    known.digest.as_ref().map(|_| nothing(name))
 }
 
 fn nothing(name: &str) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
         digest: None,
+        unseen_from: None,
     }
 }
 
@@ -105,12 +162,13 @@ fn nothing(name: &str) -> SeenFile {
 pub(super) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
     let known = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()
-            .filter_map(|(path, digest)| Some((path, path.strip_prefix(from)?, digest.as_ref()?)))
+            .filter(|(_, file)| file.digest.is_some())
+            .filter_map(|(path, file)| Some((path, path.strip_prefix(from)?, file)))
             .filter(|(_, below, _)| below.is_empty() || below.starts_with('/'))
-            .flat_map(|(path, below, digest)| {
+            .flat_map(|(path, below, file)| {
                 let there = SeenFile {
                     path: format!("{to}{below}"),
-                    digest: Some(digest.clone()),
+                    ..file.clone()
                 };
                 [nothing(path), there]
             })
@@ -132,30 +190,34 @@ impl Stale {
         Stale { path, why }
     }
 
-    /// The result of a call that is refused for it: it has the present content, and lets the next call through.
-    pub(super) fn refusal(&self, workspace: &Workspace) -> ToolResult {
+    /// The result of a call that is refused for it: it has the present content, and lets the next call through where that is all of it.
+    pub(super) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
+        let first = match self.why {
+            Why::UnseenFrom(line) => line,
+            Why::Changed | Why::Unseen | Why::Gone => 1,
+        };
         let name = workspace
             .canonical(&self.path)
             .unwrap_or_else(|_| self.path.clone());
         let (tail, output, seen) = match workspace.read(&name) {
-            Ok(bytes) => match read::show(&name, &bytes, Range::ALL, MAX_SHOWN_BYTES) {
-                Ok(output) => (
-                    "its present content is in `output`: work from that and call again",
-                    output,
-                    Some(content(&name, &bytes)),
+            Ok(bytes) => match read::show(&name, &bytes, Range::from(first), MAX_SHOWN_BYTES) {
+                Ok(part) => (
+                    part_shown(&part),
+                    part.output.clone(),
+                    Some(shown(context, &name, &bytes, &part)),
                 ),
                 Err(_) => (
-                    "it is no text: call again if you mean it all the same",
+                    "it is no text: call again if you mean it all the same".to_owned(),
                     Value::Null,
                     Some(content(&name, &bytes)),
                 ),
             },
             Err(FileFault::NotFound { .. }) => (
-                "call again if it is to be made anew",
+                "call again if it is to be made anew".to_owned(),
                 Value::Null,
                 Some(nothing(&name)),
             ),
-            Err(_) => ("it cannot be read now", Value::Null, None),
+            Err(_) => ("it cannot be read now".to_owned(), Value::Null, None),
         };
         let error = format!("{self}; {tail}");
         ToolResult {
@@ -163,5 +225,16 @@ impl Stale {
             ..ToolResult::success(Value::Null)
         }
         .with_seen(seen.into_iter().collect())
+    }
+}
+
+fn part_shown(part: &Shown) -> String {
+    match (part.first, part.next) {
+        (1, None) => "its present content is in `output`: work from that and call again".to_owned(),
+        (_, None) => "the rest is in `output`: work from that and call again".to_owned(),
+        (_, Some(next)) => format!(
+            "a part of its present content is in `output`: `read` the rest, from `start_line` {next} on, before you replace, \
+             delete or move it"
+        ),
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! It leaves either every file renamed or, as far as the disk allows, every file as it was.
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, StateChange};
 use tokio_util::sync::CancellationToken;
 
 use super::language::Language;
 use super::scan::{Affected, Names, Source};
 use super::syntax::{Part, State, Syntax, Unparsed};
-use crate::digest::digest;
 use crate::text::unified_diff;
 use crate::workspace::{FileFault, Workspace};
 
@@ -23,10 +23,11 @@ pub(super) struct Change {
 impl Change {
     /// What is known of the file once it is written, by who last saw this of it.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
-        let known = seen.get(&self.path)?.as_ref()?;
-        (*known == digest(&self.before)).then(|| SeenFile {
-            path: self.path.clone(),
-            digest: Some(digest(&self.after)),
+        let known = seen.get(&self.path)?;
+        (known.digest.as_ref()? == &sha256_hex(&self.before)).then(|| SeenFile {
+            digest: Some(sha256_hex(&self.after)),
+            // No line has moved.
+            ..known.clone()
         })
     }
 

@@ -12,15 +12,9 @@ use crate::approval::{Approval, Decision, DecisionFault, Settled, expired_result
 use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::policy::Ruling;
+use crate::policy::Verdict;
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
-
-/// What becomes of a call that is not denied.
-pub(super) enum Ruled {
-    Runs,
-    IsAsked,
-}
 
 impl Agent {
     /// What a person must decide about before the agent goes on.
@@ -31,20 +25,13 @@ impl Agent {
         })
     }
 
-    /// What the run's policy says of a call that was checked; as an error, why it is denied.
-    pub(super) fn ruling(&self, call: &ToolCall) -> Result<Ruled, String> {
-        let policy = &self.context.spec().policy;
+    /// What the run's policy says of a call that was checked.
+    pub(super) fn verdict(&self, call: &ToolCall) -> Verdict {
+        let spec = self.context.spec();
         let tools = self.delegation(call).unwrap_or(self.context.tools());
-        let Some(tool) = tools.get(&call.tool) else {
-            return Ok(Ruled::IsAsked);
-        };
-        match (
-            policy.ruling(tool, &call.parameters),
-            policy.rule(&call.tool, &call.parameters),
-        ) {
-            (Ruling::Allow, _) => Ok(Ruled::Runs),
-            (Ruling::Ask, _) => Ok(Ruled::IsAsked),
-            (Ruling::Deny, rule) => Err(rule.map(ToString::to_string).unwrap_or_default()),
+        match tools.get(&call.tool) {
+            Some(tool) => spec.policy.verdict(tool, &call.parameters, &spec.workspace),
+            None => Verdict::Asked,
         }
     }
 

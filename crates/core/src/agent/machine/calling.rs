@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::approving::Ruled;
 use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
@@ -13,6 +12,7 @@ use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
 use crate::observation::CallDigest;
 use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
+use crate::policy::Verdict;
 use crate::prompt;
 use crate::reflection::{Reflection, SUBMIT_REFLECTION};
 use crate::spec::AnswerForm;
@@ -38,20 +38,22 @@ impl Agent {
             match self.submitted(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
                 Some(Err(error)) => self.answer_call(&call, None, &ToolResult::failure(error)),
-                None => match self.check(&call).and_then(|()| self.ruling(&call)) {
-                    Err(error) => self.answer_call(&call, None, &ToolResult::failure(error)),
-                    Ok(ruled) => {
-                        match ruled {
-                            Ruled::Runs => {
-                                let effect = self.outstanding.next_effect();
-                                self.carry_out(now, effect, call, Edited::No, commands);
-                            }
-                            Ruled::IsAsked => self.ask_approval(now, call, commands),
+                None => {
+                    let checked = self.check(&call);
+                    match checked.map_or_else(Verdict::Denied, |()| self.verdict(&call)) {
+                        Verdict::Denied(why) => {
+                            self.answer_call(&call, None, &ToolResult::failure(why));
+                            continue;
                         }
-                        self.state = State::Calling(calls);
-                        return;
+                        Verdict::Runs => {
+                            let effect = self.outstanding.next_effect();
+                            self.carry_out(now, effect, call, Edited::No, commands);
+                        }
+                        Verdict::Asked => self.ask_approval(now, call, commands),
                     }
-                },
+                    self.state = State::Calling(calls);
+                    return;
+                }
             }
         }
         self.tell_progress();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Agent;
-use crate::tool::{SeenFile, SeenFiles, ToolResult};
+use crate::tool::{SeenFiles, ToolResult};
 
 impl Agent {
     /// What it last saw of files: what its tools need to leave alone what others have changed since.
@@ -16,8 +16,8 @@ impl Agent {
             return;
         }
         let seen = Arc::make_mut(&mut self.seen);
-        for SeenFile { path, digest } in &result.seen {
-            seen.insert(path.clone(), digest.clone());
+        for file in &result.seen {
+            seen.insert(file.path.clone(), file.clone());
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::approving::Ruled;
 use super::{Commands, Pending, Run, redirected_result};
 use crate::agent::AgentRole;
 use crate::call::ToolCall;
@@ -10,6 +9,7 @@ use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::observation::{Finding, Observation, ObservedCall};
 use crate::plan::{Plan, Success, Work};
+use crate::policy::Verdict;
 use crate::prompt;
 use crate::run::round::Active;
 use crate::run::{Phase, RunCommand, RunTimer};
@@ -115,17 +115,17 @@ impl Run {
             return Ok(());
         };
         let place = CallPlace { index, position };
-        match self.ruling(&call) {
-            Ruled::Runs => {
+        match self.verdict(&call) {
+            Verdict::Runs => {
                 let effect = self.outstanding.next_effect();
                 self.carry_out(now, effect, place, call, commands);
                 Ok(())
             }
-            Ruled::IsAsked => {
+            Verdict::Asked => {
                 self.ask_approval(now, place, call, commands);
                 Ok(())
             }
-            Ruled::IsDenied(why) => {
+            Verdict::Denied(why) => {
                 // It is waited for by nobody, but its handle is that of no other call.
                 let effect = self.outstanding.pass_over();
                 self.end_unrun(now, effect, place, call, ToolResult::failure(why), commands)

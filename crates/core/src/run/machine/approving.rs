@@ -13,17 +13,9 @@ use crate::approval::{
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
-use crate::policy::{Policy, Ruling};
+use crate::policy::{Policy, Verdict};
 use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
-
-/// What becomes of a call.
-pub(super) enum Ruled {
-    Runs,
-    IsAsked,
-    /// Why.
-    IsDenied(String),
-}
 
 /// That all that is under way waits for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,20 +57,15 @@ impl Run {
         }
     }
 
-    pub(super) fn ruling(&self, call: &ToolCall) -> Ruled {
+    pub(super) fn verdict(&self, call: &ToolCall) -> Verdict {
         let Some(context) = &self.context else {
-            return Ruled::IsAsked;
+            return Verdict::Asked;
         };
-        let (tool, policy) = (context.tools().get(&call.tool), &context.spec().policy);
-        // One that there is not fails by itself.
-        let Some(tool) = tool else { return Ruled::Runs };
-        match policy.ruling(tool, &call.parameters) {
-            Ruling::Allow => Ruled::Runs,
-            Ruling::Ask => Ruled::IsAsked,
-            Ruling::Deny => {
-                let rule = policy.rule(&call.tool, &call.parameters);
-                Ruled::IsDenied(rule.map(ToString::to_string).unwrap_or_default())
-            }
+        let spec = context.spec();
+        match context.tools().get(&call.tool) {
+            Some(tool) => spec.policy.verdict(tool, &call.parameters, &spec.workspace),
+            // One that there is not fails by itself.
+            None => Verdict::Runs,
         }
     }
 

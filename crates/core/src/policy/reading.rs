@@ -1,0 +1,258 @@
+//! What a pattern is compared with. A rule that allows reads a parameter as narrowly as it can be meant, one that asks or denies
+//! reads it in every way that it may turn out to mean: where in doubt, a person is asked.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::digest::canonical;
+
+/// A simple command or a whole value.
+struct Reading {
+    text: String,
+    /// Where in the text a program's name may stand, in bytes.
+    starts: Vec<usize>,
+}
+
+/// Words after which another command follows.
+const LEADING: [&str; 19] = [
+    "then", "do", "else", "elif", "if", "while", "until", "!", "{", "time", "exec", "eval", "builtin",
+    "command", "env", "nohup", "nice", "xargs", "sudo",
+];
+
+/// Whether a rule that allows fits. What `*` stands for is never a step up (`..`), nor, where a shell may read it, what begins
+/// another command or a redirection. A pattern of nothing but `*` is meant for everything.
+pub(super) fn allows(pattern: &str, value: &Value) -> bool {
+    let text = text_of(value);
+    let anything = pattern.bytes().all(|byte| byte == b'*') && !pattern.is_empty();
+    // All that the pattern says word for word is in the text, so more of them there are from a `*`.
+    let held = || {
+        steps_up(&text) == steps_up(pattern)
+            && (!is_for_a_shell(value) || operators(&text) == operators(pattern))
+    };
+    matches(pattern, &text) && (anything || held())
+}
+
+/// Whether a rule that asks or denies fits, in any reading.
+pub(super) fn holds_back(pattern: &str, value: &Value, workspace: &str) -> bool {
+    matches(pattern, &text_of(value))
+        || readings(value, workspace)
+            .iter()
+            .any(|reading| reading.fits(pattern))
+}
+
+impl Reading {
+    fn whole(text: String) -> Self {
+        let starts = vec![0];
+        Reading { text, starts }
+    }
+
+    /// Of these words, each written as `spelled` says.
+    fn of(words: &[Cow<'_, str>], spelled: impl Fn(&str) -> String) -> Self {
+        let (mut text, mut starts) = (String::new(), Vec::new());
+        // Whether a program's name may stand here: before it are only words that lead to it.
+        let mut leads = true;
+        let mut after_option = false;
+        for (place, word) in words.iter().enumerate() {
+            if place > 0 {
+                text.push(' ');
+            }
+            if leads {
+                starts.push(text.len());
+            }
+            text.push_str(&spelled(word));
+            let option = word.starts_with('-');
+            // The word after an option may be its value, and the one after that the program.
+            leads = is_command_flag(word)
+                || leads && (option || LEADING.contains(&&**word) || is_assignment(word))
+                || after_option && !option;
+            after_option = option && leads;
+        }
+        Reading { text, starts }
+    }
+
+    fn fits(&self, pattern: &str) -> bool {
+        self.starts
+            .iter()
+            .any(|start| matches(pattern, &self.text[*start..]))
+    }
+}
+
+fn readings(value: &Value, workspace: &str) -> Vec<Reading> {
+    let mut readings = Vec::new();
+    match (value, words(value)) {
+        (Value::String(text), _) => {
+            readings.push(Reading::whole(resolved(text)));
+            readings.push(Reading::whole(within(text, workspace)));
+            read_shell(text, workspace, &mut readings);
+        }
+        (_, Some(words)) => {
+            read_words(&words, |word| quoted(word).into_owned(), workspace, &mut readings);
+            // Which of them the shell reads depends on its other options.
+            let after_flag = words.iter().skip_while(|word| !is_command_flag(word)).skip(1);
+            for line in after_flag.filter(|word| !word.starts_with('-')) {
+                read_shell(line, workspace, &mut readings);
+            }
+        }
+        (_, None) => {}
+    }
+    readings
+}
+
+/// The simple commands of a shell's command line. Quotes are not understood, so it may find more than there are.
+fn read_shell(line: &str, workspace: &str, readings: &mut Vec<Reading>) {
+    for command in line.split([';', '&', '|', '\n', '(', ')', '`']) {
+        let words: Vec<Cow<'_, str>> = command.split_whitespace().map(Cow::Borrowed).collect();
+        if words.is_empty() {
+            continue;
+        }
+        read_words(&words, str::to_owned, workspace, readings);
+        if command.contains(['\'', '"', '\\']) {
+            let bare = command.replace(['\'', '"', '\\'], "");
+            let words: Vec<_> = bare.split_whitespace().map(Cow::Borrowed).collect();
+            read_words(&words, str::to_owned, workspace, readings);
+        }
+    }
+}
+
+fn read_words(
+    words: &[Cow<'_, str>],
+    spelled: impl Fn(&str) -> String,
+    workspace: &str,
+    readings: &mut Vec<Reading>,
+) {
+    readings.push(Reading::of(words, &spelled));
+    if words.iter().any(|word| word == "xargs") {
+        // What it reads becomes further words.
+        let more = [words, &[Cow::Borrowed("")]].concat();
+        readings.push(Reading::of(&more, &spelled));
+    }
+    if words.iter().any(|word| word.contains(['/', '.'])) {
+        readings.push(Reading::of(words, |word| spelled(&resolved(word))));
+        readings.push(Reading::of(words, |word| spelled(&within(word, workspace))));
+    }
+}
+
+/// What a parameter is compared as.
+fn text_of(value: &Value) -> Cow<'_, str> {
+    if let Value::String(text) = value {
+        return Cow::Borrowed(text);
+    }
+    match words(value) {
+        Some(words) => {
+            let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+            Cow::Owned(words.join(" "))
+        }
+        None => Cow::Owned(canonical(value).to_string()),
+    }
+}
+
+/// The elements of a list that has neither lists nor objects in it.
+fn words(value: &Value) -> Option<Vec<Cow<'_, str>>> {
+    let elements = value.as_array()?.iter();
+    elements
+        .map(|element| match element {
+            Value::String(text) => Some(Cow::Borrowed(text.as_str())),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Some(Cow::Owned(element.to_string())),
+            Value::Array(_) | Value::Object(_) => None,
+        })
+        .collect()
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    let needs_quotes = |c: char| c.is_whitespace() || c == '\'' || c == '"';
+    if word.is_empty() || word.contains(needs_quotes) {
+        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+    } else {
+        Cow::Borrowed(word)
+    }
+}
+
+/// Whether a command line follows: `-c`, alone or among other letters (`-lc`).
+fn is_command_flag(word: &str) -> bool {
+    word.strip_prefix('-')
+        .is_some_and(|letters| letters.contains('c') && letters.chars().all(|c| c.is_ascii_alphabetic()))
+}
+
+/// Whether it sets a variable for the command that follows: `NAME=value`.
+fn is_assignment(word: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    word.split_once('=')
+        .is_some_and(|(name, _)| is_name(name.strip_suffix('+').unwrap_or(name)))
+}
+
+/// Whether a shell may read it: any text may be a command line, a list has one after its `-c`.
+fn is_for_a_shell(value: &Value) -> bool {
+    value.is_string() || words(value).is_some_and(|words| words.iter().any(|word| is_command_flag(word)))
+}
+
+/// How often it says to a shell that another command or a redirection begins.
+fn operators(text: &str) -> usize {
+    let single = text.matches([';', '&', '|', '\n', '`', '>']).count();
+    single + text.matches("$(").count() + text.matches("<(").count()
+}
+
+/// How many of its paths' components are `..`.
+fn steps_up(text: &str) -> usize {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '\'' | '"' | '=' | ':');
+    text.split(ends).filter(|component| *component == "..").count()
+}
+
+/// The path without `.`, `//` and `a/..`, as its text alone tells: links are not looked at.
+fn resolved(path: &str) -> String {
+    let is_absolute = path.starts_with('/');
+    let mut components = Vec::new();
+    for component in path.split('/') {
+        match component {
+            "" | "." => {}
+            ".." if components.last().is_some_and(|last| *last != "..") => {
+                components.pop();
+            }
+            ".." if is_absolute => {}
+            _ => components.push(component),
+        }
+    }
+    let components = components.join("/");
+    match (is_absolute, components.is_empty()) {
+        (true, _) => format!("/{components}"),
+        (false, true) if !path.is_empty() => ".".to_owned(),
+        (false, _) => components,
+    }
+}
+
+/// The resolved path relative to the workspace where it is in it, else absolute.
+fn within(path: &str, workspace: &str) -> String {
+    let path = if path.starts_with('/') {
+        resolved(path)
+    } else {
+        resolved(&format!("{workspace}/{path}"))
+    };
+    match path.strip_prefix(resolved(workspace).trim_end_matches('/')) {
+        Some("" | "/") => ".".to_owned(),
+        Some(below) => below.strip_prefix('/').map(str::to_owned).unwrap_or(path),
+        None => path,
+    }
+}
+
+/// Whether the whole text is like the pattern, in which `*` stands for any text. Each piece between two `*` is looked for once, from where the one before ended, so
+/// the time is that of reading both.
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(inner) = text.strip_prefix(first).and_then(|text| text.strip_suffix(last)) else {
+        return false;
+    };
+    let mut left = inner;
+    middle.split('*').all(|piece| match left.split_once(piece) {
+        Some((_, after)) => {
+            left = after;
+            true
+        }
+        None => false,
+    })
+}
