@@ -36,16 +36,9 @@ pub(super) struct Still {
 impl Run {
     /// What people must decide about before its plan's own calls run, in the order of their handles.
     pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
-        self.outstanding.iter().filter_map(|(_, pending)| match pending {
-            Pending::Approval { approval, .. } => Some(approval),
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Tool { .. }
-            | Pending::Question { .. } => None,
-        })
+        self.outstanding
+            .iter()
+            .filter_map(|(_, pending)| pending.approval())
     }
 
     /// The call that has waited longest for a person, where nothing goes on without one: its own, or that of an agent.
@@ -111,16 +104,7 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         let pending = self.outstanding.at_step(effect.scope, effect.step);
-        let approval = pending.and_then(|(_, pending)| match pending {
-            Pending::Approval { approval, .. } => Some(&**approval),
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Tool { .. }
-            | Pending::Question { .. } => None,
-        });
+        let approval = pending.and_then(|(_, pending)| pending.approval().map(|approval| &**approval));
         let check = |parameters: &Value| match (&self.context, approval) {
             (Some(context), Some(approval)) => context
                 .tools()

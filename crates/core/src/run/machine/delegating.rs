@@ -225,19 +225,11 @@ impl Run {
     }
 
     fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
-        self.outstanding
-            .iter()
-            .filter(move |(_, pending)| match pending {
-                Pending::Child { call, .. } => call.scope == Scope::Agent(agent),
-                Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::SubAgent { .. }
-                | Pending::Retired(_)
-                | Pending::Tool { .. }
-                | Pending::Approval { .. }
-                | Pending::Question { .. } => false,
-            })
-            .map(|(effect, _)| effect)
+        let children = self.outstanding.iter().filter(move |(_, pending)| {
+            let caller = pending.caller();
+            caller.is_some_and(|caller| caller.scope == Scope::Agent(agent))
+        });
+        children.map(|(effect, _)| effect)
     }
 
     /// Stops all that work for that agent, and those that work for them.
