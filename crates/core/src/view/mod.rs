@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::account::{Account, Before, Ledger, Noted};
 use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
-use crate::approval::Approval;
+use crate::approval::{Approval, Digest};
 use crate::call::ToolCall;
 use crate::delegate::DELEGATE;
 use crate::id::{AgentId, EffectId, Scope};
@@ -197,7 +197,12 @@ impl RunView {
             | RunInput::Cancelled => None,
         };
         let noted = Noted::of_run(&input);
-        let asked: BTreeSet<EffectId> = self.run.approvals().map(|approval| approval.effect).collect();
+        let asked: BTreeSet<Digest> = self
+            .run
+            .approvals()
+            .map(|approval| approval.digest.clone())
+            .collect();
+        let under_way = self.run.steps_under_way();
         let commands = self.run.handle(at, input)?;
         self.ledger
             .run_took(self.last_at, at, &noted, &commands, self.run.waits_for_people());
@@ -221,11 +226,10 @@ impl RunView {
         }
         for command in commands {
             match command {
-                // What was asked is asked again after a restart, and runs once it is approved: nobody need be told.
-                RunCommand::AskApproval { approval } if asked.contains(&approval.effect) => {}
-                RunCommand::RunTool { effect, .. } if asked.contains(&effect) => {}
+                // What was asked is asked again after a restart: nobody need be told.
+                RunCommand::AskApproval { approval } if asked.contains(&approval.digest) => {}
                 command => {
-                    events.extend(self.begun_by(&command));
+                    events.extend(self.begun_by(&command, &under_way));
                     events.extend(self.after_run(command));
                 }
             }
@@ -304,16 +308,11 @@ impl RunView {
         self.run.running_call(effect).cloned()
     }
 
-    /// The start of a sub-task that the command is.
-    fn begun_by(&self, command: &RunCommand) -> Option<EventKind> {
+    /// The start of a sub-task that the command is, given what was under way before.
+    fn begun_by(&self, command: &RunCommand, under_way: &BTreeSet<u32>) -> Option<EventKind> {
+        let is_new = |effect: &EffectId| !under_way.contains(&effect.step);
         match command {
-            // A restart commands again what has started already.
-            RunCommand::StartAgent { effect, .. } | RunCommand::RunTool { effect, .. }
-                if effect.attempt > 0 =>
-            {
-                None
-            }
-            RunCommand::StartAgent { brief, .. } => {
+            RunCommand::StartAgent { effect, brief } if is_new(effect) => {
                 let round = self.run.rounds().last()?;
                 let (index, _) = round
                     .active()
@@ -325,9 +324,14 @@ impl RunView {
                     agent: Some(brief.agent),
                 })
             }
-            RunCommand::RunTool { effect, .. } => self.begun_by_call(*effect),
-            RunCommand::AskApproval { approval } => self.begun_by_call(approval.effect),
-            RunCommand::Announce { .. }
+            RunCommand::RunTool { effect, .. } if is_new(effect) => self.begun_by_call(*effect),
+            RunCommand::AskApproval { approval } if is_new(&approval.effect) => {
+                self.begun_by_call(approval.effect)
+            }
+            RunCommand::StartAgent { .. }
+            | RunCommand::RunTool { .. }
+            | RunCommand::AskApproval { .. }
+            | RunCommand::Announce { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
@@ -423,7 +427,8 @@ impl RunView {
             }
             | AgentInput::Cancelled => None,
         };
-        let asked = agent.approval().map(|approval| approval.effect);
+        let asked = agent.approval().map(|approval| approval.digest.clone());
+        let delegating = agent.is_delegating();
         let (noted, before) = (Noted::of_agent(&input), Before::of(agent));
         let commands = agent.handle(at, input)?;
         self.ledger.agent_took(agent, before, at, noted, &commands);
@@ -437,14 +442,14 @@ impl RunView {
                 duration: report.duration,
             }),
             // Asked again after a restart.
-            AgentCommand::AskApproval { approval } if asked == Some(approval.effect) => None,
+            AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::SetTimer { .. } => None,
             // It is under way from now on, and has no input of its own that says so; a restart commands it again.
-            AgentCommand::Delegate { effect, .. } if effect.attempt > 0 => None,
+            AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && delegating => None,
             AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
                 effect,
                 tool: DELEGATE.to_owned(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::approving::Ruled;
 use super::{Commands, Pending, Run, redirected_result};
 use crate::agent::AgentRole;
+use crate::approval::Approval;
 use crate::call::ToolCall;
 use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
@@ -118,7 +119,7 @@ impl Run {
         match self.ruling(&call) {
             Ruled::Runs => {
                 let effect = self.outstanding.next_effect();
-                self.carry_out(now, effect, place, call, commands);
+                self.carry_out(now, effect, place, call, None, commands);
                 Ok(())
             }
             Ruled::IsAsked => {
@@ -133,32 +134,31 @@ impl Run {
         }
     }
 
-    /// Has a call done, under that handle.
+    /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
     pub(super) fn carry_out(
         &mut self,
         now: Timestamp,
         effect: EffectId,
         place: CallPlace,
         call: ToolCall,
+        approved: Option<Arc<Approval>>,
         commands: &mut Commands,
     ) {
-        let pending = self.running(now, place, call);
-        commands.push(self.command(effect, &pending));
-        self.outstanding.put(effect, pending);
-        commands.push(RunCommand::SetTimer {
-            timer: RunTimer::Call(effect.step),
-            at: now + self.call_timeout(),
-        });
-    }
-
-    fn running(&self, now: Timestamp, place: CallPlace, call: ToolCall) -> Pending {
-        Pending::Tool {
+        let deadline = now + self.call_timeout();
+        let pending = Pending::Tool {
             index: place.index,
             position: place.position,
             call,
             started: false,
-            deadline: now + self.call_timeout(),
-        }
+            deadline,
+            approved,
+        };
+        commands.push(self.command(effect, &pending));
+        self.outstanding.put(effect, pending);
+        commands.push(RunCommand::SetTimer {
+            timer: RunTimer::Call(effect.step),
+            at: deadline,
+        });
     }
 
     pub(super) fn call_timeout(&self) -> Millis {

@@ -104,7 +104,8 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         let pending = self.outstanding.at_step(effect.scope, effect.step);
-        let approval = pending.and_then(|(_, pending)| pending.approval().map(|approval| &**approval));
+        let approved = pending.and_then(|(_, pending)| pending.approval()).cloned();
+        let approval = approved.as_deref();
         let check = |parameters: &Value| match (&self.context, approval) {
             (Some(context), Some(approval)) => context
                 .tools()
@@ -122,10 +123,10 @@ impl Run {
             return Err(DecisionFault::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(now, effect, place, call, commands),
+            Settled::Run => self.carry_out(now, effect, place, call, approved, commands),
             Settled::RunWith(parameters) => {
                 call.parameters = parameters;
-                self.carry_out(now, effect, place, call, commands);
+                self.carry_out(now, effect, place, call, approved, commands);
             }
             Settled::Reject(reason) => {
                 let result = rejected_result(reason.as_deref());

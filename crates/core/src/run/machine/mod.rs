@@ -172,6 +172,11 @@ impl Run {
         self.outstanding.get(effect).ok()?.running_call()
     }
 
+    /// The steps of all that is under way or waits for people.
+    pub(crate) fn steps_under_way(&self) -> BTreeSet<u32> {
+        self.outstanding.iter().map(|(effect, _)| effect.step).collect()
+    }
+
     /// The sub-task whose first call that is, under way or waiting for a person.
     pub(crate) fn begun_by(&self, effect: EffectId) -> Option<&SubTask> {
         let place = self.outstanding.get(effect).ok()?.place()?;
@@ -252,7 +257,7 @@ impl Run {
             }
             RunInput::UserAbsent { effect } => self.stand_still(effect, &mut commands)?,
             RunInput::TimerFired { timer } => self.timer_fired(now, timer, &mut commands)?,
-            RunInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands)?,
+            RunInput::Resumed { last_seen, forked } => self.resume(now, last_seen, forked, &mut commands)?,
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
         self.note_standstill(now, &mut commands);

@@ -31,6 +31,8 @@ pub(super) enum Pending {
         call: ToolCall,
         started: bool,
         deadline: Timestamp,
+        /// What a person approved, where one was asked.
+        approved: Option<Arc<Approval>>,
     },
     /// A call waits for a person (APPROVE-1).
     Approval {

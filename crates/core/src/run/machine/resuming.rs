@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::acting::CallPlace;
 use super::{Commands, Pending, Run, approving, redirected_result};
 use crate::agent::interrupted_result;
 use crate::call::ToolCall;
@@ -60,6 +61,7 @@ impl Run {
         &mut self,
         now: Timestamp,
         last_seen: Timestamp,
+        forked: bool,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.end = None;
@@ -69,6 +71,9 @@ impl Run {
         // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
         self.outstanding.retry(|pending| pending.approval().is_none());
         let ended = self.calls_ended_with_the_process();
+        if forked {
+            self.ask_anew(now, &ended);
+        }
         let has_ended = |step| ended.iter().any(|(effect, _)| effect.step == step);
         *commands = self.outstanding();
         commands.retain(|command| !called_step(command).is_some_and(has_ended));
@@ -76,6 +81,41 @@ impl Run {
             self.end_call(now, effect, result, commands)?;
         }
         Ok(())
+    }
+
+    /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): people are asked anew about all
+    /// that waits for them, and about what they had approved and has not ended.
+    fn ask_anew(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) {
+        let Some(context) = &self.context else { return };
+        for (effect, pending) in self.outstanding.iter_mut() {
+            if ended.iter().any(|(ended, _)| *ended == effect) {
+                continue;
+            }
+            let (call, asked) = match pending {
+                Pending::Approval { call, approval, .. }
+                | Pending::Tool {
+                    call,
+                    approved: Some(approval),
+                    ..
+                } => (call.clone(), approval.clone()),
+                Pending::Tool { approved: None, .. }
+                | Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Question { .. } => continue,
+            };
+            if let Some(CallPlace { index, position }) = pending.place() {
+                let approval = Arc::new(asked.asked_anew(effect, &call, context.spec(), now));
+                *pending = Pending::Approval {
+                    index,
+                    position,
+                    call,
+                    approval,
+                };
+            }
+        }
     }
 
     /// Puts off all that would come too early, as no process was there or nothing went on.
