@@ -52,7 +52,7 @@ impl Run {
             (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
             (Scope::Run, _) => None,
             (Scope::Agent(agent), _) => {
-                let mut active = self.rounds.last()?.active();
+                let (agent, mut active) = (self.first_caller(agent), self.rounds.last()?.active());
                 active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
             }
         }

@@ -220,6 +220,16 @@ impl Run {
         })
     }
 
+    /// The agent that the run started by itself, and for which that one works, directly or through others; itself where nobody called it.
+    pub(super) fn first_caller(&self, agent: AgentId) -> AgentId {
+        let pending = |effect| self.outstanding.get(effect).ok();
+        let caller = self.effect_of(agent).and_then(pending).and_then(Pending::caller);
+        match caller.map(|caller| caller.scope) {
+            Some(Scope::Agent(caller)) => self.first_caller(caller),
+            Some(Scope::Run) | None => agent,
+        }
+    }
+
     pub(super) fn has_children(&self, agent: AgentId) -> bool {
         self.children_of(agent).next().is_some()
     }

@@ -18,7 +18,8 @@ use super::{
     absent, asked, asking, decided, decision, expiry, guide, rule, run_decided, sequences, settled, tell,
 };
 use crate::driver::{acting, agent_ended, brief_of, running};
-use crate::fixture::{agent_outline, at, replied, resumed, run_outline, says_call};
+use crate::fixture::{agent_outline, at, effect, replied, resumed, run_outline, says_call};
+use crate::journaled::Journaled;
 
 fn run_id() -> RunId {
     RunId("0199f0a0-0000-7000-8000-000000000001".parse().unwrap())
@@ -213,4 +214,36 @@ fn approve_3_what_is_asked_anew_in_a_fork_is_told_and_no_sub_task_starts_twice()
     let (view, events) = view_of(inputs);
     assert_eq!(events[4..], ["run.2 asked", "a2.2 asked"]);
     assert_eq!(view.approvals()[0].asked_at, at(30));
+}
+
+#[test]
+fn paor_9_a_call_of_an_agent_that_works_for_another_holds_up_the_plans_sub_task() {
+    let mut spec = asking();
+    spec.agents[1].tools.push("delegate".to_owned());
+    let subtasks = json!([
+        {"id": "p", "title": "P", "agent": "implement", "task": "t"},
+        {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explore", "task": "t"}
+    ]);
+    let mut run = Journaled::acting(spec, &json!({"summary": "s", "subtasks": subtasks}));
+    run.start(2, "run.2");
+    for (caller, works) in [(2, 3), (3, 4)] {
+        let delegate = json!({"agent": "implement", "task": "t"});
+        run.replies(
+            caller,
+            &format!("a{caller}.1"),
+            says_call("delegate", delegate, false),
+        );
+        run.run(RunInput::Delegated {
+            effect: effect(&format!("a{caller}.2")),
+            agent: "implement".to_owned(),
+            task: "t".to_owned(),
+        });
+        run.start(works, &format!("run.{works}"));
+    }
+    run.replies(4, "a4.1", says_call("change", json!({"path": "x"}), false));
+    run.run(asked("a4.2"));
+    let waiting = run.view.report().waiting;
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(waiting[0].subtask, Some("p".into()));
+    assert_eq!(waiting[0].dependents, 1);
 }
