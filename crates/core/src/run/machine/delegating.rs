@@ -234,7 +234,7 @@ impl Run {
         self.children_of(agent).next().is_some()
     }
 
-    fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
+    pub(super) fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
         let children = self.outstanding.iter().filter(move |(_, pending)| {
             let caller = pending.caller();
             caller.is_some_and(|caller| caller.scope == Scope::Agent(agent))
