@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::approving::Ruled;
 use super::{Commands, Pending, Run, redirected_result};
-use crate::agent::AgentRole;
+use crate::agent::{AgentFailure, AgentRole};
 use crate::approval::Approval;
 use crate::call::ToolCall;
 use crate::id::{EffectId, Scope};
@@ -275,10 +275,16 @@ impl Run {
         let Some(round) = self.rounds.last_mut() else {
             return Ok(());
         };
+        let was_stopped = match &finding {
+            Finding::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
+            // Its call was told to stop, and what it would have called next does not run.
+            Finding::Calls { .. } => self.redirecting,
+            Finding::Skipped { .. } => false,
+        };
         round.observe(index, now, finding);
         for skipped in round.graph.finish(index, success) {
             let because = round.graph.plan().subtasks[skipped.because].id.clone();
-            let because = (!self.redirecting).then_some(because);
+            let because = (!was_stopped).then_some(because);
             round.observe(skipped.index, now, Finding::Skipped { because });
         }
         if self.phase == Phase::Acting {
