@@ -208,6 +208,7 @@ impl AgentState {
             }
             Beginning::Resumed { last_seen } => self.accept(AgentInput::Resumed {
                 last_seen: *last_seen,
+                forked: false,
             }),
         }
     }

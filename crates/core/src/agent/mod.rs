@@ -137,6 +137,10 @@ pub enum AgentInput {
     Resumed {
         /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
         last_seen: Timestamp,
+        /// Whether its run was forked off another, and this is its first input of its own (APPROVE-3): what a person decided, or decides, about
+        /// the other one's calls does not count here, so that each of them is asked about anew.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        forked: bool,
     },
     /// Nobody wants the answer any more.
     Cancelled,
@@ -177,8 +181,8 @@ pub enum AgentCommand {
         /// Which call.
         effect: EffectId,
     },
-    /// Have another agent do something; its findings are the call's result. The time that it takes counts as this agent's own
-    /// (LOOP-5), so that whoever may delegate wants a long enough one; when it is over, the other one is stopped.
+    /// Have another agent do something; its findings are the call's result. This agent's clock stands still meanwhile (LOOP-5): the other
+    /// one has a time of its own.
     Delegate {
         /// What the result must carry.
         effect: EffectId,

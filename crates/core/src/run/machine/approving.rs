@@ -14,7 +14,7 @@ use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
 use crate::policy::{Policy, Verdict};
-use crate::run::{RunCommand, RunInput, RunTimer};
+use crate::run::{Phase, RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 
 /// That all that is under way waits for people.
@@ -28,16 +28,9 @@ pub(super) struct Still {
 impl Run {
     /// What people must decide about before its plan's own calls run, in the order of their handles.
     pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
-        self.outstanding.iter().filter_map(|(_, pending)| match pending {
-            Pending::Approval { approval, .. } => Some(approval),
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Tool { .. }
-            | Pending::Question { .. } => None,
-        })
+        self.outstanding
+            .iter()
+            .filter_map(|(_, pending)| pending.approval())
     }
 
     /// The call that has waited longest for a person, where nothing goes on without one: its own, or that of an agent.
@@ -51,7 +44,7 @@ impl Run {
             (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
             (Scope::Run, _) => None,
             (Scope::Agent(agent), _) => {
-                let mut active = self.rounds.last()?.active();
+                let (agent, mut active) = (self.first_caller(agent), self.rounds.last()?.active());
                 active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
             }
         }
@@ -98,16 +91,8 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         let pending = self.outstanding.at_step(effect.scope, effect.step);
-        let approval = pending.and_then(|(_, pending)| match pending {
-            Pending::Approval { approval, .. } => Some(&**approval),
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Tool { .. }
-            | Pending::Question { .. } => None,
-        });
+        let approved = pending.and_then(|(_, pending)| pending.approval()).cloned();
+        let approval = approved.as_deref();
         let check = |parameters: &Value| match (&self.context, approval) {
             (Some(context), Some(approval)) => context
                 .tools()
@@ -125,10 +110,10 @@ impl Run {
             return Err(DecisionFault::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(now, effect, place, call, commands),
+            Settled::Run => self.carry_out(now, effect, place, call, approved, commands),
             Settled::RunWith(parameters) => {
                 call.parameters = parameters;
-                self.carry_out(now, effect, place, call, commands);
+                self.carry_out(now, effect, place, call, approved, commands);
             }
             Settled::Reject(reason) => {
                 let result = rejected_result(reason.as_deref());
@@ -180,7 +165,12 @@ impl Run {
     }
 
     /// A call of an agent waits: where nothing else goes on, neither does the run.
-    pub(super) fn approval_asked(&mut self, now: Timestamp, effect: EffectId) -> Result<(), Refusal> {
+    pub(super) fn approval_asked(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         let is_under_way = match effect.scope {
             Scope::Run => false,
             Scope::Agent(agent) => self.is_under_way(agent),
@@ -189,7 +179,11 @@ impl Run {
             return Err(Refusal::Stale { effect });
         }
         self.asked.insert(effect, now);
-        Ok(())
+        match self.phase {
+            // Its sub-task may have left its place to another.
+            Phase::Acting | Phase::Observing => self.advance(now, commands),
+            Phase::Idle | Phase::Planning | Phase::Reflecting | Phase::Complete | Phase::Failed => Ok(()),
+        }
     }
 
     pub(super) fn approval_settled(&mut self, effect: EffectId) -> Result<(), Refusal> {
@@ -204,6 +198,26 @@ impl Run {
             .keys()
             .copied()
             .find(|asked| is_same_call(*asked, effect))
+    }
+
+    /// How many sub-tasks of the present plan do nothing but wait for a person.
+    pub(super) fn subtasks_waiting_for_people(&self) -> usize {
+        let own = self.approvals().count();
+        let Some(round) = self.rounds.last() else {
+            return own;
+        };
+        let agents = round.active().filter_map(|(_, active)| active.agent);
+        own + agents.filter(|agent| self.is_held_up(*agent)).count()
+    }
+
+    /// Whether the agent, or the one that works for it, waits for a person.
+    fn is_held_up(&self, agent: AgentId) -> bool {
+        let asks = |scope| self.asked.keys().any(|asked| asked.scope == scope);
+        asks(Scope::Agent(agent))
+            || self
+                .children_of(agent)
+                .filter_map(|child| self.agent_of(child))
+                .any(|child| self.is_held_up(child))
     }
 
     fn is_under_way(&self, agent: AgentId) -> bool {
