@@ -283,13 +283,15 @@ impl CarriedRun {
     fn end(self, outcome: Outcome) {
         let run = self.arguments.run;
         let CarriedRun {
+            arguments,
             claim,
             outcome: waiting,
             runs,
-            ..
+            restarts: _,
         } = self;
         runs.remove(&run);
         drop(claim);
+        arguments.door.refuse_all(run);
         // The guarantee of a terminal event, whatever ended the supervisor.
         waiting.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }

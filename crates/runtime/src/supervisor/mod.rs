@@ -177,15 +177,7 @@ impl Actor for RunSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMsg::Begin(begin) => state.begin(&myself, begin).await?,
-            SupervisorMsg::Stored(Ok(())) => {
-                let (commands, started) = state.driver.stored();
-                for command in commands {
-                    state.carry_out(&myself, command).await?;
-                }
-                if let Some(effect) = started {
-                    state.run_tool(&myself, effect);
-                }
-            }
+            SupervisorMsg::Stored(Ok(())) => state.stored(&myself).await?,
             SupervisorMsg::Stored(Err(error)) | SupervisorMsg::JournalFailed(error) => {
                 state.give_up(&myself, error.into());
             }
@@ -283,6 +275,20 @@ impl SupervisorState {
                 Ok(())
             }
         }
+    }
+
+    async fn stored(&mut self, myself: &ActorRef<SupervisorMsg>) -> Result<(), ActorProcessingErr> {
+        let Some(stored) = self.driver.stored() else {
+            return Ok(());
+        };
+        for command in stored.commands {
+            self.carry_out(myself, command).await?;
+        }
+        if let Some(effect) = stored.started {
+            self.run_tool(myself, effect);
+        }
+        stored.receipt.taken();
+        Ok(())
     }
 
     fn accept(&mut self, input: RunInput) {

@@ -481,6 +481,28 @@ async fn approve_3_decisions_of_another_process_count_once() {
     assert_eq!(decisions(&world, handle.id()), 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn paor_9_decisions_that_waited_count_before_the_run_misses_its_user() {
+    for _ in 0..10 {
+        let (registry, calls) = risky();
+        let world = World::new(Scripted::new(two_risks), registry).await;
+        let handle = world.start(UserPresence::Absent).await;
+        let stopped = ended(&handle).await.unwrap();
+        assert_eq!(stopped.end, Some(EndReason::UserRequired));
+
+        let run = handle.id();
+        for asked in handle.approvals().await.unwrap() {
+            let steered = world.orchestrator.steer(run, decide(&asked)).await.unwrap();
+            assert_eq!(steered, Steered::Waiting);
+        }
+        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let report = ended(&resume.await.unwrap()).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(calls.lock().unwrap().len(), 2);
+    }
+}
+
 #[tokio::test]
 async fn approve_3_approvals_hold_in_agents_that_agents_start() {
     let (registry, calls) = risky();
