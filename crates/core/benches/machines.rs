@@ -217,7 +217,14 @@ fn resume(criterion: &mut Criterion) {
             for line in &journal {
                 run.handle(NOW, serde_json::from_str(line).unwrap()).unwrap();
             }
-            run.handle(NOW, RunInput::Resumed { last_seen: NOW }).unwrap();
+            run.handle(
+                NOW,
+                RunInput::Resumed {
+                    last_seen: NOW,
+                    forked: false,
+                },
+            )
+            .unwrap();
             run
         });
     });

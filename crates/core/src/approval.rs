@@ -166,6 +166,19 @@ impl Approval {
         self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
     }
 
+    /// Asks anew, about the call as it is now: a decision about the earlier one does not count (APPROVE-3).
+    pub(crate) fn asked_anew(
+        &self,
+        effect: EffectId,
+        call: &ToolCall,
+        spec: &RunSpec,
+        now: Timestamp,
+    ) -> Self {
+        // The moment tells them apart, even where the clock has not moved.
+        let now = now.max(self.asked_at + Millis(1));
+        Approval::new(effect, self.agent.clone(), call, spec, now)
+    }
+
     /// Whether it is too late to answer.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)

@@ -136,6 +136,19 @@ impl<W> Outstanding<W> {
         self.waiting.values_mut().map(|(_, what)| what)
     }
 
+    /// As [`Self::iter`], to change it.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (EffectId, &mut W)> {
+        let scope = self.scope;
+        self.waiting.iter_mut().map(move |(step, (attempt, what))| {
+            let effect = EffectId {
+                scope,
+                step: *step,
+                attempt: *attempt,
+            };
+            (effect, what)
+        })
+    }
+
     /// Nothing is waited for any more.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();

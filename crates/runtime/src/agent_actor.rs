@@ -188,7 +188,10 @@ impl AgentState {
                 self.carry_out(myself, command);
             }
         } else {
-            self.accept(AgentInput::Resumed { last_seen });
+            self.accept(AgentInput::Resumed {
+                last_seen,
+                forked: false,
+            });
         }
     }
 

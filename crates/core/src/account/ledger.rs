@@ -301,7 +301,7 @@ impl Noted {
             AgentInput::ModelFailed { effect, .. }
             | AgentInput::OverBudget { effect, .. }
             | AgentInput::ToolFinished { effect, .. } => Noted::Ended { effect: *effect },
-            AgentInput::Resumed { last_seen } => Noted::Resumed {
+            AgentInput::Resumed { last_seen, .. } => Noted::Resumed {
                 last_seen: *last_seen,
             },
             AgentInput::Started { .. }
@@ -316,7 +316,7 @@ impl Noted {
     pub(crate) fn of_run(input: &RunInput) -> Noted {
         match input {
             RunInput::ToolFinished { effect, .. } => Noted::Ended { effect: *effect },
-            RunInput::Resumed { last_seen } => Noted::Resumed {
+            RunInput::Resumed { last_seen, .. } => Noted::Resumed {
                 last_seen: *last_seen,
             },
             RunInput::Started { .. }

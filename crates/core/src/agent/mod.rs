@@ -137,6 +137,10 @@ pub enum AgentInput {
     Resumed {
         /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
         last_seen: Timestamp,
+        /// Whether its run was forked off another, and this is its first input of its own (APPROVE-3): what a person decided, or decides, about
+        /// the other one's calls does not count here, so that each of them is asked about anew.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        forked: bool,
     },
     /// Nobody wants the answer any more.
     Cancelled,

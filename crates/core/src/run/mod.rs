@@ -122,6 +122,10 @@ pub enum RunInput {
     Resumed {
         /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
         last_seen: Timestamp,
+        /// Whether the run was forked off another, and takes its first input of its own (APPROVE-3): what a person decided, or decides, about
+        /// the other one's calls does not count here, so that each of them is asked about anew.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        forked: bool,
     },
     /// The user ended the run.
     Cancelled,

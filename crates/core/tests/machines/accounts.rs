@@ -233,13 +233,26 @@ fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_
         },
     );
     let last_seen = at(120);
-    watched.run(90_000, RunInput::Resumed { last_seen });
+    watched.run(
+        90_000,
+        RunInput::Resumed {
+            last_seen,
+            forked: false,
+        },
+    );
     let account = watched.view.account();
     assert_eq!(
         (account.total.tool_time, account.active_time),
         (Millis(20), Millis(120))
     );
-    watched.agent(90_010, 2, AgentInput::Resumed { last_seen });
+    watched.agent(
+        90_010,
+        2,
+        AgentInput::Resumed {
+            last_seen,
+            forked: false,
+        },
+    );
     watched.agent(90_100, 2, replied("a2.3", by("big", usage(10, 5), text("Done."))));
     let account = watched.view.account();
     assert_eq!(account.active_time, Millis(220));

@@ -319,6 +319,7 @@ fn loop_5_time_that_the_process_worked_between_inputs_counts() {
     agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
     let back = AgentInput::Resumed {
         last_seen: at(101_000),
+        forked: false,
     };
     assert_eq!(
         agent_outline(&agent.handle(at(601_000), back).unwrap()),

@@ -31,12 +31,18 @@ pub fn effect(text: &str) -> EffectId {
 
 /// The process comes back; the machine's own last input was the last sign of life.
 pub fn resumed() -> RunInput {
-    RunInput::Resumed { last_seen: at(0) }
+    RunInput::Resumed {
+        last_seen: at(0),
+        forked: false,
+    }
 }
 
 /// As [`resumed`], for an agent.
 pub fn agent_resumed() -> AgentInput {
-    AgentInput::Resumed { last_seen: at(0) }
+    AgentInput::Resumed {
+        last_seen: at(0),
+        forked: false,
+    }
 }
 
 pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {

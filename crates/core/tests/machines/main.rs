@@ -12,6 +12,7 @@ mod approvals;
 mod delegating;
 mod driver;
 mod fixture;
+mod journaled;
 mod judging;
 mod prompts;
 mod redirecting;

@@ -102,7 +102,10 @@ fn host_2_time_that_the_agents_worked_between_the_runs_inputs_counts() {
     let mut spec = spec();
     spec.limits.timeout = Some(Millis(1_000));
     let (mut run, _) = running(spec);
-    let back = RunInput::Resumed { last_seen: at(400) };
+    let back = RunInput::Resumed {
+        last_seen: at(400),
+        forked: false,
+    };
     assert_eq!(
         give(&mut run, 50_000, back),
         ["start run.1+1 a1 planner", "timer Deadline 51600"]

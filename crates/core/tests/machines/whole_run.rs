@@ -105,7 +105,13 @@ impl Driver {
             None => self.give_agent(agent, start),
             Some(None) => {
                 let last_seen = self.last_seen;
-                self.give_agent(agent, AgentInput::Resumed { last_seen });
+                self.give_agent(
+                    agent,
+                    AgentInput::Resumed {
+                        last_seen,
+                        forked: false,
+                    },
+                );
             }
             Some(Some(report)) => {
                 let report = report.clone();
@@ -143,7 +149,10 @@ impl Driver {
         self.last_seen = Timestamp(self.now);
         self.now += 60_000;
         let last_seen = self.last_seen;
-        self.give_run(RunInput::Resumed { last_seen });
+        self.give_run(RunInput::Resumed {
+            last_seen,
+            forked: false,
+        });
     }
 
     /// Ends one of the things under way.

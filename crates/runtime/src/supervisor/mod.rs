@@ -267,7 +267,10 @@ impl SupervisorState {
                     }
                 } else {
                     let last_seen = self.last_seen;
-                    self.accept(RunInput::Resumed { last_seen });
+                    self.accept(RunInput::Resumed {
+                        last_seen,
+                        forked: false,
+                    });
                     if let Some(first) = first {
                         self.steer(first, Receipt::default());
                     }

@@ -55,6 +55,7 @@ impl Agent {
         let pending = Pending::Approval {
             call,
             approval: approval.clone(),
+            edited: Edited::No,
         };
         self.outstanding.put(effect, pending);
         commands.extend(expiry(&approval));
@@ -69,7 +70,7 @@ impl Agent {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         let pending = match self.outstanding.at_step(effect.scope, effect.step) {
-            Some((_, Pending::Approval { call, approval })) => Some((call, &**approval)),
+            Some((_, Pending::Approval { call, approval, .. })) => Some((call, approval)),
             Some((_, Pending::Model | Pending::Tool { .. })) | None => None,
         };
         let check = |parameters: &Value| match pending {
@@ -77,16 +78,16 @@ impl Agent {
             None => Ok(()),
         };
         let policy = &self.context.spec().policy;
-        let approval = pending.map(|(_, approval)| approval);
-        let settled = settle(approval, now, effect, decision, policy, check)?;
-        let Some((effect, call)) = self.end_approval(now, commands) else {
+        let approved = pending.map(|(_, approval)| approval.clone());
+        let settled = settle(approved.as_deref(), now, effect, decision, policy, check)?;
+        let Some((effect, call, edited)) = self.end_approval(now, commands) else {
             return Err(DecisionFault::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(now, effect, call, Edited::No, commands),
+            Settled::Run => self.carry_out(now, effect, call, edited, approved, commands),
             Settled::RunWith(parameters) => {
                 let call = with_parameters(&call, parameters);
-                self.carry_out(now, effect, call, Edited::ByUser, commands);
+                self.carry_out(now, effect, call, Edited::ByUser, approved, commands);
             }
             Settled::Reject(reason) => {
                 let tool = call.tool;
@@ -111,7 +112,7 @@ impl Agent {
                 timer: AgentTimer::Approval,
             }));
         }
-        if let Some((effect, call)) = self.end_approval(now, commands) {
+        if let Some((effect, call, _)) = self.end_approval(now, commands) {
             self.read_no_result(effect, &call, &expired_result());
             let rest = self.take_calls();
             self.next_call(now, rest, commands);
@@ -135,12 +136,48 @@ impl Agent {
         }
     }
 
+    /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): a person is asked anew about the
+    /// call that waits for one, or that one had approved and has not ended. The wait so far does not count (LOOP-5).
+    pub(super) fn ask_anew(&mut self, now: Timestamp) {
+        let waiting_since = self.waiting_since();
+        for (effect, pending) in self.outstanding.iter_mut() {
+            let (call, asked, edited) = match pending {
+                Pending::Approval {
+                    call,
+                    approval,
+                    edited,
+                }
+                | Pending::Tool {
+                    call,
+                    approved: Some(approval),
+                    edited,
+                    ..
+                } => (call.clone(), approval.clone(), *edited),
+                Pending::Tool { approved: None, .. } | Pending::Model => continue,
+            };
+            let approval = Arc::new(asked.asked_anew(effect, &call, self.context.spec(), now));
+            *pending = Pending::Approval {
+                call,
+                approval,
+                edited,
+            };
+            if let Some(since) = waiting_since {
+                self.deadline = self.deadline + (now - since);
+            }
+            self.delegated_at = None;
+        }
+    }
+
     /// The call no longer waits. The time that it did does not count (LOOP-5).
-    fn end_approval(&mut self, now: Timestamp, commands: &mut Commands) -> Option<(EffectId, ToolCall)> {
+    fn end_approval(
+        &mut self,
+        now: Timestamp,
+        commands: &mut Commands,
+    ) -> Option<(EffectId, ToolCall, Edited)> {
         let (effect, since) = self
             .approval()
             .map(|approval| (approval.effect, approval.asked_at))?;
-        let Ok(Pending::Approval { call, .. }) = self.outstanding.finish(effect) else {
+        let Ok(Pending::Approval { call, edited, .. }) = self.outstanding.finish(effect) else {
             return None;
         };
         self.deadline = self.deadline + (now - since);
@@ -149,7 +186,7 @@ impl Agent {
             timer: AgentTimer::Deadline,
             at: self.deadline,
         });
-        Some((effect, call))
+        Some((effect, call, edited))
     }
 
     /// The call did not run, and the model is told why.

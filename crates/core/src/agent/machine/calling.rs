@@ -1,6 +1,7 @@
 //! Running the calls of a reply, and what their results lead to.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use super::approving::Ruled;
 use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
+use crate::approval::Approval;
 use crate::call::ToolCall;
 use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
@@ -44,7 +46,7 @@ impl Agent {
                         match ruled {
                             Ruled::Runs => {
                                 let effect = self.outstanding.next_effect();
-                                self.carry_out(now, effect, call, Edited::No, commands);
+                                self.carry_out(now, effect, call, Edited::No, None, commands);
                             }
                             Ruled::IsAsked => self.ask_approval(now, call, commands),
                         }
@@ -58,19 +60,21 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// Has a call done, under that handle.
+    /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
     pub(super) fn carry_out(
         &mut self,
         now: Timestamp,
         effect: EffectId,
         call: ToolCall,
         edited: Edited,
+        approved: Option<Arc<Approval>>,
         commands: &mut Commands,
     ) {
         let pending = Pending::Tool {
             call: call.clone(),
             started: false,
             edited,
+            approved,
         };
         self.outstanding.put(effect, pending);
         let command = self.call_command(effect, &call);

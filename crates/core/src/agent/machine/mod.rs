@@ -78,11 +78,14 @@ enum Pending {
         call: ToolCall,
         started: bool,
         edited: Edited,
+        /// What a person approved, where one was asked.
+        approved: Option<Arc<Approval>>,
     },
     /// The call waits for a person (APPROVE-1), whose time does not count.
     Approval {
         call: ToolCall,
         approval: Arc<Approval>,
+        edited: Edited,
     },
 }
 
@@ -215,6 +218,11 @@ impl Agent {
         })
     }
 
+    /// Whether another agent works for it.
+    pub(crate) fn is_delegating(&self) -> bool {
+        self.delegated_at.is_some()
+    }
+
     /// The commands that have no result yet: after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<AgentCommand> {
         if let State::Done(report) = &self.state {
@@ -301,7 +309,7 @@ impl Agent {
                 let timeout = self.limits_timeout();
                 self.finish(now, Err(AgentFailure::TimeLimit { timeout }), &mut commands);
             }
-            AgentInput::Resumed { last_seen } => self.resume(now, last_seen, &mut commands),
+            AgentInput::Resumed { last_seen, forked } => self.resume(now, last_seen, forked, &mut commands),
             AgentInput::Cancelled => self.finish(now, Err(AgentFailure::Cancelled), &mut commands),
         }
         Ok(commands)
@@ -347,7 +355,7 @@ impl Agent {
     }
 
     /// The time that the process was away does not count, and what was under way is tried again where that is safe.
-    fn resume(&mut self, now: Timestamp, last_seen: Timestamp, commands: &mut Commands) {
+    fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
             // The whole wait will not count.
@@ -367,6 +375,7 @@ impl Agent {
                     call,
                     started: true,
                     edited,
+                    ..
                 } if !self.is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
                 Pending::Tool { .. } | Pending::Approval { .. } | Pending::Model => None,
             });
@@ -381,7 +390,12 @@ impl Agent {
                 let result = interrupted_result(&call);
                 self.read_result(now, effect, call, edited, result, commands);
             }
-            None => *commands = self.outstanding(),
+            None => {
+                if forked {
+                    self.ask_anew(now);
+                }
+                *commands = self.outstanding();
+            }
         }
     }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::approving::Ruled;
 use super::{Commands, Pending, Run, redirected_result};
 use crate::agent::AgentRole;
+use crate::approval::Approval;
 use crate::call::ToolCall;
-use crate::id::EffectId;
+use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
 use crate::observation::{Finding, Observation, ObservedCall};
 use crate::plan::{Plan, Success, Work};
@@ -118,7 +119,7 @@ impl Run {
         match self.ruling(&call) {
             Ruled::Runs => {
                 let effect = self.outstanding.next_effect();
-                self.carry_out(now, effect, place, call, commands);
+                self.carry_out(now, effect, place, call, None, commands);
                 Ok(())
             }
             Ruled::IsAsked => {
@@ -133,32 +134,31 @@ impl Run {
         }
     }
 
-    /// Has a call done, under that handle.
+    /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
     pub(super) fn carry_out(
         &mut self,
         now: Timestamp,
         effect: EffectId,
         place: CallPlace,
         call: ToolCall,
+        approved: Option<Arc<Approval>>,
         commands: &mut Commands,
     ) {
-        let pending = self.running(now, place, call);
-        commands.push(self.command(effect, &pending));
-        self.outstanding.put(effect, pending);
-        commands.push(RunCommand::SetTimer {
-            timer: RunTimer::Call(effect.step),
-            at: now + self.call_timeout(),
-        });
-    }
-
-    fn running(&self, now: Timestamp, place: CallPlace, call: ToolCall) -> Pending {
-        Pending::Tool {
+        let deadline = now + self.call_timeout();
+        let pending = Pending::Tool {
             index: place.index,
             position: place.position,
             call,
             started: false,
-            deadline: now + self.call_timeout(),
-        }
+            deadline,
+            approved,
+        };
+        commands.push(self.command(effect, &pending));
+        self.outstanding.put(effect, pending);
+        commands.push(RunCommand::SetTimer {
+            timer: RunTimer::Call(effect.step),
+            at: deadline,
+        });
     }
 
     pub(super) fn call_timeout(&self) -> Millis {
@@ -166,19 +166,11 @@ impl Run {
     }
 
     pub(super) fn overdue_call(&self, now: Timestamp, step: u32) -> Option<EffectId> {
-        self.outstanding
-            .iter()
-            .find_map(|(effect, pending)| match pending {
-                Pending::Tool { deadline, .. } if effect.step == step && *deadline <= now => Some(effect),
-                Pending::Tool { .. }
-                | Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::Retired(_)
-                | Pending::SubAgent { .. }
-                | Pending::Child { .. }
-                | Pending::Approval { .. }
-                | Pending::Question { .. } => None,
-            })
+        let (effect, pending) = self.outstanding.at_step(Scope::Run, step)?;
+        let Pending::Tool { deadline, .. } = pending else {
+            return None;
+        };
+        (*deadline <= now).then_some(effect)
     }
 
     pub(super) fn end_call(
@@ -194,47 +186,51 @@ impl Run {
         let Pending::Tool { call, .. } = self.outstanding.finish(effect)? else {
             return Err(Refusal::Stale { effect });
         };
+        self.stopping.remove(&effect.step);
+        self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
+        let succeeded = result.succeeded();
         let Some(round) = self.rounds.last_mut() else {
             return Err(Refusal::Stale { effect });
         };
-        self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
         let plan = round.graph.plan().clone();
-        let planned = match &plan.subtasks[index].work {
-            Work::Calls { calls } => calls.len(),
-            Work::Agent { .. } => 0,
-        };
-        let succeeded = result.succeeded();
-        let calls = round
-            .active
-            .get_mut(&index)
-            .map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
-        let mut calls = calls;
-        calls.push(ObservedCall { effect, call, result });
-        self.stopping.remove(&effect.step);
-        if succeeded && position + 1 < planned && self.redirecting {
-            let result = redirected_result();
-            let effect = self.outstanding.pass_over();
-            let next = planned_call(&plan, index, position + 1);
-            calls.extend(next.map(|call| ObservedCall { effect, call, result }));
-            return self.end_subtask(now, index, Success::Failed, Finding::Calls { calls }, commands);
+        if let Some(active) = round.active.get_mut(&index) {
+            active.calls.push(ObservedCall { effect, call, result });
         }
-        if succeeded && position + 1 < planned {
-            if let Some(active) = round.active.get_mut(&index) {
-                active.calls = calls;
+        match planned_call(&plan, index, position + 1) {
+            Some(_) if succeeded && !self.redirecting => {
+                self.start_call(now, &plan, index, position + 1, commands)?;
+                // One that is denied has ended its sub-task.
+                match self.rounds.last() {
+                    Some(round) if !round.active.contains_key(&index) => self.advance(now, commands),
+                    Some(_) | None => Ok(()),
+                }
             }
-            self.start_call(now, &plan, index, position + 1, commands)?;
-            // One that is denied has ended its sub-task.
-            return match self.rounds.last() {
-                Some(round) if !round.active.contains_key(&index) => self.advance(now, commands),
-                Some(_) | None => Ok(()),
-            };
+            Some(call) if succeeded => {
+                let effect = self.outstanding.pass_over();
+                let place = CallPlace {
+                    index,
+                    position: position + 1,
+                };
+                self.end_unrun(now, effect, place, call, redirected_result(), commands)?;
+                self.advance(now, commands)
+            }
+            Some(_) | None => {
+                let success = if succeeded {
+                    Success::Succeeded
+                } else {
+                    Success::Failed
+                };
+                let calls = self.take_calls(index);
+                self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
+            }
         }
-        let success = if succeeded {
-            Success::Succeeded
-        } else {
-            Success::Failed
-        };
-        self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
+    }
+
+    /// The calls of a sub-task that have ended.
+    fn take_calls(&mut self, index: usize) -> Vec<ObservedCall> {
+        let round = self.rounds.last_mut();
+        let active = round.and_then(|round| round.active.get_mut(&index));
+        active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls))
     }
 
     /// The end of a call that did not run, and of its sub-task with it.
@@ -247,9 +243,7 @@ impl Run {
         result: ToolResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let round = self.rounds.last_mut();
-        let active = round.and_then(|round| round.active.get_mut(&place.index));
-        let mut calls = active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls));
+        let mut calls = self.take_calls(place.index);
         calls.push(ObservedCall { effect, call, result });
         self.observe_end(
             now,

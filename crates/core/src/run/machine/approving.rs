@@ -36,16 +36,9 @@ pub(super) struct Still {
 impl Run {
     /// What people must decide about before its plan's own calls run, in the order of their handles.
     pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
-        self.outstanding.iter().filter_map(|(_, pending)| match pending {
-            Pending::Approval { approval, .. } => Some(approval),
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Tool { .. }
-            | Pending::Question { .. } => None,
-        })
+        self.outstanding
+            .iter()
+            .filter_map(|(_, pending)| pending.approval())
     }
 
     /// The call that has waited longest for a person, where nothing goes on without one: its own, or that of an agent.
@@ -59,7 +52,7 @@ impl Run {
             (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
             (Scope::Run, _) => None,
             (Scope::Agent(agent), _) => {
-                let mut active = self.rounds.last()?.active();
+                let (agent, mut active) = (self.first_caller(agent), self.rounds.last()?.active());
                 active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
             }
         }
@@ -111,16 +104,8 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         let pending = self.outstanding.at_step(effect.scope, effect.step);
-        let approval = pending.and_then(|(_, pending)| match pending {
-            Pending::Approval { approval, .. } => Some(&**approval),
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Tool { .. }
-            | Pending::Question { .. } => None,
-        });
+        let approved = pending.and_then(|(_, pending)| pending.approval()).cloned();
+        let approval = approved.as_deref();
         let check = |parameters: &Value| match (&self.context, approval) {
             (Some(context), Some(approval)) => context
                 .tools()
@@ -138,10 +123,10 @@ impl Run {
             return Err(DecisionFault::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(now, effect, place, call, commands),
+            Settled::Run => self.carry_out(now, effect, place, call, approved, commands),
             Settled::RunWith(parameters) => {
                 call.parameters = parameters;
-                self.carry_out(now, effect, place, call, commands);
+                self.carry_out(now, effect, place, call, approved, commands);
             }
             Settled::Reject(reason) => {
                 let result = rejected_result(reason.as_deref());

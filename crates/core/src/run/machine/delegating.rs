@@ -220,24 +220,26 @@ impl Run {
         })
     }
 
+    /// The agent that the run started by itself, and for which that one works, directly or through others; itself where nobody called it.
+    pub(super) fn first_caller(&self, agent: AgentId) -> AgentId {
+        let pending = |effect| self.outstanding.get(effect).ok();
+        let caller = self.effect_of(agent).and_then(pending).and_then(Pending::caller);
+        match caller.map(|caller| caller.scope) {
+            Some(Scope::Agent(caller)) => self.first_caller(caller),
+            Some(Scope::Run) | None => agent,
+        }
+    }
+
     pub(super) fn has_children(&self, agent: AgentId) -> bool {
         self.children_of(agent).next().is_some()
     }
 
     fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
-        self.outstanding
-            .iter()
-            .filter(move |(_, pending)| match pending {
-                Pending::Child { call, .. } => call.scope == Scope::Agent(agent),
-                Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::SubAgent { .. }
-                | Pending::Retired(_)
-                | Pending::Tool { .. }
-                | Pending::Approval { .. }
-                | Pending::Question { .. } => false,
-            })
-            .map(|(effect, _)| effect)
+        let children = self.outstanding.iter().filter(move |(_, pending)| {
+            let caller = pending.caller();
+            caller.is_some_and(|caller| caller.scope == Scope::Agent(agent))
+        });
+        children.map(|(effect, _)| effect)
     }
 
     /// Stops all that work for that agent, and those that work for them.

@@ -3,193 +3,32 @@
 //! A watcher keeps a [`RunView`] of its own and feeds it entries as they come, live or years later; the run itself knows
 //! nothing of who watches.
 
+mod event;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+pub use event::{Event, EventKind};
+use serde_json::json;
 
 use crate::account::{Account, Before, Ledger, Noted};
-use crate::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole, AgentTimer};
-use crate::approval::{Approval, Decision};
+use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
+use crate::approval::{Approval, Digest};
 use crate::call::ToolCall;
 use crate::delegate::DELEGATE;
-use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
+use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
 use crate::message::{Message, Usage};
-use crate::observation::{AgentWork, Observation};
+use crate::observation::AgentWork;
 use crate::plan::Plan;
 use crate::prompt::shorten;
-use crate::run::{EndReason, Question, Report, Run, RunCommand, RunInput, RunTimer, Transition};
-use crate::time::{Millis, Timestamp};
-use crate::tool::{StateChange, ToolOutcome, ToolResult};
+use crate::run::{Report, Run, RunCommand, RunInput, RunTimer};
+use crate::time::Timestamp;
 
 /// Characters of a message in a transcript.
 const TRANSCRIPT_MESSAGE: usize = 2_000;
-
-/// Something that happened in a run. JSON: `{"run", "seq", "at", "scope", "event": "…", …}`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Event {
-    /// The run.
-    pub run: RunId,
-    /// The journal entry that made it happen. Several events may come of one.
-    pub seq: u64,
-    /// When.
-    pub at: Timestamp,
-    /// Where: the run or one of its agents.
-    pub scope: Scope,
-    /// What.
-    #[serde(flatten)]
-    pub kind: EventKind,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum EventKind {
-    /// A goal is being pursued.
-    RunStarted {
-        /// The goal.
-        goal: String,
-        /// The folder.
-        workspace: String,
-    },
-    /// From one phase to the next (PAOR-1).
-    PhaseChanged {
-        /// Which.
-        #[serde(flatten)]
-        transition: Transition,
-    },
-    /// The planner's plan was accepted.
-    PlanMade {
-        /// The plan.
-        plan: Plan,
-    },
-    /// A sub-task runs.
-    #[serde(rename = "subtask_started")]
-    SubTaskStarted {
-        /// Which.
-        subtask: SubTaskId,
-        /// Its title.
-        title: String,
-        /// The sub-agent that works on it; none for a sequence of calls.
-        agent: Option<AgentId>,
-    },
-    /// A sub-task ended or was skipped.
-    #[serde(rename = "subtask_finished")]
-    SubTaskFinished {
-        /// How.
-        observation: Observation,
-    },
-    /// An agent's loop began.
-    AgentStarted {
-        /// What it is to the run.
-        role: AgentRole,
-        /// The call by which another agent had it started (PAOR-5); none for those that the run started by itself.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        caller: Option<EffectId>,
-    },
-    /// A model answered.
-    ModelReplied {
-        /// The request's number in the agent's loop, from 1.
-        turn: u32,
-        /// What it said.
-        content: String,
-        /// The model, by its provider's name; none where that is not known.
-        model: Option<String>,
-        /// What it cost.
-        usage: Usage,
-    },
-    /// A model did not answer.
-    ModelFailed {
-        /// Why.
-        error: String,
-    },
-    /// A tool runs.
-    ToolStarted {
-        /// The handle of the call.
-        effect: EffectId,
-        /// The tool's name.
-        tool: String,
-        /// What it was given.
-        parameters: Value,
-    },
-    /// A tool ended.
-    ToolFinished {
-        /// The handle of the call.
-        effect: EffectId,
-        /// The tool's name.
-        tool: String,
-        /// Whether it did what was asked.
-        success: bool,
-        /// What was wrong, if it did not.
-        error: Option<String>,
-        /// How long it took.
-        duration: Millis,
-        /// What it changed.
-        changes: Vec<StateChange>,
-    },
-    /// An agent's loop ended.
-    AgentFinished {
-        /// Why it has no answer, if it has none.
-        failure: Option<AgentFailure>,
-        /// What it used.
-        usage: Usage,
-        /// From its start to its end.
-        duration: Millis,
-    },
-    /// The user gave guidance.
-    Guided {
-        /// The user's words.
-        guidance: String,
-        /// Whether what was under way was stopped for it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        now: bool,
-    },
-    /// A call waits for an approval.
-    ApprovalAsked {
-        /// What a person must decide about.
-        approval: Arc<Approval>,
-    },
-    /// A person decided about a call.
-    ApprovalDecided {
-        /// Which.
-        effect: EffectId,
-        /// What was decided.
-        #[serde(flatten)]
-        decision: Decision,
-    },
-    /// Nobody decided about a call in time.
-    ApprovalExpired {
-        /// Which.
-        effect: EffectId,
-    },
-    /// The run waits for the user.
-    QuestionAsked {
-        /// What must carry the answer.
-        effect: EffectId,
-        /// The question.
-        #[serde(flatten)]
-        question: Question,
-    },
-    /// The user answered.
-    QuestionAnswered {
-        /// The user's words.
-        answer: String,
-    },
-    /// The run or an agent goes on in a new process.
-    Resumed,
-    /// The run ended or, for `user_required`, stands still.
-    RunFinished {
-        /// Why.
-        #[serde(flatten)]
-        reason: EndReason,
-        /// What came of it.
-        summary: String,
-    },
-}
 
 /// The machines of a run, rebuilt from its journal.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -358,7 +197,12 @@ impl RunView {
             | RunInput::Cancelled => None,
         };
         let noted = Noted::of_run(&input);
-        let asked: BTreeSet<EffectId> = self.run.approvals().map(|approval| approval.effect).collect();
+        let asked: BTreeSet<Digest> = self
+            .run
+            .approvals()
+            .map(|approval| approval.digest.clone())
+            .collect();
+        let under_way = self.run.steps_under_way();
         let commands = self.run.handle(at, input)?;
         self.ledger
             .run_took(self.last_at, at, &noted, &commands, self.run.waits_for_people());
@@ -382,11 +226,10 @@ impl RunView {
         }
         for command in commands {
             match command {
-                // What was asked is asked again after a restart, and runs once it is approved: nobody need be told.
-                RunCommand::AskApproval { approval } if asked.contains(&approval.effect) => {}
-                RunCommand::RunTool { effect, .. } if asked.contains(&effect) => {}
+                // What was asked is asked again after a restart: nobody need be told.
+                RunCommand::AskApproval { approval } if asked.contains(&approval.digest) => {}
                 command => {
-                    events.extend(self.begun_by(&command));
+                    events.extend(self.begun_by(&command, &under_way));
                     events.extend(self.after_run(command));
                 }
             }
@@ -411,12 +254,14 @@ impl RunView {
                     workspace: spec.workspace.clone(),
                 }]
             }
-            RunInput::ToolStarted { effect } => {
-                self.run_call(*effect).map(started(*effect)).into_iter().collect()
-            }
+            RunInput::ToolStarted { effect } => self
+                .run_call(*effect)
+                .map(|call| EventKind::started(*effect, call))
+                .into_iter()
+                .collect(),
             RunInput::ToolFinished { effect, result } => self
                 .run_call(*effect)
-                .map(|call| finished(*effect, &call, result))
+                .map(|call| EventKind::finished(*effect, &call, result))
                 .into_iter()
                 .collect(),
             RunInput::Guided { guidance } => vec![EventKind::Guided {
@@ -463,16 +308,11 @@ impl RunView {
         self.run.running_call(effect).cloned()
     }
 
-    /// The start of a sub-task that the command is.
-    fn begun_by(&self, command: &RunCommand) -> Option<EventKind> {
+    /// The start of a sub-task that the command is, given what was under way before.
+    fn begun_by(&self, command: &RunCommand, under_way: &BTreeSet<u32>) -> Option<EventKind> {
+        let is_new = |effect: &EffectId| !under_way.contains(&effect.step);
         match command {
-            // A restart commands again what has started already.
-            RunCommand::StartAgent { effect, .. } | RunCommand::RunTool { effect, .. }
-                if effect.attempt > 0 =>
-            {
-                None
-            }
-            RunCommand::StartAgent { brief, .. } => {
+            RunCommand::StartAgent { effect, brief } if is_new(effect) => {
                 let round = self.run.rounds().last()?;
                 let (index, _) = round
                     .active()
@@ -484,9 +324,14 @@ impl RunView {
                     agent: Some(brief.agent),
                 })
             }
-            RunCommand::RunTool { effect, .. } => self.begun_by_call(*effect),
-            RunCommand::AskApproval { approval } => self.begun_by_call(approval.effect),
-            RunCommand::Announce { .. }
+            RunCommand::RunTool { effect, .. } if is_new(effect) => self.begun_by_call(*effect),
+            RunCommand::AskApproval { approval } if is_new(&approval.effect) => {
+                self.begun_by_call(approval.effect)
+            }
+            RunCommand::StartAgent { .. }
+            | RunCommand::RunTool { .. }
+            | RunCommand::AskApproval { .. }
+            | RunCommand::Announce { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
@@ -557,10 +402,12 @@ impl RunView {
             AgentInput::OverBudget { overdrawn, .. } => Some(EventKind::ModelFailed {
                 error: overdrawn.to_string(),
             }),
-            AgentInput::ToolStarted { effect } => agent.running_call(*effect).cloned().map(started(*effect)),
+            AgentInput::ToolStarted { effect } => agent
+                .running_call(*effect)
+                .map(|call| EventKind::started(*effect, call.clone())),
             AgentInput::ToolFinished { effect, result } => agent
                 .running_call(*effect)
-                .map(|call| finished(*effect, call, result)),
+                .map(|call| EventKind::finished(*effect, call, result)),
             AgentInput::Decided { effect, decision } => Some(EventKind::ApprovalDecided {
                 effect: *effect,
                 decision: decision.clone(),
@@ -580,7 +427,8 @@ impl RunView {
             }
             | AgentInput::Cancelled => None,
         };
-        let asked = agent.approval().map(|approval| approval.effect);
+        let asked = agent.approval().map(|approval| approval.digest.clone());
+        let delegating = agent.is_delegating();
         let (noted, before) = (Noted::of_agent(&input), Before::of(agent));
         let commands = agent.handle(at, input)?;
         self.ledger.agent_took(agent, before, at, noted, &commands);
@@ -594,14 +442,14 @@ impl RunView {
                 duration: report.duration,
             }),
             // Asked again after a restart.
-            AgentCommand::AskApproval { approval } if asked == Some(approval.effect) => None,
+            AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::SetTimer { .. } => None,
             // It is under way from now on, and has no input of its own that says so; a restart commands it again.
-            AgentCommand::Delegate { effect, .. } if effect.attempt > 0 => None,
+            AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && delegating => None,
             AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
                 effect,
                 tool: DELEGATE.to_owned(),
@@ -616,27 +464,5 @@ fn foreign(input: &'static str, scope: Scope) -> Refusal {
     Refusal::Misplaced {
         input,
         state: format!("the journal's scope is {scope}"),
-    }
-}
-
-fn started(effect: EffectId) -> impl FnOnce(ToolCall) -> EventKind {
-    move |call| EventKind::ToolStarted {
-        effect,
-        tool: call.tool,
-        parameters: call.parameters,
-    }
-}
-
-fn finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> EventKind {
-    EventKind::ToolFinished {
-        effect,
-        tool: call.tool.clone(),
-        success: result.succeeded(),
-        error: match &result.outcome {
-            ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => Some(error.clone()),
-        },
-        duration: result.duration,
-        changes: result.changes.clone(),
     }
 }

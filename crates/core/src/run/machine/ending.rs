@@ -1,0 +1,161 @@
+//! What follows from the end of an agent, and the ends of the run itself (PAOR-12).
+
+use super::{Commands, Pending, Run};
+use crate::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use crate::budget::{BudgetKind, Overdrawn};
+use crate::id::{EffectId, Scope};
+use crate::machine::Refusal;
+use crate::observation::Finding;
+use crate::plan::Success;
+use crate::run::{EndReason, Phase, RunCommand};
+use crate::time::Timestamp;
+
+impl Run {
+    /// The end of an agent that is under way, whatever it is to the run.
+    pub(super) fn agent_finished(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        report: AgentReport,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let brief = self.outstanding.get(effect)?.brief();
+        let agent = brief.map(|brief| brief.agent);
+        let Some(agent) = agent.filter(|_| !self.held.contains_key(&effect.step)) else {
+            return Err(Refusal::Stale { effect });
+        };
+        self.asked.retain(|asked, _| asked.scope != Scope::Agent(agent));
+        self.usage += report.work.usage;
+        if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
+            self.overdrawn = Some(*overdrawn);
+        }
+        self.end_or_hold(now, effect, report, commands)
+    }
+
+    pub(super) fn end_agent(
+        &mut self,
+        now: Timestamp,
+        pending: Pending,
+        report: AgentReport,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        match (pending, report.result) {
+            (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
+            (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
+            (Pending::Reflector(_), Ok(AgentAnswer::Reflection(reflection))) => {
+                self.accept_reflection(now, reflection, commands)
+            }
+            (Pending::SubAgent { brief, index }, result) => {
+                let result = match result.map(AgentAnswer::into_text) {
+                    Err(AgentFailure::Cancelled) if self.redirecting => Err(AgentFailure::Redirected),
+                    result => result,
+                };
+                let success = if result.is_ok() {
+                    Success::Succeeded
+                } else {
+                    Success::Failed
+                };
+                let name = match &brief.role {
+                    AgentRole::Sub(name) => name.clone(),
+                    AgentRole::Planner | AgentRole::Reflector => String::new(),
+                };
+                let finding = Finding::Agent {
+                    agent: brief.agent,
+                    name,
+                    result,
+                    work: report.work,
+                };
+                self.end_subtask(now, index, success, finding, commands)
+            }
+            (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
+            (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
+            // The caller lets only agents in, and sees to these by itself.
+            (
+                Pending::Child { .. }
+                | Pending::Retired(_)
+                | Pending::Tool { .. }
+                | Pending::Approval { .. }
+                | Pending::Question { .. },
+                _,
+            ) => Ok(()),
+        }
+    }
+
+    fn give_up(
+        &mut self,
+        who: &str,
+        what: &str,
+        result: Result<AgentAnswer, AgentFailure>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        if self.overdrawn.is_some()
+            && let Some(reason) = self.budget_exhausted()
+        {
+            return self.finish(reason, commands);
+        }
+        let error = match result {
+            Err(failure) => format!("the {who} ended without {what}: {failure}"),
+            Ok(_) => format!("the {who} ended with something else than {what}"),
+        };
+        self.finish(EndReason::Failed { error }, commands)
+    }
+
+    /// Asked wherever another round would begin (PAOR-3).
+    pub(super) fn iterations_exhausted(&self) -> Option<EndReason> {
+        let max_iterations = self.spec()?.limits.max_iterations;
+        (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
+    }
+
+    /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
+    pub(super) fn budget_exhausted(&self) -> Option<EndReason> {
+        if let Some(Overdrawn {
+            budget, used, limit, ..
+        }) = self.overdrawn
+        {
+            // Others have used more since, of what they had reserved.
+            let used = used.max(budget.used(&self.usage));
+            return Some(EndReason::BudgetExhausted { budget, used, limit });
+        }
+        let limits = &self.spec()?.limits;
+        let limits = [
+            (BudgetKind::Tokens, limits.max_tokens),
+            (BudgetKind::Cost, limits.max_cost.map(|cost| cost.0)),
+            (BudgetKind::ModelCalls, limits.max_model_calls.map(u64::from)),
+        ];
+        limits.into_iter().find_map(|(budget, limit)| {
+            let used = budget.used(&self.usage);
+            let limit = limit.filter(|limit| used >= *limit)?;
+            Some(EndReason::BudgetExhausted { budget, used, limit })
+        })
+    }
+
+    /// Nobody is there for whom it waits: it goes on when it is resumed.
+    pub(super) fn stand_still(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
+        self.check_awaited(effect)?;
+        let reason = EndReason::UserRequired;
+        self.end = Some(reason.clone());
+        commands.push(RunCommand::Finish { reason });
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, reason: EndReason, commands: &mut Commands) -> Result<(), Refusal> {
+        let phase = match reason {
+            EndReason::GoalAchieved => Phase::Complete,
+            EndReason::IterationLimit { .. }
+            | EndReason::TimeLimit
+            | EndReason::BudgetExhausted { .. }
+            | EndReason::UserRequired
+            | EndReason::Cancelled
+            | EndReason::Failed { .. } => Phase::Failed,
+        };
+        self.enter(phase, commands)?;
+        self.outstanding.clear();
+        self.stopping.clear();
+        self.redirecting = false;
+        self.asked.clear();
+        self.still = None;
+        self.end = Some(reason.clone());
+        commands.push(RunCommand::Finish { reason });
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! What a run waits for.
+
+use std::sync::Arc;
+
+use super::acting::CallPlace;
+use crate::agent::AgentBrief;
+use crate::approval::Approval;
+use crate::call::ToolCall;
+use crate::id::EffectId;
+use crate::run::Question;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    Planner(Arc<AgentBrief>),
+    Reflector(Arc<AgentBrief>),
+    SubAgent {
+        brief: Arc<AgentBrief>,
+        index: usize,
+    },
+    /// Works for another agent, which made that call.
+    Child {
+        brief: Arc<AgentBrief>,
+        call: EffectId,
+    },
+    /// A planner or a reflector that was stopped: its report only counts for what it used.
+    Retired(Arc<AgentBrief>),
+    Tool {
+        index: usize,
+        position: usize,
+        call: ToolCall,
+        started: bool,
+        deadline: Timestamp,
+        /// What a person approved, where one was asked.
+        approved: Option<Arc<Approval>>,
+    },
+    /// A call waits for a person (APPROVE-1).
+    Approval {
+        index: usize,
+        position: usize,
+        call: ToolCall,
+        approval: Arc<Approval>,
+    },
+    Question {
+        question: Question,
+        asked_at: Timestamp,
+    },
+}
+
+impl Pending {
+    /// What was started with it, where it is an agent.
+    pub(super) fn brief(&self) -> Option<&Arc<AgentBrief>> {
+        match self {
+            Pending::Planner(brief)
+            | Pending::Reflector(brief)
+            | Pending::Retired(brief)
+            | Pending::SubAgent { brief, .. }
+            | Pending::Child { brief, .. } => Some(brief),
+            Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. } => None,
+        }
+    }
+
+    /// The call of a plan's own that is being done.
+    pub(super) fn running_call(&self) -> Option<&ToolCall> {
+        match self {
+            Pending::Tool { call, .. } => Some(call),
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Approval { .. }
+            | Pending::Question { .. } => None,
+        }
+    }
+
+    /// What a person must decide about.
+    pub(super) fn approval(&self) -> Option<&Arc<Approval>> {
+        match self {
+            Pending::Approval { approval, .. } => Some(approval),
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Tool { .. }
+            | Pending::Question { .. } => None,
+        }
+    }
+
+    /// Which call of which sub-task it is, where it is one of a plan's own: under way, or waiting for a person.
+    pub(super) fn place(&self) -> Option<CallPlace> {
+        match *self {
+            Pending::Tool { index, position, .. } | Pending::Approval { index, position, .. } => {
+                Some(CallPlace { index, position })
+            }
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Question { .. } => None,
+        }
+    }
+
+    /// The call by which another agent had it started.
+    pub(super) fn caller(&self) -> Option<EffectId> {
+        match self {
+            Pending::Child { call, .. } => Some(*call),
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Tool { .. }
+            | Pending::Approval { .. }
+            | Pending::Question { .. } => None,
+        }
+    }
+
+    /// What the user is asked.
+    pub(super) fn question(&self) -> Option<&Question> {
+        match self {
+            Pending::Question { question, .. } => Some(question),
+            Pending::Planner(_)
+            | Pending::Reflector(_)
+            | Pending::Retired(_)
+            | Pending::SubAgent { .. }
+            | Pending::Child { .. }
+            | Pending::Tool { .. }
+            | Pending::Approval { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Going on after a restart: what is still to be done, and what may not be done again (HOST-2).
+
+use std::sync::Arc;
+
+use super::acting::CallPlace;
+use super::{Commands, Pending, Run, approving, redirected_result};
+use crate::agent::interrupted_result;
+use crate::call::ToolCall;
+use crate::id::EffectId;
+use crate::machine::Refusal;
+use crate::run::{RunCommand, RunTimer};
+use crate::time::Timestamp;
+use crate::tool::{Repeat, ToolResult};
+
+impl Run {
+    /// The commands that have no result yet: after a replay, what is still to be done.
+    pub fn outstanding(&self) -> Vec<RunCommand> {
+        let mut commands = Commands::new();
+        let under_way = || {
+            let pending = self.outstanding.iter();
+            pending.filter(|(effect, _)| !self.held.contains_key(&effect.step))
+        };
+        for (effect, pending) in under_way() {
+            commands.push(self.command(effect, pending));
+            if self.stopping.contains(&effect.step) {
+                commands.push(match pending.brief() {
+                    Some(_) => RunCommand::StopAgent { effect },
+                    None => RunCommand::StopTool { effect },
+                });
+            }
+        }
+        for (effect, pending) in under_way() {
+            if let Pending::Tool { deadline, .. } = pending {
+                commands.push(RunCommand::SetTimer {
+                    timer: RunTimer::Call(effect.step),
+                    at: *deadline,
+                });
+            }
+            commands.extend(
+                pending
+                    .approval()
+                    .and_then(|approval| approving::expiry(approval)),
+            );
+        }
+        match (&self.end, &self.still, self.deadline) {
+            (Some(reason), _, _) => commands.push(RunCommand::Finish {
+                reason: reason.clone(),
+            }),
+            (None, Some(still), _) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
+            (None, None, Some(at)) => commands.push(RunCommand::SetTimer {
+                timer: RunTimer::Deadline,
+                at,
+            }),
+            (None, None, None) => {}
+        }
+        commands
+    }
+
+    /// The time that the process was away does not count, and what was under way is tried again where that is safe.
+    pub(super) fn resume(
+        &mut self,
+        now: Timestamp,
+        last_seen: Timestamp,
+        forked: bool,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.end = None;
+        self.put_off_all(now, last_seen);
+        // Its agents ask again, each for itself.
+        self.asked.clear();
+        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        self.outstanding.retry(|pending| pending.approval().is_none());
+        let ended = self.calls_ended_with_the_process();
+        if forked {
+            self.ask_anew(now, &ended);
+        }
+        let has_ended = |step| ended.iter().any(|(effect, _)| effect.step == step);
+        *commands = self.outstanding();
+        commands.retain(|command| !called_step(command).is_some_and(has_ended));
+        for (effect, result) in ended {
+            self.end_call(now, effect, result, commands)?;
+        }
+        Ok(())
+    }
+
+    /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): people are asked anew about all
+    /// that waits for them, and about what they had approved and has not ended.
+    fn ask_anew(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) {
+        let Some(context) = &self.context else { return };
+        for (effect, pending) in self.outstanding.iter_mut() {
+            if ended.iter().any(|(ended, _)| *ended == effect) {
+                continue;
+            }
+            let (call, asked) = match pending {
+                Pending::Approval { call, approval, .. }
+                | Pending::Tool {
+                    call,
+                    approved: Some(approval),
+                    ..
+                } => (call.clone(), approval.clone()),
+                Pending::Tool { approved: None, .. }
+                | Pending::Planner(_)
+                | Pending::Reflector(_)
+                | Pending::Retired(_)
+                | Pending::SubAgent { .. }
+                | Pending::Child { .. }
+                | Pending::Question { .. } => continue,
+            };
+            if let Some(CallPlace { index, position }) = pending.place() {
+                let approval = Arc::new(asked.asked_anew(effect, &call, context.spec(), now));
+                *pending = Pending::Approval {
+                    index,
+                    position,
+                    call,
+                    approval,
+                };
+            }
+        }
+    }
+
+    /// Puts off all that would come too early, as no process was there or nothing went on.
+    fn put_off_all(&mut self, now: Timestamp, last_seen: Timestamp) {
+        let away = now - last_seen.max(self.last_at);
+        let stood_still = self.still.take().map(|still| now - still.since);
+        if self.question().is_none() {
+            self.put_off_deadline(stood_still.unwrap_or(away), &mut Vec::new());
+        }
+        for pending in self.outstanding.values_mut() {
+            if let Pending::Tool { deadline, .. } = pending {
+                *deadline = *deadline + away;
+            }
+            if let Pending::Approval { approval, .. } = pending {
+                Arc::make_mut(approval).put_off(away);
+            }
+        }
+    }
+
+    /// The plan's own calls that are not done again: they are not safe to repeat, or were being stopped.
+    fn calls_ended_with_the_process(&self) -> Vec<(EffectId, ToolResult)> {
+        let calls = self.outstanding.iter().filter_map(|(effect, pending)| {
+            let Pending::Tool { call, started, .. } = pending else {
+                return None;
+            };
+            if *started && !self.is_safe_to_repeat(call) {
+                return Some((effect, interrupted_result(call)));
+            }
+            let is_stopping = self.stopping.contains(&effect.step);
+            is_stopping.then(|| (effect, redirected_result()))
+        });
+        calls.collect()
+    }
+
+    fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
+        let tools = self.context.as_ref().map(|context| context.tools());
+        tools
+            .and_then(|tools| tools.get(&call.tool))
+            .is_some_and(|tool| tool.repeat == Repeat::Safe)
+    }
+}
+
+/// The step of the plan's own call that the command does, stops or bounds.
+fn called_step(command: &RunCommand) -> Option<u32> {
+    match command {
+        RunCommand::RunTool { effect, .. } | RunCommand::StopTool { effect } => Some(effect.step),
+        RunCommand::SetTimer {
+            timer: RunTimer::Call(step),
+            ..
+        } => Some(*step),
+        RunCommand::Announce { .. }
+        | RunCommand::StartAgent { .. }
+        | RunCommand::AskUser { .. }
+        | RunCommand::StopAgent { .. }
+        | RunCommand::ReturnFindings { .. }
+        | RunCommand::AskApproval { .. }
+        | RunCommand::AwaitUser { .. }
+        | RunCommand::SetTimer {
+            timer: RunTimer::Approval(_) | RunTimer::Deadline,
+            ..
+        }
+        | RunCommand::Finish { .. } => None,
+    }
+}

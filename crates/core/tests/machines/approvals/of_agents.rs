@@ -1,0 +1,336 @@
+//! In an agent's loop.
+
+use dirigent_core::agent::{Agent, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Digest};
+use dirigent_core::machine::Machine;
+use dirigent_core::message::Message;
+use dirigent_core::policy::Ruling;
+use dirigent_core::tool::ToolResult;
+use serde_json::{Value, json};
+
+use super::{asking, decided, decision, edit, expiry, guide, implementer, reject, rule, tell};
+use crate::fixture::{at, call, effect, native, replied, says_call, spec, started, tool_ended};
+
+pub(super) fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> String {
+    let before = agent.clone();
+    let refusal = agent.handle(at(after), input).unwrap_err();
+    assert_eq!(*agent, before);
+    refusal.to_string()
+}
+
+/// An agent that waits, since 10, with a change of x, after which it would change y.
+pub(super) fn waiting() -> Agent {
+    let mut agent = implementer(asking());
+    let reply = native(vec![
+        call("p", "change", json!({"path": "x"})),
+        call("q", "look", json!({"path": "y"})),
+    ]);
+    assert_eq!(
+        tell(&mut agent, 10, replied("a7.1", reply)),
+        [
+            "approval until 61010",
+            r#"ask to approve a7.2 change {"path":"x"}"#
+        ]
+    );
+    agent
+}
+
+pub(super) fn results(agent: &Agent) -> Vec<Value> {
+    let messages = agent.conversation().iter();
+    messages
+        .filter_map(|message| match message {
+            Message::Tool { content, .. } => Some(serde_json::from_str(content).unwrap()),
+            Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => None,
+        })
+        .collect()
+}
+
+#[test]
+fn approve_1_nothing_runs_until_a_person_has_approved_it() {
+    let mut agent = waiting();
+    assert_eq!(
+        not_taken(
+            &mut agent,
+            20,
+            tool_ended("a7.2", ToolResult::success(json!("done")))
+        ),
+        "a7.2 is not under way: it has ended, or was never started"
+    );
+    let approve = decided(&agent, ApprovalAnswer::Approve);
+    assert_eq!(
+        tell(&mut agent, 30, approve.clone()),
+        [
+            "settled a7.2",
+            "deadline 301020",
+            r#"run a7.2 p: change {"path":"x"}"#
+        ]
+    );
+    assert_eq!(
+        not_taken(&mut agent, 40, approve),
+        "no call `a7.2` waits for an approval: it was decided, has ended, or was never asked for"
+    );
+    assert_eq!(
+        tell(
+            &mut agent,
+            50,
+            tool_ended("a7.2", ToolResult::success(json!("done")))
+        ),
+        [r#"run a7.3 q: look {"path":"y"}"#]
+    );
+}
+
+#[test]
+fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
+    let mut spec = spec();
+    spec.policy.rules = vec![
+        rule(Ruling::Deny, "look(path: /etc/*)"),
+        rule(Ruling::Ask, "look(path: src/*)"),
+    ];
+    let mut agent = started(spec, AgentRole::Planner);
+    let reply = native(vec![
+        call("p", "look", json!({"path": "/etc/shadow"})),
+        call("q", "look", json!({"path": "src/a.rs"})),
+    ]);
+    assert_eq!(
+        tell(&mut agent, 10, replied("a7.1", reply)),
+        [
+            "approval until 86401010",
+            r#"ask to approve a7.2 look {"path":"src/a.rs"}"#
+        ]
+    );
+    assert_eq!(
+        results(&agent),
+        [json!({"success": false, "error": "the user's policy denies `look` with path `/etc/*`"})]
+    );
+}
+
+#[test]
+fn approve_1_a_plan_is_submitted_without_asking() {
+    let mut spec = spec();
+    spec.policy.rules = vec![rule(Ruling::Ask, "*")];
+    let mut agent = started(spec, AgentRole::Planner);
+    let reply = says_call(
+        "submit_plan",
+        json!({"summary": "Nothing.", "subtasks": []}),
+        false,
+    );
+    assert_eq!(
+        tell(&mut agent, 10, replied("a7.1", reply)),
+        ["finish with plan Nothing."]
+    );
+}
+
+#[test]
+fn approve_2_edited_parameters_run_and_the_model_is_told() {
+    let mut agent = waiting();
+    let wrong = decided(&agent, edit(json!({"file": "z"})));
+    assert!(not_taken(&mut agent, 20, wrong).starts_with("the parameters do not fit: "));
+    let right = decided(&agent, edit(json!({"path": "z"})));
+    assert_eq!(
+        tell(&mut agent, 30, right)[2..],
+        [r#"run a7.2 p: change {"path":"z"}"#.to_owned()]
+    );
+    tell(
+        &mut agent,
+        40,
+        tool_ended("a7.2", ToolResult::success(json!("done"))),
+    );
+    assert_eq!(
+        results(&agent),
+        [
+            json!({"success": true, "output": "done", "edited": r#"the user changed the parameters to {"path":"z"}"#})
+        ]
+    );
+    assert_eq!(agent.work().calls[0].parameters, json!({"path": "z"}));
+}
+
+#[test]
+fn approve_2_edited_parameters_that_the_policy_denies_are_refused_and_it_stays_pending() {
+    let mut spec = asking();
+    spec.policy.rules = vec![rule(Ruling::Deny, "change(path: .git/*)")];
+    let mut agent = implementer(spec);
+    tell(
+        &mut agent,
+        10,
+        replied("a7.1", says_call("change", json!({"path": "x"}), false)),
+    );
+    let denied = decided(&agent, edit(json!({"path": ".git/config"})));
+    assert_eq!(
+        not_taken(&mut agent, 20, denied),
+        "the user's policy denies `change` with path `.git/*`"
+    );
+    assert!(agent.approval().is_some());
+}
+
+#[test]
+fn approve_2_a_rejection_ends_the_loop_and_no_later_call_runs() {
+    let mut agent = waiting();
+    let rejected = decided(&agent, reject());
+    assert_eq!(
+        tell(&mut agent, 20, rejected),
+        [
+            "settled a7.2",
+            "deadline 301010",
+            "finish, as the user rejected a call of `change`: not that file"
+        ]
+    );
+}
+
+#[test]
+fn approve_2_guidance_goes_to_the_model_and_no_later_call_of_the_reply_runs() {
+    let mut agent = waiting();
+    let guided = decided(&agent, guide());
+    assert_eq!(
+        tell(&mut agent, 20, guided),
+        ["settled a7.2", "deadline 301010", "ask a7.3"]
+    );
+    let results: Vec<Value> = results(&agent)
+        .iter()
+        .map(|result| result["error"].clone())
+        .collect();
+    assert_eq!(
+        results,
+        [
+            "the user did not approve this call: Change z instead.",
+            "it did not run, as the user did not approve a call before it"
+        ]
+    );
+    assert_eq!(agent.work().usage.tool_calls, 0);
+}
+
+#[test]
+fn approve_3_an_altered_a_foreign_and_a_late_answer_are_refused() {
+    let mut agent = waiting();
+    let mut altered = decided(&agent, ApprovalAnswer::Approve);
+    if let AgentInput::Decided { decision, .. } = &mut altered {
+        decision.digest = Digest("0".repeat(64));
+    }
+    assert_eq!(
+        not_taken(&mut agent, 20, altered),
+        "the decision was made for another call than `a7.2` is now; look at it again"
+    );
+    let foreign = AgentInput::Decided {
+        effect: effect("a8.2"),
+        decision: decision(agent.approval().unwrap(), ApprovalAnswer::Approve),
+    };
+    assert!(not_taken(&mut agent, 20, foreign).starts_with("no call `a8.2` waits for an approval"));
+    let late = decided(&agent, ApprovalAnswer::Approve);
+    assert_eq!(
+        not_taken(&mut agent, 60_010, late),
+        "the approval of `a7.2` has expired"
+    );
+}
+
+#[test]
+fn approve_3_a_digest_stands_for_all_that_is_decided_about() {
+    let shown = |of: &str, tool: &str, parameters: Value, after: u64| {
+        Approval::new(
+            effect(of),
+            None,
+            &call("", tool, parameters),
+            &asking(),
+            at(after),
+        )
+    };
+    let approval = shown("a7.2", "change", json!({"a": 1, "b": {"c": 2, "d": 3}}), 0);
+    assert_eq!(
+        approval.digest.0,
+        "f7b2e5832202e5c564aec9b47af0f5d3747758ecf15656294c85869b3d98529e"
+    );
+    let others = [
+        shown("a7.3", "change", json!({"a": 1, "b": {"c": 2, "d": 3}}), 0),
+        shown("a8.2", "change", json!({"a": 1, "b": {"c": 2, "d": 3}}), 0),
+        shown("a7.2", "look", json!({"a": 1, "b": {"c": 2, "d": 3}}), 0),
+        shown("a7.2", "change", json!({"a": 1, "b": {"c": 2, "d": 4}}), 0),
+        shown("a7.2", "change", json!({"a": 1, "b": {"c": 2, "d": 3}}), 1),
+    ];
+    for other in others {
+        assert_ne!(other.digest, approval.digest);
+    }
+    let same = shown("a7.2+1", "change", json!({"b": {"d": 3, "c": 2}, "a": 1}), 0);
+    assert_eq!(same.digest, approval.digest);
+    let altered = Approval {
+        parameters: json!({"a": 2}),
+        ..approval.clone()
+    };
+    assert!(approval.is_intact() && !altered.is_intact());
+}
+
+#[test]
+fn approve_3_what_nobody_approves_in_time_does_not_run() {
+    let mut agent = waiting();
+    assert_eq!(
+        not_taken(&mut agent, 60_009, expiry()),
+        "TimerFired cannot apply while the agent `implement` waits for an approval"
+    );
+    assert_eq!(
+        tell(&mut agent, 60_010, expiry()),
+        [
+            "settled a7.2",
+            "deadline 361000",
+            r#"run a7.3 q: look {"path":"y"}"#
+        ]
+    );
+    assert_eq!(
+        results(&agent),
+        [json!({"success": false, "error": "nobody approved it in time; it did not run"})]
+    );
+}
+
+#[test]
+fn loop_5_the_time_that_an_agent_waits_for_a_person_does_not_count() {
+    let mut spec = asking();
+    spec.limits.approval_timeout = None;
+    let mut agent = implementer(spec);
+    let asked = tell(
+        &mut agent,
+        100,
+        replied("a7.1", says_call("change", json!({"path": "x"}), false)),
+    );
+    assert_eq!(asked, [r#"ask to approve a7.2 change {"path":"x"}"#]);
+    let deadline = AgentInput::TimerFired {
+        timer: AgentTimer::Deadline,
+    };
+    not_taken(&mut agent, 900_000, deadline.clone());
+    let approve = decided(&agent, ApprovalAnswer::Approve);
+    assert_eq!(tell(&mut agent, 1_000_000, approve)[1], "deadline 1300900");
+    not_taken(&mut agent, 1_299_899, deadline.clone());
+    assert!(
+        tell(&mut agent, 1_299_900, deadline)[0].starts_with("finish, as the agent reached its time limit")
+    );
+}
+
+#[test]
+fn approve_3_a_pending_approval_keeps_its_handle_over_a_restart() {
+    let mut agent = waiting();
+    let approve = decided(&agent, ApprovalAnswer::Approve);
+    let resumed = AgentInput::Resumed {
+        last_seen: at(1_010),
+        forked: false,
+    };
+    assert_eq!(
+        tell(&mut agent, 501_010, resumed),
+        [
+            r#"ask to approve a7.2 change {"path":"x"}"#,
+            "approval until 561010"
+        ]
+    );
+    assert_eq!(
+        tell(&mut agent, 501_020, approve),
+        [
+            "settled a7.2",
+            "deadline 802010",
+            r#"run a7.2 p: change {"path":"x"}"#
+        ]
+    );
+}
+
+#[test]
+fn approve_3_an_agent_that_ends_asks_no_more() {
+    let mut agent = waiting();
+    assert_eq!(
+        tell(&mut agent, 20, AgentInput::Cancelled),
+        ["settled a7.2", "finish, as cancelled"]
+    );
+    assert_eq!(agent.approval(), None);
+}

@@ -1,0 +1,224 @@
+//! Of a plan's own, and what the run does while its agents' calls wait.
+
+use dirigent_core::approval::ApprovalAnswer;
+use dirigent_core::policy::Ruling;
+use dirigent_core::run::{EndReason, Phase, RunInput, RunTimer};
+use dirigent_core::tool::ToolResult;
+use serde_json::json;
+
+use super::{absent, asked, asking, edit, guide, reject, rule, run_decided, run_waiting, settled};
+use crate::driver::{acting, answered, ended, give, refused};
+use crate::fixture::{at, effect, spec};
+
+#[test]
+fn host_11_the_other_branch_goes_on_while_one_waits() {
+    let mut run = run_waiting();
+    assert_eq!(
+        give(&mut run, 10, answered("run.3", "Found.")),
+        ["Acting -> Observing (1)", "await user run.2"]
+    );
+    let approve = run_decided(&run, ApprovalAnswer::Approve);
+    assert_eq!(
+        give(&mut run, 30, approve),
+        [
+            r#"run run.2 for p: change {"path":"x"}"#,
+            "timer Call(2) 901030",
+            "timer Deadline 501020"
+        ]
+    );
+    assert_eq!(
+        give(&mut run, 40, ended("run.2", ToolResult::success(json!("done"))))[0],
+        r#"run run.4 for p: look {"path":"x"}"#
+    );
+}
+
+#[test]
+fn approve_2_a_rejected_call_of_a_plan_ends_its_sequence() {
+    let mut run = run_waiting();
+    let rejected = run_decided(&run, reject());
+    assert_eq!(give(&mut run, 10, rejected), ["Acting -> Observing (1)"]);
+    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    assert_eq!(
+        observed[0]["finding"]["calls"][0]["result"]["error"],
+        "the user rejected the call: not that file"
+    );
+    assert_eq!(observed[0]["finding"]["calls"].as_array().unwrap().len(), 1);
+    assert_eq!(observed[1]["finding"], json!({"kind": "skipped", "because": "p"}));
+    assert!(run.guidance().is_empty());
+}
+
+#[test]
+fn approve_2_guidance_about_a_call_of_a_plan_joins_the_next_plan() {
+    let mut run = run_waiting();
+    let guided = run_decided(&run, guide());
+    give(&mut run, 10, guided);
+    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    assert_eq!(
+        observed[0]["finding"]["calls"][0]["result"]["error"],
+        "the user did not approve this call: Change z instead."
+    );
+    assert_eq!(run.guidance(), ["Change z instead."]);
+}
+
+#[test]
+fn approve_3_a_call_of_a_plan_that_nobody_approves_in_time_does_not_run() {
+    let mut run = run_waiting();
+    let expired = RunInput::TimerFired {
+        timer: RunTimer::Approval(2),
+    };
+    refused(&mut run, 59_999, expired.clone());
+    assert_eq!(give(&mut run, 60_000, expired), ["Acting -> Observing (1)"]);
+    assert_eq!(run.usage().tool_calls, 0);
+}
+
+#[test]
+fn approve_1_calls_of_a_plan_that_are_denied_fail_and_the_rest_goes_on() {
+    let mut spec = spec();
+    spec.policy.rules = vec![rule(Ruling::Deny, "change")];
+    let change = json!([{"tool": "change", "parameters": {"path": "x"}}]);
+    let late = json!([{"tool": "look", "parameters": {"path": "x"}}, {"tool": "change", "parameters": {"path": "x"}}]);
+    let subtasks = json!([
+        {"id": "p", "title": "P", "calls": change},
+        {"id": "q", "title": "Q", "depends_on": ["p"], "calls": change},
+        {"id": "r", "title": "R", "calls": late}
+    ]);
+    let (mut run, commands) = acting(spec, &json!({"summary": "Change.", "subtasks": subtasks}));
+    assert_eq!(
+        commands,
+        [
+            "Acting -> Observing (1)",
+            r#"run run.3 for r: look {"path":"x"}"#,
+            "timer Call(3) 901000"
+        ]
+    );
+    assert_eq!(
+        give(&mut run, 10, ended("run.3", ToolResult::success(json!("seen")))),
+        ["Observing -> Reflecting (1)", "start run.5 a2 reflector"]
+    );
+    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    assert_eq!(
+        observed[0]["finding"]["calls"][0]["result"]["error"],
+        "the user's policy denies `change`"
+    );
+    assert_eq!(observed[2]["finding"]["calls"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn host_11_a_run_whose_agents_all_wait_awaits_the_user_and_its_time_stands_still() {
+    let mut run = run_waiting();
+    assert_eq!(give(&mut run, 10, asked("a2.4")), ["await user run.2"]);
+    refused(&mut run, 20, asked("a2.4"));
+    refused(&mut run, 20, asked("a9.1"));
+    let deadline = RunInput::TimerFired {
+        timer: RunTimer::Deadline,
+    };
+    refused(&mut run, 600_000, deadline.clone());
+    assert_eq!(
+        give(&mut run, 600_010, settled("a2.4")),
+        ["timer Deadline 1101000"]
+    );
+    refused(&mut run, 600_020, settled("a2.4"));
+    assert_eq!(run.awaited_approval(), None);
+    assert_eq!(
+        give(&mut run, 1_100_000, deadline),
+        ["Acting -> Failed (1)", "finish, time limit"]
+    );
+}
+
+#[test]
+fn host_11_the_end_of_an_agent_ends_its_waits() {
+    let mut run = run_waiting();
+    give(&mut run, 10, asked("a2.4"));
+    assert_eq!(run.awaited_approval(), Some(effect("run.2")));
+    give(&mut run, 20, answered("run.3", "Found."));
+    refused(&mut run, 30, settled("a2.4"));
+}
+
+#[test]
+fn paor_12_an_absent_user_stops_a_run_that_waits_for_approvals_and_it_goes_on_with_them() {
+    let mut run = run_waiting();
+    refused(&mut run, 5, absent("run.2"));
+    give(&mut run, 10, asked("a2.4"));
+    assert_eq!(
+        give(&mut run, 20, absent("a2.4")),
+        ["finish, user intervention required"]
+    );
+    assert_eq!(run.end(), Some(&EndReason::UserRequired));
+    assert_eq!(run.phase(), Phase::Acting);
+    let approve = run_decided(&run, ApprovalAnswer::Approve);
+    refused(&mut run, 30, approve.clone());
+    refused(&mut run, 30, settled("a2.4"));
+    let resumed = RunInput::Resumed {
+        last_seen: at(20),
+        forked: false,
+    };
+    assert_eq!(
+        give(&mut run, 700_020, resumed),
+        [
+            r#"ask to approve run.2 change {"path":"x"}"#,
+            "start run.3+1 a2 implement",
+            "timer Approval(2) 761000",
+            "timer Deadline 1201010"
+        ]
+    );
+    assert_eq!(give(&mut run, 700_030, asked("a2.4")), ["await user run.2"]);
+    assert_eq!(
+        give(&mut run, 700_040, approve)[0],
+        r#"run run.2 for p: change {"path":"x"}"#
+    );
+}
+
+#[test]
+fn host_11_what_is_awaited_is_said_again_when_another_call_has_waited_longest() {
+    let mut spec = asking();
+    spec.limits.max_parallel = 1;
+    let one =
+        |id: &str| json!({"id": id, "title": "S", "calls": [{"tool": "change", "parameters": {"path": id}}]});
+    let (mut run, commands) = acting(spec, &json!({"summary": "s", "subtasks": [one("p"), one("q")]}));
+    assert_eq!(commands[2], "await user run.2");
+    let expired = RunInput::TimerFired {
+        timer: RunTimer::Approval(2),
+    };
+    assert_eq!(
+        give(&mut run, 60_000, expired),
+        [
+            "Acting -> Observing (1)",
+            "timer Approval(3) 121000",
+            r#"ask to approve run.3 change {"path":"q"}"#,
+            "await user run.3"
+        ]
+    );
+}
+
+#[test]
+fn approve_2_edited_parameters_of_a_call_of_a_plan_run_once_they_fit() {
+    let mut run = run_waiting();
+    let wrong = run_decided(&run, edit(json!({"file": "z"})));
+    assert!(refused(&mut run, 10, wrong).starts_with("the parameters do not fit: "));
+    let right = run_decided(&run, edit(json!({"path": "z"})));
+    assert_eq!(
+        give(&mut run, 20, right),
+        [r#"run run.2 for p: change {"path":"z"}"#, "timer Call(2) 901020"]
+    );
+    give(&mut run, 30, ended("run.2", ToolResult::success(json!("done"))));
+    give(&mut run, 40, ended("run.4", ToolResult::success(json!("seen"))));
+    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    assert_eq!(
+        observed[0]["finding"]["calls"][0]["call"]["parameters"],
+        json!({"path": "z"})
+    );
+}
+
+#[test]
+fn approve_2_an_approved_call_of_a_plan_runs_as_it_was_shown_and_once() {
+    let mut run = run_waiting();
+    let approve = run_decided(&run, ApprovalAnswer::Approve);
+    assert_eq!(
+        give(&mut run, 10, approve.clone())[0],
+        r#"run run.2 for p: change {"path":"x"}"#
+    );
+    assert_eq!(
+        refused(&mut run, 20, approve),
+        "no call `run.2` waits for an approval: it was decided, has ended, or was never asked for"
+    );
+}

@@ -1,0 +1,81 @@
+//! A journal that is written input by input, with the machines that it makes.
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{AgentBrief, AgentInput};
+use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::message::ModelReply;
+use dirigent_core::recording::{Recorder, Recording};
+use dirigent_core::run::RunInput;
+use dirigent_core::spec::RunSpec;
+use dirigent_core::view::RunView;
+use serde_json::Value;
+
+use crate::driver::{agent_ended, brief_of};
+use crate::fixture::{at, replied, says_call};
+
+pub const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
+
+#[derive(Default)]
+pub struct Journaled {
+    pub view: RunView,
+    pub entries: Vec<Entry>,
+}
+
+impl Journaled {
+    /// A run whose planner has submitted that plan.
+    pub fn acting(spec: RunSpec, plan: &Value) -> Self {
+        let mut journaled = Journaled::default();
+        journaled.run(RunInput::Started { spec: Arc::new(spec) });
+        journaled.start(1, "run.1");
+        journaled.replies(1, "a1.1", says_call("submit_plan", plan.clone(), false));
+        journaled.report(1, "run.1");
+        journaled
+    }
+
+    fn apply(&mut self, scope: Scope, input: Input) {
+        let seq = self.entries.len() as u64 + 1;
+        let entry = Entry {
+            run: RUN,
+            seq,
+            at: at(seq),
+            scope,
+            input,
+        };
+        self.view.apply(entry.clone()).unwrap();
+        self.entries.push(entry);
+    }
+
+    pub fn run(&mut self, input: RunInput) {
+        self.apply(Scope::Run, Input::Run(input));
+    }
+
+    pub fn agent(&mut self, agent: u32, input: AgentInput) {
+        self.apply(Scope::Agent(AgentId(agent)), Input::Agent(input));
+    }
+
+    /// Starts the agent that the run commands under that id.
+    pub fn start(&mut self, agent: u32, of: &str) {
+        let brief = AgentBrief::clone(&brief_of(self.view.run(), of));
+        self.agent(agent, AgentInput::Started { brief });
+    }
+
+    pub fn replies(&mut self, agent: u32, of: &str, reply: ModelReply) {
+        self.agent(agent, replied(of, reply));
+    }
+
+    /// Tells the run how the agent has ended.
+    pub fn report(&mut self, agent: u32, of: &str) {
+        let report = self.view.agent(AgentId(agent)).unwrap().report().unwrap().clone();
+        self.run(agent_ended(of, report));
+    }
+
+    pub fn recording(&self) -> Recording {
+        let mut recorder = Recorder::new();
+        for entry in self.entries.clone() {
+            recorder.add(entry).unwrap();
+        }
+        recorder.finish().unwrap()
+    }
+}
