@@ -53,6 +53,8 @@ pub(crate) struct AgentArguments {
     pub(crate) brief: Arc<AgentBrief>,
     /// Its machine as its journal leaves it, where it goes on.
     pub(crate) past: Option<Agent>,
+    /// Whether its run was forked off another, and all of that past is the other one's.
+    pub(crate) forked: bool,
     /// When the run's last input before this process came, whichever machine's.
     pub(crate) last_seen: Timestamp,
 }
@@ -61,6 +63,7 @@ pub(crate) enum AgentMsg {
     /// It starts or, where its machine has taken inputs, goes on; with when the run's last input before this process came.
     Begin {
         last_seen: Timestamp,
+        forked: bool,
     },
     Stored(Result<(), StoreError>),
     ModelEnded {
@@ -112,6 +115,7 @@ impl Actor for AgentActor {
             effect,
             brief,
             past,
+            forked,
             last_seen,
         } = arguments;
         let cancel = share.cancel.child_token();
@@ -130,7 +134,7 @@ impl Actor for AgentActor {
             share.claim.clone(),
             notify,
         );
-        let _ = myself.send_message(AgentMsg::Begin { last_seen });
+        let _ = myself.send_message(AgentMsg::Begin { last_seen, forked });
         Ok(AgentState {
             driver,
             share,
@@ -150,7 +154,7 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AgentMsg::Begin { last_seen } => state.begin(&myself, last_seen),
+            AgentMsg::Begin { last_seen, forked } => state.begin(&myself, last_seen, forked),
             AgentMsg::Stored(Ok(())) => state.stored(&myself),
             AgentMsg::Stored(Err(error)) => {
                 let _ = state.supervisor.send_message(SupervisorMsg::JournalFailed(error));
@@ -178,7 +182,7 @@ impl Actor for AgentActor {
 
 impl AgentState {
     /// Starts, or goes on where the machine is.
-    fn begin(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp) {
+    fn begin(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp, forked: bool) {
         let machine = &self.driver.machine;
         if machine.spec().is_none() {
             let brief = AgentBrief::clone(&self.brief);
@@ -188,10 +192,7 @@ impl AgentState {
                 self.carry_out(myself, command);
             }
         } else {
-            self.accept(AgentInput::Resumed {
-                last_seen,
-                forked: false,
-            });
+            self.accept(AgentInput::Resumed { last_seen, forked });
         }
     }
 

@@ -28,6 +28,7 @@ impl SupervisorState {
             share: self.share(),
             supervisor: myself.clone(),
             effect,
+            forked: self.shared.contains(&Scope::Agent(brief.agent)),
             brief,
             past,
             last_seen: self.last_seen,
