@@ -46,7 +46,8 @@ impl AgentSpec {
     }
 }
 
-/// To whom an agent of that access may delegate: those that may do no more than it may itself, in their order.
+/// To whom an agent of that access may delegate: those whose access is no wider, in their order. Access alone decides: another one may have
+/// tools that the caller has not.
 pub fn delegates(access: Access, agents: &[AgentSpec]) -> impl Iterator<Item = &AgentSpec> {
     agents.iter().filter(move |agent| agent.access <= access)
 }
@@ -65,7 +66,7 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
         .collect();
     let description = format!(
         "Has another agent do a part of your task, and gives you what it found. It knows nothing but `task`, so that must say \
-         everything it needs. Your own time goes on while it works. The agents:\n{}",
+         everything it needs. Your own time stands still while it works. The agents:\n{}",
         lines.join("\n")
     );
     Some(ToolSpec {

@@ -11,7 +11,8 @@ use crate::time::Millis;
 pub struct RunLimits {
     /// Planning rounds (PAOR-3).
     pub max_iterations: u32,
-    /// Sub-tasks side by side (PAOR-4).
+    /// Sub-tasks side by side (PAOR-4). One that waits for a person leaves its place to another (HOST-11), so that for a while there may be
+    /// more, once those that waited go on.
     pub max_parallel: u32,
     /// Sub-tasks in one plan.
     pub max_subtasks: u32,

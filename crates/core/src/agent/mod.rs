@@ -181,8 +181,8 @@ pub enum AgentCommand {
         /// Which call.
         effect: EffectId,
     },
-    /// Have another agent do something; its findings are the call's result. The time that it takes counts as this agent's own
-    /// (LOOP-5), so that whoever may delegate wants a long enough one; when it is over, the other one is stopped.
+    /// Have another agent do something; its findings are the call's result. This agent's clock stands still meanwhile (LOOP-5): the other
+    /// one has a time of its own.
     Delegate {
         /// What the result must carry.
         effect: EffectId,

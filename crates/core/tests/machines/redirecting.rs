@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::driver::{
     acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, refused, running,
 };
-use crate::fixture::{ended_with, plan, resumed, spec, usage};
+use crate::fixture::{effect, ended_with, plan, resumed, spec, usage};
 
 fn redirected(guidance: &str) -> RunInput {
     RunInput::Redirected {
@@ -230,7 +230,7 @@ fn paor_8_a_question_is_withdrawn() {
         &mut run,
         30,
         RunInput::UserAnswered {
-            effect: crate::fixture::effect("run.4"),
+            effect: effect("run.4"),
             answer: "a".to_owned(),
         },
     );
@@ -268,4 +268,85 @@ fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
     );
     let task = &brief_of(&run, "run.3").task;
     assert!(task.contains("it did not run to its end"), "{task}");
+}
+
+#[test]
+fn paor_8_what_a_failure_of_its_own_kept_from_running_is_not_put_down_to_the_guidance() {
+    let mut run = under_way();
+    give(&mut run, 10, redirected("Only in src/utils."));
+    let failed = AgentReport {
+        result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
+        work: AgentWork::default(),
+        duration: Millis(40),
+    };
+    give(&mut run, 20, agent_ended("run.2", failed));
+    give(&mut run, 30, ended("run.3", ToolResult::failure("stopped")));
+    let because = |index| run.rounds()[0].observation(index).unwrap().finding.clone();
+    assert_eq!(
+        because(2),
+        Finding::Skipped {
+            because: Some("edit".into())
+        }
+    );
+    assert_eq!(because(3), Finding::Skipped { because: None });
+}
+
+#[test]
+fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
+    let mut run = under_way();
+    let call = effect("a2.2");
+    give(&mut run, 5, RunInput::ApprovalAsked { effect: call });
+    give(&mut run, 6, ended("run.3", ToolResult::failure("no such file")));
+    assert_eq!(run.awaited_approval(), None, "`last` goes on");
+    give(&mut run, 7, answered("run.4", "found"));
+    assert_eq!(run.awaited_approval(), Some(call));
+    assert_eq!(give(&mut run, 10, redirected("Not that.")), ["stop agent run.2"]);
+    // it ends without a person: nobody is waited for
+    assert_eq!(run.awaited_approval(), None);
+    give(&mut run, 11, RunInput::ApprovalSettled { effect: call });
+    assert_eq!(
+        give(&mut run, 12, cancelled("run.2", "a.rs")),
+        [
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.5 a4 planner"
+        ]
+    );
+}
+
+#[test]
+fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are_observed() {
+    let mut spec = spec();
+    spec.agents[1].tools.push("delegate".to_owned());
+    let one =
+        json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "t"}]});
+    let (mut run, _) = acting(spec, &one);
+    let delegated = RunInput::Delegated {
+        effect: effect("a2.2"),
+        agent: "explore".to_owned(),
+        task: "t".to_owned(),
+    };
+    give(&mut run, 5, delegated);
+    assert_eq!(
+        give(&mut run, 10, redirected("Not that.")),
+        ["stop agent run.2", "stop agent run.3"]
+    );
+    // the next plan waits for both
+    assert_eq!(give(&mut run, 20, cancelled("run.2", "own.rs")), [""; 0]);
+    assert_eq!(
+        give(&mut run, 30, cancelled("run.3", "others.rs")),
+        [
+            "Acting -> Observing (1)",
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "start run.4 a4 planner"
+        ]
+    );
+    let observed = run.rounds()[0].observation(0).unwrap();
+    let changed: Vec<String> = observed.changes().map(ToString::to_string).collect();
+    assert_eq!(changed, ["edited own.rs", "edited others.rs"]);
+    let Finding::Agent { result, .. } = &observed.finding else {
+        panic!("{observed:?}");
+    };
+    assert_eq!(*result, Err(AgentFailure::Redirected));
 }

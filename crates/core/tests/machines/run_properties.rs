@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole};
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
@@ -19,7 +19,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptes
 use serde_json::{Value, json};
 
 use crate::agent_properties::an_answer;
-use crate::fixture::{ended_with, plan, reflection, resumed, spec};
+use crate::fixture::{at, ended_with, plan, reflection, resumed, spec};
 
 /// How to end one of the things under way.
 #[derive(Clone, Debug)]
@@ -52,6 +52,7 @@ enum Step {
     /// For want of which approval nobody goes on.
     Absent(usize),
     Resume,
+    Fork,
     Cancel,
     Foreign(EffectId, u8),
     StartAgain,
@@ -126,6 +127,7 @@ fn a_step() -> impl Strategy<Value = Step> {
         6 => (any::<usize>(), proptest::bool::weighted(0.7)).prop_map(|(pick, waits)| Step::AgentWaits(pick, waits)),
         2 => any::<usize>().prop_map(Step::Absent),
         3 => Just(Step::Resume),
+        1 => Just(Step::Fork),
         1 => proptest::bool::weighted(0.2).prop_map(|cancel| if cancel { Step::Cancel } else { Step::Guide }),
         3 => (effect, any::<u8>()).prop_map(|(effect, kind)| Step::Foreign(effect, kind)),
         1 => Just(Step::StartAgain),
@@ -345,6 +347,10 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
             }
         }
         Step::Resume => resumed(),
+        Step::Fork => RunInput::Resumed {
+            last_seen: at(0),
+            forked: true,
+        },
         Step::Cancel => RunInput::Cancelled,
         Step::Foreign(effect, kind) => match kind % 4 {
             0 => RunInput::AgentFinished {
@@ -371,18 +377,18 @@ struct Expected(Vec<RunCommand>);
 
 impl Expected {
     fn take(&mut self, input: &RunInput, commands: &[RunCommand]) {
+        if let RunInput::TimerFired {
+            timer: RunTimer::Approval(step),
+        } = input
+        {
+            self.0
+                .retain(|command| effect_of(command).is_none_or(|effect| effect.step != *step));
+        }
         let mut completed = match input {
             RunInput::AgentFinished { effect, .. }
             | RunInput::ToolFinished { effect, .. }
             | RunInput::Decided { effect, .. }
             | RunInput::UserAnswered { effect, .. } => vec![*effect],
-            RunInput::TimerFired {
-                timer: RunTimer::Approval(step),
-            } => vec![EffectId {
-                scope: Scope::Run,
-                step: *step,
-                attempt: 0,
-            }],
             RunInput::Started { .. }
             | RunInput::ToolStarted { .. }
             | RunInput::Guided { .. }
@@ -391,9 +397,7 @@ impl Expected {
             | RunInput::ApprovalSettled { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
-            | RunInput::TimerFired {
-                timer: RunTimer::Deadline | RunTimer::Call(_),
-            }
+            | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
             | RunInput::Cancelled => Vec::new(),
         };
@@ -441,10 +445,8 @@ fn sorted(commands: &[RunCommand]) -> Vec<String> {
 }
 
 pub fn assert_rounds(run: &Run) {
-    let max_parallel = run.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
     for round in run.rounds() {
         let graph = &round.graph;
-        assert!(graph.running() <= max_parallel);
         let mut ended = BTreeSet::new();
         for observation in &round.observations {
             assert!(
@@ -482,6 +484,58 @@ pub fn assert_rounds(run: &Run) {
             round.active().map(|(index, _)| index).collect::<Vec<_>>(),
             running
         );
+    }
+}
+
+/// The agents whose calls wait for people. A sub-task starts only where there is a place for it, and those that wait take none.
+#[derive(Default)]
+struct Waiting(BTreeSet<AgentId>);
+
+impl Waiting {
+    fn take(&mut self, input: &RunInput) {
+        match input {
+            RunInput::ApprovalAsked { effect } => drop(self.0.insert(agent_of(*effect))),
+            RunInput::ApprovalSettled { effect } => drop(self.0.remove(&agent_of(*effect))),
+            RunInput::Resumed { .. } => self.0.clear(),
+            _ => {}
+        }
+    }
+
+    fn assert_places(&self, before: &Run, run: &Run) {
+        let started = |run: &Run| -> BTreeSet<usize> {
+            let round = run.rounds().last();
+            round
+                .map(|round| round.active().map(|(index, _)| index).collect())
+                .unwrap_or_default()
+        };
+        if before.iteration() == run.iteration() && started(run).is_subset(&started(before)) {
+            return;
+        }
+        let (Some(spec), Some(round)) = (run.spec(), run.rounds().last()) else {
+            return;
+        };
+        let briefs: Vec<_> = run.outstanding().into_iter().filter_map(brief).collect();
+        let mut waiting = self.0.clone();
+        // Each time round one that has another one work for it.
+        for _ in 0..spec.limits.max_depth {
+            let callers = briefs.iter().filter(|brief| waiting.contains(&brief.agent));
+            let callers: Vec<AgentId> = callers.filter_map(|brief| brief.caller).map(agent_of).collect();
+            waiting.extend(callers);
+        }
+        let agents = round.active().filter_map(|(_, active)| active.agent);
+        let waiting = agents.filter(|agent| waiting.contains(agent)).count() + run.approvals().count();
+        let at_work = round.graph.running() - waiting;
+        assert!(
+            at_work <= spec.limits.max_parallel.max(1) as usize,
+            "{at_work} at work"
+        );
+    }
+}
+
+fn brief(command: RunCommand) -> Option<Arc<AgentBrief>> {
+    match command {
+        RunCommand::StartAgent { brief, .. } => Some(brief),
+        _ => None,
     }
 }
 
@@ -524,6 +578,9 @@ fn assert_approved(approved: &mut BTreeSet<u32>, input: &RunInput, commands: &[R
     {
         approved.insert(effect.step);
     }
+    if let RunInput::Resumed { forked: true, .. } = input {
+        approved.clear();
+    }
     for command in commands {
         if let RunCommand::RunTool { effect, call, .. } = command
             && call.tool == "change"
@@ -564,7 +621,7 @@ fn assert_transitions(phase: &mut Phase, commands: &[RunCommand]) {
 fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
     let spec = Arc::new(spec);
     let (mut run, mut expected, mut now) = (Run::new(), Expected::default(), 10_000_i64);
-    let (mut phase, mut approved) = (Phase::Idle, BTreeSet::new());
+    let (mut phase, mut approved, mut waiting) = (Phase::Idle, BTreeSet::new(), Waiting::default());
     let mut journal: Vec<(Timestamp, String, Vec<RunCommand>, Run)> = Vec::new();
     for (pause, step) in std::iter::once((0, Step::StartAgain)).chain(steps) {
         now += pause;
@@ -575,6 +632,8 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
             Err(_) => assert_eq!(run, before),
             Ok(commands) => {
                 expected.take(&input, &commands);
+                waiting.take(&input);
+                waiting.assert_places(&before, &run);
                 assert_transitions(&mut phase, &commands);
                 assert_approved(&mut approved, &input, &commands);
                 let finished = commands

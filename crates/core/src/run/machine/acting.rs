@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::approving::Ruled;
 use super::{Commands, Pending, Run, redirected_result};
-use crate::agent::AgentRole;
+use crate::agent::{AgentFailure, AgentRole};
 use crate::approval::Approval;
 use crate::call::ToolCall;
 use crate::id::{EffectId, Scope};
@@ -39,8 +39,7 @@ impl Run {
                 self.finish(reason, commands)
             };
         }
-        let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
-        while let Some(index) = self.take_ready(max_parallel) {
+        while let Some(index) = self.take_ready() {
             self.start_subtask(now, index, commands)?;
         }
         if !self.rounds.last().is_some_and(|round| round.graph.is_done()) {
@@ -52,13 +51,14 @@ impl Run {
         self.reflect(commands)
     }
 
-    pub(super) fn take_ready(&mut self, max_parallel: usize) -> Option<usize> {
-        let graph = &mut self.rounds.last_mut()?.graph;
-        if graph.running() >= max_parallel {
-            None
-        } else {
-            graph.next_ready()
+    /// The next sub-task that starts, where there is a place for it: those that wait for people take none (HOST-11).
+    fn take_ready(&mut self) -> Option<usize> {
+        let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
+        let running = self.rounds.last()?.graph.running();
+        if running >= max_parallel && running - self.subtasks_waiting_for_people() >= max_parallel {
+            return None;
         }
+        self.rounds.last_mut()?.graph.next_ready()
     }
 
     pub(super) fn start_subtask(
@@ -199,11 +199,8 @@ impl Run {
         match planned_call(&plan, index, position + 1) {
             Some(_) if succeeded && !self.redirecting => {
                 self.start_call(now, &plan, index, position + 1, commands)?;
-                // One that is denied has ended its sub-task.
-                match self.rounds.last() {
-                    Some(round) if !round.active.contains_key(&index) => self.advance(now, commands),
-                    Some(_) | None => Ok(()),
-                }
+                // One that is denied has ended its sub-task, and one that waits for a person has left its place.
+                self.advance(now, commands)
             }
             Some(call) if succeeded => {
                 let effect = self.outstanding.pass_over();
@@ -278,10 +275,16 @@ impl Run {
         let Some(round) = self.rounds.last_mut() else {
             return Ok(());
         };
+        let was_stopped = match &finding {
+            Finding::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
+            // Its call was told to stop, and what it would have called next does not run.
+            Finding::Calls { .. } => self.redirecting,
+            Finding::Skipped { .. } => false,
+        };
         round.observe(index, now, finding);
         for skipped in round.graph.finish(index, success) {
             let because = round.graph.plan().subtasks[skipped.because].id.clone();
-            let because = (!self.redirecting).then_some(because);
+            let because = (!was_stopped).then_some(because);
             round.observe(skipped.index, now, Finding::Skipped { because });
         }
         if self.phase == Phase::Acting {

@@ -14,7 +14,7 @@ use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
 use crate::policy::{Policy, Ruling};
-use crate::run::{RunCommand, RunInput, RunTimer};
+use crate::run::{Phase, RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 
 /// What becomes of a call.
@@ -178,7 +178,12 @@ impl Run {
     }
 
     /// A call of an agent waits: where nothing else goes on, neither does the run.
-    pub(super) fn approval_asked(&mut self, now: Timestamp, effect: EffectId) -> Result<(), Refusal> {
+    pub(super) fn approval_asked(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         let is_under_way = match effect.scope {
             Scope::Run => false,
             Scope::Agent(agent) => self.is_under_way(agent),
@@ -187,7 +192,11 @@ impl Run {
             return Err(Refusal::Stale { effect });
         }
         self.asked.insert(effect, now);
-        Ok(())
+        match self.phase {
+            // Its sub-task may have left its place to another.
+            Phase::Acting | Phase::Observing => self.advance(now, commands),
+            Phase::Idle | Phase::Planning | Phase::Reflecting | Phase::Complete | Phase::Failed => Ok(()),
+        }
     }
 
     pub(super) fn approval_settled(&mut self, effect: EffectId) -> Result<(), Refusal> {
@@ -202,6 +211,26 @@ impl Run {
             .keys()
             .copied()
             .find(|asked| is_same_call(*asked, effect))
+    }
+
+    /// How many sub-tasks of the present plan do nothing but wait for a person.
+    pub(super) fn subtasks_waiting_for_people(&self) -> usize {
+        let own = self.approvals().count();
+        let Some(round) = self.rounds.last() else {
+            return own;
+        };
+        let agents = round.active().filter_map(|(_, active)| active.agent);
+        own + agents.filter(|agent| self.is_held_up(*agent)).count()
+    }
+
+    /// Whether the agent, or the one that works for it, waits for a person.
+    fn is_held_up(&self, agent: AgentId) -> bool {
+        let asks = |scope| self.asked.keys().any(|asked| asked.scope == scope);
+        asks(Scope::Agent(agent))
+            || self
+                .children_of(agent)
+                .filter_map(|child| self.agent_of(child))
+                .any(|child| self.is_held_up(child))
     }
 
     fn is_under_way(&self, agent: AgentId) -> bool {

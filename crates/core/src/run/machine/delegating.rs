@@ -54,9 +54,9 @@ impl Run {
             commands.push(RunCommand::ReturnFindings { effect, result });
             return Ok(());
         }
-        match self.no_delegation(&brief, &agent) {
-            Some(reason) => self.return_findings(caller, effect, ToolResult::failure(reason), commands),
-            None => {
+        match self.may_delegate(&brief, &agent) {
+            Err(reason) => self.return_findings(caller, effect, ToolResult::failure(reason), commands),
+            Ok(()) => {
                 // It asks for more, so it knows what came of the last.
                 self.returned.remove(&caller);
                 let child = AgentBrief {
@@ -83,38 +83,43 @@ impl Run {
         (!self.held.contains_key(&effect.step)).then(|| (agent, brief.clone()))
     }
 
-    /// Why that agent may not be started for that caller now; none where it may.
-    fn no_delegation(&self, caller: &AgentBrief, agent: &str) -> Option<String> {
-        let context = self.context.as_ref()?;
-        let (spec, own) = (context.spec(), context.agent(&caller.role)?);
+    /// Whether that agent may be started for that caller now; as an error, why not.
+    fn may_delegate(&self, caller: &AgentBrief, agent: &str) -> Result<(), String> {
+        let context = self.context.as_ref();
+        let known = context.and_then(|context| Some((context.spec(), context.agent(&caller.role)?)));
+        let Some((spec, own)) = known else {
+            return Err("no agent is started, as it is not known what you may do yourself".to_owned());
+        };
         let mut known = delegates(own.access, &spec.agents).map(|known| known.name.as_str());
         if !known.any(|name| name == agent) {
             let known: Vec<&str> = delegates(own.access, &spec.agents)
                 .map(|known| known.name.as_str())
                 .collect();
             let known = known.join(", ");
-            return Some(format!(
+            return Err(format!(
                 "there is no agent `{agent}` that you may delegate to: the agents are {known}"
             ));
         }
         let limits = &spec.limits;
         if self.is_stopping(caller.agent) {
-            return Some("no agent is started any more, as this work is being stopped".to_owned());
+            return Err("no agent is started any more, as this work is being stopped".to_owned());
         }
         if caller.depth >= limits.max_depth {
             let max_depth = limits.max_depth;
-            return Some(format!(
+            return Err(format!(
                 "agents may not delegate any deeper (`max_depth` is {max_depth}): do it yourself"
             ));
         }
         if self.sub_agents.saturating_add(self.planned_agents()) >= limits.max_agents {
             let max_agents = limits.max_agents;
-            return Some(format!(
+            return Err(format!(
                 "the run has no agent left to start (`max_agents` is {max_agents}): do it yourself"
             ));
         }
-        self.budget_exhausted()
-            .map(|reason| format!("no agent is started any more: {reason}"))
+        match self.budget_exhausted() {
+            Some(reason) => Err(format!("no agent is started any more: {reason}")),
+            None => Ok(()),
+        }
     }
 
     /// The agents that the present plan will start.
@@ -213,6 +218,15 @@ impl Run {
         }
     }
 
+    /// What came of that delegation, as long as its caller may not know of it.
+    pub(crate) fn findings_of(&self, call: EffectId) -> Option<&ToolResult> {
+        let Scope::Agent(caller) = call.scope else {
+            return None;
+        };
+        let returned = self.returned.get(&caller)?;
+        (returned.call == call).then_some(&returned.result)
+    }
+
     pub(super) fn effect_of(&self, agent: AgentId) -> Option<EffectId> {
         self.outstanding.iter().find_map(|(effect, pending)| {
             let brief = pending.brief()?;
@@ -234,7 +248,7 @@ impl Run {
         self.children_of(agent).next().is_some()
     }
 
-    fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
+    pub(super) fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
         let children = self.outstanding.iter().filter(move |(_, pending)| {
             let caller = pending.caller();
             caller.is_some_and(|caller| caller.scope == Scope::Agent(agent))

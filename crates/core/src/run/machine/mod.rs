@@ -246,7 +246,7 @@ impl Run {
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
-            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect)?,
+            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
             RunInput::ApprovalSettled { effect } => self.approval_settled(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {

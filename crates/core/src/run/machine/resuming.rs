@@ -8,7 +8,7 @@ use crate::agent::interrupted_result;
 use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::run::{RunCommand, RunTimer};
+use crate::run::{Phase, RunCommand, RunTimer};
 use crate::time::Timestamp;
 use crate::tool::{Repeat, ToolResult};
 
@@ -80,7 +80,17 @@ impl Run {
         for (effect, result) in ended {
             self.end_call(now, effect, result, commands)?;
         }
-        Ok(())
+        match self.phase {
+            // Those that are asked about again have left their places.
+            Phase::Acting | Phase::Observing if forked => self.advance(now, commands),
+            Phase::Idle
+            | Phase::Planning
+            | Phase::Acting
+            | Phase::Observing
+            | Phase::Reflecting
+            | Phase::Complete
+            | Phase::Failed => Ok(()),
+        }
     }
 
     /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): people are asked anew about all

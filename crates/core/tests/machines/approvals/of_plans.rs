@@ -172,21 +172,26 @@ fn paor_12_an_absent_user_stops_a_run_that_waits_for_approvals_and_it_goes_on_wi
 fn host_11_what_is_awaited_is_said_again_when_another_call_has_waited_longest() {
     let mut spec = asking();
     spec.limits.max_parallel = 1;
-    let one =
-        |id: &str| json!({"id": id, "title": "S", "calls": [{"tool": "change", "parameters": {"path": id}}]});
-    let (mut run, commands) = acting(spec, &json!({"summary": "s", "subtasks": [one("p"), one("q")]}));
-    assert_eq!(commands[2], "await user run.2");
+    let one = |id: &str, depends_on: &[&str]| json!({"id": id, "title": "S", "depends_on": depends_on, "calls": [{"tool": "change", "parameters": {"path": id}}]});
+    let plan = json!({"summary": "s", "subtasks": [one("p", &[]), one("q", &[]), one("r", &["q"])]});
+    let (mut run, commands) = acting(spec, &plan);
+    // that all stands still is only said when nothing more can start
+    assert_eq!(
+        commands,
+        [
+            "timer Approval(2) 61000",
+            r#"ask to approve run.2 change {"path":"p"}"#,
+            "timer Approval(3) 61000",
+            r#"ask to approve run.3 change {"path":"q"}"#,
+            "await user run.2"
+        ]
+    );
     let expired = RunInput::TimerFired {
         timer: RunTimer::Approval(2),
     };
     assert_eq!(
         give(&mut run, 60_000, expired),
-        [
-            "Acting -> Observing (1)",
-            "timer Approval(3) 121000",
-            r#"ask to approve run.3 change {"path":"q"}"#,
-            "await user run.3"
-        ]
+        ["Acting -> Observing (1)", "await user run.3"]
     );
 }
 
@@ -221,4 +226,65 @@ fn approve_2_an_approved_call_of_a_plan_runs_as_it_was_shown_and_once() {
         refused(&mut run, 20, approve),
         "no call `run.2` waits for an approval: it was decided, has ended, or was never asked for"
     );
+}
+
+#[test]
+fn host_11_a_sub_task_that_waits_for_a_person_leaves_its_place_to_another() {
+    let mut spec = asking();
+    spec.limits.max_parallel = 1;
+    let look = json!({"tool": "look", "parameters": {"path": "x"}});
+    let change = json!({"tool": "change", "parameters": {"path": "x"}});
+    let subtasks = json!([
+        {"id": "p", "title": "P", "agent": "implement", "task": "t"},
+        {"id": "q", "title": "Q", "calls": [look, change]},
+        {"id": "r", "title": "R", "agent": "explore", "task": "t"},
+        {"id": "s", "title": "S", "agent": "explore", "task": "t"}
+    ]);
+    let (mut run, commands) = acting(spec, &json!({"summary": "s", "subtasks": subtasks}));
+    assert_eq!(commands, ["start run.2 a2 implement"]);
+    assert_eq!(
+        give(&mut run, 10, asked("a2.2")),
+        [r#"run run.3 for q: look {"path":"x"}"#, "timer Call(3) 901010"]
+    );
+    assert_eq!(
+        give(&mut run, 20, ended("run.3", ToolResult::success(json!("seen")))),
+        [
+            "timer Approval(4) 61020",
+            r#"ask to approve run.4 change {"path":"x"}"#,
+            "start run.5 a3 explore"
+        ]
+    );
+    // for a while there are two
+    assert_eq!(give(&mut run, 30, settled("a2.2")), [""; 0]);
+    assert_eq!(
+        give(&mut run, 40, answered("run.5", "Found.")),
+        ["Acting -> Observing (1)"]
+    );
+    assert_eq!(
+        give(&mut run, 50, answered("run.2", "Done.")),
+        ["start run.6 a4 explore"]
+    );
+    assert_eq!(
+        give(&mut run, 60, answered("run.6", "Found.")),
+        ["await user run.4"]
+    );
+}
+
+#[test]
+fn host_11_an_agent_that_waits_for_another_which_waits_for_a_person_leaves_its_place() {
+    let mut spec = asking();
+    spec.limits.max_parallel = 1;
+    spec.agents[1].tools.push("delegate".to_owned());
+    let subtasks = json!([
+        {"id": "p", "title": "P", "agent": "implement", "task": "t"},
+        {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
+    ]);
+    let (mut run, _) = acting(spec, &json!({"summary": "s", "subtasks": subtasks}));
+    let delegated = RunInput::Delegated {
+        effect: effect("a2.2"),
+        agent: "implement".to_owned(),
+        task: "t".to_owned(),
+    };
+    assert_eq!(give(&mut run, 10, delegated), ["start run.3 a3 implement"]);
+    assert_eq!(give(&mut run, 20, asked("a3.2")), ["start run.4 a4 explore"]);
 }
