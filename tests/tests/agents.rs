@@ -223,6 +223,20 @@ fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
 }
 
 #[test]
+fn paor_5_a_wrong_file_of_the_users_leaves_neither_its_own_name_nor_the_one_it_says() {
+    // the name can be read, whatever is wrong elsewhere
+    for slip in ["access: read only", "description: a: b", "tools: ["] {
+        let files = Files::new().with(
+            "user/agents/verify.md",
+            file(&format!("name: \"implement\"\ndescription: Only looks.\n{slip}")),
+        );
+        assert_eq!(names(&files.agents()), ["explore", "review"], "{slip}");
+    }
+    let endless = Files::new().with("user/agents/strict.md", "---\nname: implement\n");
+    assert_eq!(names(&endless.agents()), ["explore", "review", "verify"]);
+}
+
+#[test]
 fn paor_5_files_written_for_claude_code_load_as_they_are() {
     let mut files = Files::new().with_config("[agents]\nproject = \"read-write\"\n");
     for name in [
@@ -443,6 +457,47 @@ fn paor_5_a_project_has_a_bounded_number_of_agents_with_bounded_descriptions() {
     assert_eq!((agents.agents.len(), agents.refused.len()), (4 + 50, 10));
     assert_eq!(agents.refused[0].reason, "a project can have 50 agents");
     assert!(named(&agents, "a000").description.chars().count() < 1_100);
+}
+
+#[test]
+fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
+    let of = |bytes: usize| format!("---\ndescription: d\n---\n{}\n", "x".repeat(bytes));
+    let mut files = Files::new()
+        .with("project/.claude/agents/00-long.md", of(64 * 1024 + 1))
+        .with("user/agents/long.md", of(64 * 1024 + 1));
+    for number in 1..=17 {
+        files = files.with(&format!("project/.claude/agents/{number:02}.md"), of(64 * 1024));
+    }
+    let too_long = "what is below its front matter is longer than 64 KiB: say less, or have the agent read the rest from a file";
+    let together = "a project's agents can have 1024 KiB together";
+    assert_eq!(
+        files.refused(),
+        [
+            format!("user/agents/long.md: {too_long}"),
+            format!("project/.claude/agents/00-long.md: {too_long}"),
+            format!("project/.claude/agents/16.md: {together}"),
+            format!("project/.claude/agents/17.md: {together}"),
+        ]
+    );
+}
+
+#[test]
+fn loop_5_an_agent_that_says_its_time_has_that_and_others_have_the_configured_one() {
+    let files = Files::new()
+        .with_config("[limits]\nagent_timeout = \"1h\"\n")
+        .with("user/agents/says.md", file("description: d\ntimeout: 5m"))
+        .with("user/agents/silent.md", file("description: d"))
+        .with(
+            "project/.dirigent/agents/theirs.md",
+            file("description: d\ntimeout: 5m"),
+        )
+        .with("project/.dirigent/agents/their-silent.md", file("description: d"));
+    let agents = files.agents();
+    let minutes = |name: &str| named(&agents, name).limits.timeout;
+    assert_eq!(
+        ["says", "silent", "theirs", "their-silent"].map(minutes),
+        [300, 3_600, 300, 3_600].map(Millis::seconds)
+    );
 }
 
 proptest! {

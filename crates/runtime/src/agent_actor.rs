@@ -53,12 +53,18 @@ pub(crate) struct AgentArguments {
     pub(crate) brief: Arc<AgentBrief>,
     /// Its machine as its journal leaves it, where it goes on.
     pub(crate) past: Option<Agent>,
+    /// Whether its run was forked off another, and all of that past is the other one's.
+    pub(crate) forked: bool,
     /// When the run's last input before this process came, whichever machine's.
     pub(crate) last_seen: Timestamp,
 }
 
 pub(crate) enum AgentMsg {
-    Begin(Beginning),
+    /// It starts or, where its machine has taken inputs, goes on; with when the run's last input before this process came.
+    Begin {
+        last_seen: Timestamp,
+        forked: bool,
+    },
     Stored(Result<(), StoreError>),
     ModelEnded {
         effect: EffectId,
@@ -80,15 +86,6 @@ pub(crate) enum AgentMsg {
     Stop,
     #[cfg(test)]
     Break,
-}
-
-/// Where an agent begins.
-pub(crate) enum Beginning {
-    New,
-    /// It has inputs in the journal, and its machine has taken them.
-    Resumed {
-        last_seen: Timestamp,
-    },
 }
 
 pub(crate) struct AgentState {
@@ -118,13 +115,10 @@ impl Actor for AgentActor {
             effect,
             brief,
             past,
+            forked,
             last_seen,
         } = arguments;
         let cancel = share.cancel.child_token();
-        let beginning = match past {
-            Some(_) => Beginning::Resumed { last_seen },
-            None => Beginning::New,
-        };
         let machine = past.unwrap_or_else(|| Agent::new(brief.agent, share.context.clone()));
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
@@ -140,7 +134,7 @@ impl Actor for AgentActor {
             share.claim.clone(),
             notify,
         );
-        let _ = myself.send_message(AgentMsg::Begin(beginning));
+        let _ = myself.send_message(AgentMsg::Begin { last_seen, forked });
         Ok(AgentState {
             driver,
             share,
@@ -160,16 +154,8 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AgentMsg::Begin(beginning) => state.begin(&myself, &beginning),
-            AgentMsg::Stored(Ok(())) => {
-                let (commands, started) = state.driver.stored();
-                for command in commands {
-                    state.carry_out(&myself, command);
-                }
-                if let Some(effect) = started {
-                    state.run_tool(&myself, effect);
-                }
-            }
+            AgentMsg::Begin { last_seen, forked } => state.begin(&myself, last_seen, forked),
+            AgentMsg::Stored(Ok(())) => state.stored(&myself),
             AgentMsg::Stored(Err(error)) => {
                 let _ = state.supervisor.send_message(SupervisorMsg::JournalFailed(error));
             }
@@ -196,21 +182,32 @@ impl Actor for AgentActor {
 
 impl AgentState {
     /// Starts, or goes on where the machine is.
-    fn begin(&mut self, myself: &ActorRef<AgentMsg>, beginning: &Beginning) {
-        match beginning {
-            Beginning::New => self.accept(AgentInput::Started {
-                brief: AgentBrief::clone(&self.brief),
-            }),
-            Beginning::Resumed { .. } if self.driver.machine.report().is_some() => {
-                for command in self.driver.machine.outstanding() {
-                    self.carry_out(myself, command);
-                }
+    fn begin(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp, forked: bool) {
+        let machine = &self.driver.machine;
+        if machine.spec().is_none() {
+            let brief = AgentBrief::clone(&self.brief);
+            self.accept(AgentInput::Started { brief });
+        } else if machine.report().is_some() {
+            for command in machine.outstanding() {
+                self.carry_out(myself, command);
             }
-            Beginning::Resumed { last_seen } => self.accept(AgentInput::Resumed {
-                last_seen: *last_seen,
-                forked: false,
-            }),
+        } else {
+            self.accept(AgentInput::Resumed { last_seen, forked });
         }
+    }
+
+    /// The run is told what follows before whoever said it is told that it counts.
+    fn stored(&mut self, myself: &ActorRef<AgentMsg>) {
+        let Some(stored) = self.driver.stored() else {
+            return;
+        };
+        for command in stored.commands {
+            self.carry_out(myself, command);
+        }
+        if let Some(effect) = stored.started {
+            self.run_tool(myself, effect);
+        }
+        stored.receipt.taken();
     }
 
     fn accept(&mut self, input: AgentInput) {

@@ -8,7 +8,7 @@ use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::steering::Steering;
 use dirigent_store::MessageId;
 use ractor::ActorRef;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::error::RuntimeError;
 use crate::orchestrator::UserPresence;
@@ -58,13 +58,18 @@ pub(crate) enum Hearing {
 }
 
 /// The way to a run's supervisor. A broken actor's mailbox is lost; what waits here is not.
-pub(crate) struct Door(Mutex<DoorState>);
+pub(crate) struct Door {
+    state: Mutex<DoorState>,
+    reopened: Notify,
+}
 
 struct DoorState {
     waiting: VecDeque<Word>,
     supervisor: Option<ActorRef<SupervisorMsg>>,
     hearing: Hearing,
     user: UserPresence,
+    /// Whether a message of another process is on its way from the journal to the run.
+    bringing: bool,
 }
 
 impl Word {
@@ -127,18 +132,25 @@ impl NotTold {
 
 impl Door {
     pub(crate) fn new(user: UserPresence, hearing: Hearing) -> Self {
-        Door(Mutex::new(DoorState {
-            waiting: VecDeque::new(),
-            supervisor: None,
-            hearing,
-            user,
-        }))
+        Door {
+            state: Mutex::new(DoorState {
+                waiting: VecDeque::new(),
+                supervisor: None,
+                hearing,
+                user,
+                bringing: false,
+            }),
+            reopened: Notify::new(),
+        }
     }
 
     /// Does `work`, which may change what the run hears; whoever learns of the change by the journal finds it here.
     pub(crate) fn change<T>(&self, work: impl FnOnce() -> (Hearing, T)) -> T {
         let mut state = self.state();
         let (hearing, result) = work();
+        if state.hearing == Hearing::Ending && hearing != Hearing::Ending {
+            self.reopened.notify_one();
+        }
         state.hearing = hearing;
         result
     }
@@ -146,6 +158,21 @@ impl Door {
     /// The run ends.
     pub(crate) fn close(&self) {
         self.state().hearing = Hearing::Ending;
+    }
+
+    /// Until the run hears again, as its supervisor broke down while it ended. Only one may wait for that, and may be told too early.
+    pub(crate) async fn reopened(&self) {
+        self.reopened.notified().await;
+    }
+
+    /// A message of another process is brought here, or has been taken or refused.
+    pub(crate) fn bring(&self, bringing: bool) {
+        self.state().bringing = bringing;
+    }
+
+    /// Whether a message of another process is on its way.
+    pub(crate) fn is_bringing(&self) -> bool {
+        self.state().bringing
     }
 
     /// From now on that one is told.
@@ -174,16 +201,12 @@ impl Door {
         Ok(())
     }
 
-    /// Answers the question that is asked now.
-    pub(crate) fn answer(&self, answer: String) -> Result<(), NotTold> {
-        let mut state = self.state();
-        match state.hearing {
+    /// The question that is asked now.
+    pub(crate) fn question(&self) -> Result<EffectId, NotTold> {
+        match self.state().hearing {
             Hearing::Ending => Err(NotTold::Ending),
             Hearing::Nothing => Err(NotTold::NothingAsked),
-            Hearing::Asking(effect) => {
-                state.push(Word::of(Steering::Answer { effect, answer }));
-                Ok(())
-            }
+            Hearing::Asking(effect) => Ok(effect),
         }
     }
 
@@ -201,11 +224,15 @@ impl Door {
         self.state().user
     }
 
-    /// Why a word got no receipt.
-    pub(crate) fn unheard(&self, run: RunId) -> RuntimeError {
-        match self.state().hearing {
-            Hearing::Ending => RuntimeError::Ended { run },
-            Hearing::Nothing | Hearing::Asking(_) => RuntimeError::Unheard { run },
+    /// Nobody takes what still waits here: those who said it are told so.
+    pub(crate) fn refuse_all(&self, run: RunId) {
+        let waiting = {
+            let mut state = self.state();
+            state.hearing = Hearing::Ending;
+            std::mem::take(&mut state.waiting)
+        };
+        for word in waiting {
+            word.receipt.refused(RuntimeError::Ended { run });
         }
     }
 
@@ -224,7 +251,7 @@ impl Door {
     }
 
     fn state(&self) -> MutexGuard<'_, DoorState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

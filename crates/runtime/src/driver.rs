@@ -94,11 +94,12 @@ pub(crate) fn ending(reason: &EndReason) -> Ending {
 }
 
 /// What may be done once an input is stored.
-struct Stored<C> {
-    commands: Vec<C>,
+pub(crate) struct Stored<C> {
+    pub(crate) commands: Vec<C>,
     /// The tool call that may run then, as its start is on record.
-    started: Option<EffectId>,
-    receipt: Receipt,
+    pub(crate) started: Option<EffectId>,
+    /// Whom to tell, once the commands are carried out: what they tell others comes before what follows from the receipt.
+    pub(crate) receipt: Receipt,
 }
 
 /// A machine and the commands that wait for their inputs to be stored. The claim is not its own: whoever carries out the
@@ -140,7 +141,7 @@ impl<M: Journaled> Driver<M> {
         accepted.map_err(|(refusal, _)| refusal)
     }
 
-    /// As [`Self::accept`], of something that somebody said: they have their receipt once it is stored. A refusal gives it back.
+    /// As [`Self::accept`], of something that somebody said: their receipt comes out of [`Self::stored`] too. A refusal gives it back.
     pub(crate) fn accept_from(
         &mut self,
         now: Timestamp,
@@ -198,12 +199,8 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// The commands of the oldest input that was not stored before, and the tool call that may run now. Whoever said it has its receipt.
-    pub(crate) fn stored(&mut self) -> (Vec<M::Command>, Option<EffectId>) {
-        let Some(stored) = self.waiting.pop_front() else {
-            return (Vec::new(), None);
-        };
-        stored.receipt.taken();
-        (stored.commands, stored.started)
+    /// The oldest input that was not stored before is.
+    pub(crate) fn stored(&mut self) -> Option<Stored<M::Command>> {
+        self.waiting.pop_front()
     }
 }

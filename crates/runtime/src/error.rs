@@ -54,9 +54,9 @@ pub enum RuntimeError {
         /// Why.
         reason: String,
     },
-    /// An actor broke down while it was told something.
+    /// Something broke down or ended while it was told something.
     #[error(
-        "run {} broke down while it was told that, so look with `dirigent show {}` whether it was heard", run.short(), run.short()
+        "run {} broke down or ended while it was told that, so look with `dirigent show {}` whether it was heard", run.short(), run.short()
     )]
     Unheard {
         /// Which run.
@@ -110,4 +110,29 @@ pub enum RuntimeError {
         /// Why.
         reason: String,
     },
+}
+
+impl RuntimeError {
+    /// Why something that was said to a run does not count, for where the run is named already.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            RuntimeError::Decision { fault, .. } => fault.to_string(),
+            RuntimeError::Refused { reason, .. } => reason.clone(),
+            RuntimeError::NoQuestion { .. } => "it has no question that waits for an answer".to_owned(),
+            RuntimeError::NoAgent { run, agent } => format!(
+                "it has no agent {agent} at work; see its agents with `dirigent show {}`",
+                run.short()
+            ),
+            RuntimeError::Journal(_)
+            | RuntimeError::Ended { .. }
+            | RuntimeError::NotRunning { .. }
+            | RuntimeError::Unheard { .. }
+            | RuntimeError::NoFork { .. }
+            | RuntimeError::NeverBegan { .. }
+            | RuntimeError::Replay { .. }
+            | RuntimeError::Different(_)
+            | RuntimeError::BrokenDown { .. }
+            | RuntimeError::Stopped { .. } => self.to_string(),
+        }
+    }
 }

@@ -73,14 +73,15 @@ impl RunHandle {
         self.steer(Steering::Decide { effect, decision }).await
     }
 
-    /// Answers the question that the run asks at this moment (PAOR-9), and no later one.
+    /// Answers the question that the run asks at this moment (PAOR-9), and no later one. Returns once that is journaled.
     ///
     /// # Errors
-    /// [`RuntimeError::NoQuestion`] where it asks none, [`RuntimeError::Ended`] where the run is over.
-    pub fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
+    /// [`RuntimeError::NoQuestion`] where it asks none, or somebody else's answer came first. As [`Self::steer`].
+    pub async fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
         self.still_under_way()?;
-        let answered = self.door.answer(answer.into());
-        answered.map_err(|refused| refused.of(self.run))
+        let effect = self.door.question().map_err(|refused| refused.of(self.run))?;
+        let answer = answer.into();
+        self.steer(Steering::Answer { effect, answer }).await
     }
 
     /// Says that from now on nobody is there who could answer a question or decide about a call, as [`UserPresence::Absent`] does from
@@ -107,8 +108,8 @@ impl RunHandle {
     ///
     /// # Errors
     /// Why it does not count: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`],
-    /// [`RuntimeError::Refused`], or [`RuntimeError::Ended`] where the run is over. [`RuntimeError::Unheard`] where a breakdown left
-    /// open whether it does.
+    /// [`RuntimeError::Refused`], or [`RuntimeError::Ended`] where the run is over and did not hear it. [`RuntimeError::Unheard`] where a
+    /// breakdown or the run's end left open whether it counts.
     pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {
         let (reply, told) = oneshot::channel();
         let said = Said::Steering(steering);
@@ -117,13 +118,14 @@ impl RunHandle {
         let run = self.run;
         tokio::select! {
             biased;
-            told = told => told.unwrap_or_else(|_| Err(self.door.unheard(run))),
-            ended = self.outcome() => Err(ended.err().unwrap_or(RuntimeError::Ended { run })),
+            told = told => told.unwrap_or(Err(RuntimeError::Unheard { run })),
+            // What waited at the door was refused before: this was with an agent that had to be given up.
+            ended = self.outcome() => Err(ended.err().unwrap_or(RuntimeError::Unheard { run })),
         }
     }
 
     /// The calls of the run and its agents that wait for an approval at this moment, the oldest first; also those that a run which
-    /// stands still waits for.
+    /// stands still waits for. Reads the whole journal of the run: who follows it has them at less cost from [`Events::view`].
     ///
     /// # Errors
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].

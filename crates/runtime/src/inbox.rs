@@ -1,7 +1,9 @@
 //! What other processes say to a run that is carried out here: taken from its inbox in the journal and brought to its door, one by
 //! one. Each becomes one entry or is refused, whatever breaks down or is killed in between.
 
+use std::future;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::steering::Steering;
@@ -22,32 +24,34 @@ pub(crate) struct Postman {
     pub(crate) outcome: watch::Receiver<Outcome>,
 }
 
-/// The run ends. What still waits is refused with its end or, where it only stands still, waits until it goes on.
-struct Ending;
+/// How long to wait for a journal that cannot be read or written.
+const PAUSE: Duration = Duration::from_millis(200);
 
 impl Postman {
+    /// Works until the run has ended here. What still waits then was refused with its end or, where it only stands still, waits until it
+    /// goes on.
     pub(crate) async fn work(self) {
         let mut outcome = self.outcome.clone();
         tokio::select! {
             biased;
             _ = outcome.wait_for(Option::is_some) => {}
-            _ = self.bring_all() => {}
+            () = self.bring_all() => {}
         }
     }
 
-    async fn bring_all(&self) -> Ending {
+    async fn bring_all(&self) {
         let mut inbox = self.journal.inbox(self.run);
         loop {
             let message = inbox.next().await;
-            if let Err(ending) = self.bring(message).await {
-                return ending;
-            }
+            self.door.bring(true);
+            self.bring(message).await;
+            self.door.bring(false);
             self.door.tell(SupervisorMsg::MessageSettled);
         }
     }
 
     /// Returns once the message is taken or refused, and the journal says so.
-    async fn bring(&self, message: Message) -> Result<(), Ending> {
+    async fn bring(&self, message: Message) {
         let steering: Steering = match serde_json::from_str(&message.body) {
             Ok(steering) => steering,
             Err(error) => {
@@ -62,43 +66,54 @@ impl Postman {
                 said: Said::Steering(steering.clone()),
                 receipt: Receipt::of(message.id, reply),
             };
-            self.door.send(word).map_err(|_| Ending)?;
+            if self.door.send(word).is_err() {
+                self.door.reopened().await;
+                continue;
+            }
             match told.await {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(RuntimeError::Ended { .. })) => return Err(Ending),
-                Ok(Err(error)) => return self.refuse(message.id, error.to_string()).await,
+                Ok(Ok(())) => return,
+                // It ends, but for a breakdown.
+                Ok(Err(RuntimeError::Ended { .. })) => self.door.reopened().await,
+                Ok(Err(error)) => return self.refuse(message.id, error.reason()).await,
                 // Whoever was told broke down, before it was journaled or after.
-                Err(_) if self.is_settled(message.id).await => return Ok(()),
+                Err(_) if self.is_settled(message.id).await => return,
                 Err(_) => {}
             }
         }
     }
 
-    async fn refuse(&self, message: MessageId, reason: String) -> Result<(), Ending> {
-        let claim = self.claim.upgrade().ok_or(Ending)?;
-        self.journal.refuse(&claim, message, reason);
-        drop(claim);
-        self.flush().await;
-        Ok(())
-    }
-
-    async fn is_settled(&self, message: MessageId) -> bool {
-        self.flush().await;
-        let journal = self.journal.clone();
-        let state = blocking(move || Ok(journal.message(message)?)).await;
-        match state {
-            Ok(MessageState::Waiting) => false,
-            Ok(MessageState::Taken | MessageState::Refused { .. }) => true,
-            Err(error) => {
-                tracing::warn!(run = %self.run, %error, "what became of a message is not known");
-                true
+    /// Returns once the journal says that it is refused: to those who look whether anything waits, it would wait for ever.
+    async fn refuse(&self, message: MessageId, reason: String) {
+        loop {
+            match self.claim.upgrade() {
+                Some(claim) => self.journal.refuse(&claim, message, reason.clone()),
+                // The run was given free: its outcome is about to be told.
+                None => future::pending().await,
             }
+            if self.is_settled(message).await {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// What was appended is stored when this returns, or has failed to be, which the run's actors are told.
-    async fn flush(&self) {
-        let journal = self.journal.clone();
-        let _ = blocking(move || Ok(journal.flush()?)).await;
+    /// Whether it is an entry or refused, once what was appended is stored or has failed to be.
+    async fn is_settled(&self, message: MessageId) -> bool {
+        loop {
+            let journal = self.journal.clone();
+            let state = blocking(move || {
+                // A failure is what the run's actors are told.
+                let _ = journal.flush();
+                Ok(journal.message(message)?)
+            });
+            match state.await {
+                Ok(MessageState::Waiting) => return false,
+                Ok(MessageState::Taken | MessageState::Refused { .. }) => return true,
+                Err(error) => {
+                    tracing::warn!(run = %self.run, %error, "what became of a message is not known");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
     }
 }

@@ -20,7 +20,8 @@ use crate::clock::Clock;
 use crate::deltas::Listeners;
 use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
-use crate::handle::{Events, RunHandle, read_run};
+use crate::forking::Past;
+use crate::handle::{Events, RunHandle};
 use crate::inbox::Postman;
 use crate::read_output::ReadOutput;
 use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
@@ -142,19 +143,20 @@ impl Orchestrator {
         answer: Option<String>,
     ) -> Result<RunHandle, RuntimeError> {
         let journal = self.inner.services.journal.clone();
-        let (claim, view) = blocking(move || {
+        let (claim, past) = blocking(move || {
             let claim = journal.claim(run)?;
-            let (view, _) = read_run(&journal, run)?;
+            let past = Past::read(&journal, run)?;
+            let view = &past.view;
             if view.run().spec().is_none() {
                 return Err(RuntimeError::NeverBegan { run });
             }
             if view.run().phase().is_terminal() && journal.run(run)?.ended_at.is_some() {
                 return Err(RuntimeError::Ended { run });
             }
-            Ok((claim, view))
+            Ok((claim, past))
         })
         .await?;
-        let (hearing, first) = match (view.run().question(), answer) {
+        let (hearing, first) = match (past.view.run().question(), answer) {
             (None, Some(_)) => return Err(RuntimeError::NoQuestion { run }),
             (Some((question, _)), None) => (Hearing::Asking(question), None),
             (Some((effect, _)), Some(answer)) => {
@@ -163,7 +165,7 @@ impl Orchestrator {
             (None, None) => (Hearing::Nothing, None),
         };
         let begin = Begin::Resume {
-            view: Box::new(view),
+            past: Box::new(past),
             first,
         };
         self.launch(run, claim, begin, Door::new(user, hearing)).await
@@ -283,13 +285,15 @@ impl CarriedRun {
     fn end(self, outcome: Outcome) {
         let run = self.arguments.run;
         let CarriedRun {
+            arguments,
             claim,
             outcome: waiting,
             runs,
-            ..
+            restarts: _,
         } = self;
         runs.remove(&run);
         drop(claim);
+        arguments.door.refuse_all(run);
         // The guarantee of a terminal event, whatever ended the supervisor.
         waiting.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
@@ -381,16 +385,16 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut carried: CarriedRun, message:
         let journal = carried.arguments.services.journal.clone();
         let read = blocking(move || {
             journal.flush()?;
-            Ok(read_run(&journal, run)?.0)
+            Past::read(&journal, run)
         });
         match read.await {
-            Ok(view) => {
+            Ok(past) => {
                 carried.arguments.cancel = CancellationToken::new();
                 carried.arguments.tasks = TaskTracker::new();
                 let _ = myself.send_message(OrchestratorMsg::Launch {
                     carried,
                     begin: Begin::Resume {
-                        view: Box::new(view),
+                        past: Box::new(past),
                         first: None,
                     },
                     started: None,

@@ -95,17 +95,20 @@ fn keep(
                 let _ = failed.send(error);
             }
         };
+        #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
+        let body = serde_json::to_string(&entry.input).expect("an input serializes");
         let entry = NewEntry {
             at: entry.at,
             scope: entry.scope,
-            body: serde_json::to_string(&entry.input).unwrap_or_default(),
+            body,
             durability: Durability::Normal,
             takes: None,
         };
         journal.append(&claim, entry, stored);
     }
     if let Some(reason) = &report.end {
-        let status = serde_json::to_string(reason).unwrap_or_default();
+        #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
+        let status = serde_json::to_string(reason).expect("an end serializes");
         journal.end(&claim, now, status, ending(reason), move |ended| {
             if let Err(error) = ended {
                 let _ = failed.send(error);

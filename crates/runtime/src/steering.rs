@@ -18,7 +18,8 @@ const SETTLING: Duration = Duration::from_secs(3);
 pub enum Steered {
     /// The run has taken it.
     Taken,
-    /// Nobody carries the run out at this moment: it is taken as soon as it goes on.
+    /// Nobody carries the run out at this moment, or its process has not come to it within three seconds: it is taken as soon as the
+    /// run goes on.
     Waiting,
 }
 
@@ -31,7 +32,7 @@ impl Orchestrator {
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<Steered, RuntimeError> {
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
-                // Over, or standing still by now: the journal knows which.
+                // It did not hear that, as it is over or stands still by now: the journal knows which.
                 Err(RuntimeError::Ended { .. }) => {}
                 taken => return taken.map(|()| Steered::Taken),
             }
@@ -57,7 +58,8 @@ fn post(
     at: Timestamp,
     steering: &Steering,
 ) -> Result<(MessageId, bool), RuntimeError> {
-    let body = serde_json::to_string(steering).unwrap_or_default();
+    #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
+    let body = serde_json::to_string(steering).expect("what is said serializes");
     let message = journal.post(run, at, body).map_err(|error| match error {
         StoreError::Over { run } => RuntimeError::Ended { run },
         error => RuntimeError::Journal(error),

@@ -104,7 +104,7 @@ pub(crate) fn open_for_writing(
             .execute_batch(&format!("PRAGMA max_page_count = {pages}"))
             .map_err(fails)?;
     }
-    migrate(&mut connection).map_err(fails)?;
+    migrate(&mut connection, &path)?;
     use_write_ahead_log(&connection, options.busy_timeout).map_err(fails)?;
     Ok((connection, path))
 }
@@ -176,11 +176,7 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
         .map_err(fails)?;
     match (application_id, format, tables) {
         (0, 0, 0) => Ok(()),
-        (APPLICATION_ID, found, _) if found > FORMAT => Err(StoreError::Newer {
-            path: path.to_owned(),
-            found,
-            known: FORMAT,
-        }),
+        (APPLICATION_ID, found, _) if found > FORMAT => Err(newer(path, found)),
         (APPLICATION_ID, found, _) => touch_tables(&snapshot, found).map_err(fails),
         (application_id, ..) => Err(StoreError::Foreign {
             path: path.to_owned(),
@@ -225,19 +221,36 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    if pragma(connection, "user_version")? == FORMAT {
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let fails = |e| StoreError::sqlite(path, e);
+    if pragma(connection, "user_version").map_err(fails)? == FORMAT {
         return Ok(());
     }
-    let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
-    // Another process may have done it while this one waited for the lock.
-    let format = usize::try_from(pragma(&transaction, "user_version")?).unwrap_or(0);
-    for migration in MIGRATIONS.iter().skip(format) {
-        transaction.execute_batch(migration)?;
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(fails)?;
+    // Another process may have done it while this one waited for the lock, perhaps one of a later version.
+    match pragma(&transaction, "user_version").map_err(fails)? {
+        FORMAT => Ok(()),
+        found if found > FORMAT => Err(newer(path, found)),
+        found => upgrade(&transaction, found)
+            .and_then(|()| transaction.commit())
+            .map_err(fails),
     }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", FORMAT)?;
-    transaction.commit()
+}
+
+fn upgrade(connection: &Connection, format: i32) -> rusqlite::Result<()> {
+    for migration in MIGRATIONS.iter().skip(usize::try_from(format).unwrap_or(0)) {
+        connection.execute_batch(migration)?;
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", FORMAT)
+}
+
+fn newer(path: &Path, found: i32) -> StoreError {
+    StoreError::Newer {
+        path: path.to_owned(),
+        found,
+        known: FORMAT,
+    }
 }
 
 /// SQLite does not wait for others when it changes this mode, so it is asked again until the busy timeout is
@@ -255,6 +268,30 @@ fn use_write_ahead_log(connection: &Connection, busy_timeout: Duration) -> rusql
                 std::thread::sleep(PAUSE);
             }
             other => return other.map(drop),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_that_came_in_between_is_never_lowered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        let (mut connection, path) = open_for_writing(&path, &JournalOptions::default()).unwrap();
+
+        for later in [FORMAT + 1, 99] {
+            connection.pragma_update(None, "user_version", later).unwrap();
+            let refused = migrate(&mut connection, &path).unwrap_err();
+
+            assert!(
+                matches!(refused, StoreError::Newer { found, .. } if found == later),
+                "{refused}"
+            );
+            assert_eq!(pragma(&connection, "user_version").unwrap(), later);
         }
     }
 }

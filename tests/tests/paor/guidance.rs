@@ -119,7 +119,7 @@ async fn paor_8_guidance_given_to_a_run_that_is_stuck_is_part_of_its_next_plan()
     // when the user says more than the answer
     run.guide(GUIDANCE).unwrap();
     run.guide("leave the tests alone").unwrap();
-    run.answer("the new one").unwrap();
+    run.answer("the new one").await.unwrap();
     achieved_report(&run).await;
 
     // then
@@ -172,7 +172,7 @@ async fn paor_9_a_run_that_needs_the_user_pauses_asks_and_continues_with_the_ans
     };
     assert_eq!(question.question, "Which one?");
     assert_eq!(events.view().run().phase(), Phase::Reflecting);
-    run.answer("the second").unwrap();
+    run.answer("the second").await.unwrap();
 
     // then it goes on with the answer
     let report = achieved_report(&run).await;
@@ -207,7 +207,7 @@ async fn paor_9_a_paused_run_survives_a_restart() {
         .resume(run.id(), UserPresence::Present, None)
         .await
         .unwrap();
-    resumed.answer("the second").unwrap();
+    resumed.answer("the second").await.unwrap();
 
     // then the answer reaches the plan, and nothing was done twice
     achieved_report(&resumed).await;

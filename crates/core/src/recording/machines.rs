@@ -24,6 +24,8 @@ pub(super) struct Machines {
     requests: BTreeMap<AgentId, Vec<Message>>,
     /// The calls of agents that were to be approved, whatever has become of them.
     approvals: BTreeSet<EffectId>,
+    /// The agents that others were to have started, and their tasks, by the calls.
+    delegations: BTreeMap<EffectId, (String, String)>,
 }
 
 impl Machines {
@@ -47,6 +49,11 @@ impl Machines {
     /// Whether an agent has asked for an approval of that call.
     pub(super) fn has_asked(&self, effect: EffectId) -> bool {
         self.approvals.contains(&effect)
+    }
+
+    /// The agent that the call was to have started, and its task.
+    pub(super) fn delegation(&self, call: EffectId) -> Option<&(String, String)> {
+        self.delegations.get(&call)
     }
 
     /// Whether that call of an agent waits for an approval.
@@ -75,6 +82,11 @@ impl Machines {
             if let (Scope::Agent(_), EventKind::ApprovalAsked { approval }) = (scope, event.kind) {
                 self.approvals.insert(approval.effect);
             }
+        }
+        if let Scope::Agent(agent) = scope
+            && let Some(agent) = self.view.agent(agent)
+        {
+            self.delegations.extend(agent.delegated());
         }
         if scope == Scope::Run {
             let commands = self.view.run().outstanding().into_iter();

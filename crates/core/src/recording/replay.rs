@@ -10,11 +10,13 @@ use crate::id::{AgentId, EffectId, RunId, Scope};
 use crate::journal::{Entry, Input};
 use crate::run::RunInput;
 use crate::spec::{AgentSpec, RunSpec};
+use crate::tool::ToolResult;
 
 /// Replays a recording as a run of that id that is started with `present`, and returns its journal. From the recording
 /// comes only what came from outside: what models and tools returned, what the user said and decided, timers, restarts and a breakdown of
 /// an agent, each at its recorded time. Everything else is derived and compared: what agents are started with, what models
-/// are asked, which tools are called, what is asked of the user, what agents report and how the run ends. So the journal is
+/// are asked, which tools are called, whom agents have do something and what they get from it, what is asked of the user, what agents report
+/// and how the run ends. So the journal is
 /// that of the recorded run, or there is a first difference.
 ///
 /// The names and profiles of models are taken from the recording, agent by agent, as none is asked here.
@@ -86,6 +88,14 @@ impl Replay {
                 let is_settled = self.machines.has_asked(*effect) && !self.machines.asks(*effect);
                 self.compare_waiting(line, *effect, is_settled)
             }
+            (Input::Run(RunInput::Delegated { effect, agent, task }), _) => {
+                self.compare_delegation(line, *effect, agent, task)
+            }
+            (Input::Agent(AgentInput::ToolFinished { effect, result }), Scope::Agent(_))
+                if self.machines.delegation(*effect).is_some() =>
+            {
+                self.compare_findings(line, *effect, result)
+            }
             (Input::Agent(AgentInput::Started { brief }), Scope::Agent(agent)) => {
                 self.present_start(line, agent, brief)
             }
@@ -96,7 +106,6 @@ impl Replay {
                     | RunInput::Guided { .. }
                     | RunInput::Redirected { .. }
                     | RunInput::Decided { .. }
-                    | RunInput::Delegated { .. }
                     | RunInput::UserAnswered { .. }
                     | RunInput::UserAbsent { .. }
                     | RunInput::TimerFired { .. }
@@ -138,6 +147,64 @@ impl Replay {
             &json(&line.input),
             &present,
         ))
+    }
+
+    /// Whom an agent has do something: as recorded, or it is different.
+    fn compare_delegation(
+        &self,
+        line: &RecordedEntry,
+        call: EffectId,
+        agent: &str,
+        task: &str,
+    ) -> Result<Input, Box<Difference>> {
+        let said = |agent: &str, task: &str| format!("agent `{agent}`: {task}");
+        match self.machines.delegation(call) {
+            Some((present, present_task)) if present == agent && present_task == task => {
+                Ok(line.input.clone())
+            }
+            Some((present, present_task)) => Err(different(
+                self.place(line),
+                Part::Call,
+                &said(agent, task),
+                &said(present, present_task),
+            )),
+            None => {
+                let present = self.machines.waiting(call.scope);
+                Err(different(
+                    self.place(line),
+                    Part::Call,
+                    &said(agent, task),
+                    &present,
+                ))
+            }
+        }
+    }
+
+    /// What the run gave an agent as the result of its delegation: as recorded, or it is different.
+    fn compare_findings(
+        &self,
+        line: &RecordedEntry,
+        call: EffectId,
+        recorded: &ToolResult,
+    ) -> Result<Input, Box<Difference>> {
+        match self.machines.run().findings_of(call) {
+            Some(present) if present == recorded => Ok(line.input.clone()),
+            Some(present) => Err(different(
+                self.place(line),
+                Part::Report,
+                &json(recorded),
+                &json(present),
+            )),
+            None => {
+                let present = self.machines.waiting(Scope::Run);
+                Err(different(
+                    self.place(line),
+                    Part::Report,
+                    &json(recorded),
+                    &present,
+                ))
+            }
+        }
     }
 
     fn present_start(

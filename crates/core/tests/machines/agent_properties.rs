@@ -10,6 +10,7 @@ use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::policy::{Rule, Ruling};
 use dirigent_core::spec::{RunContext, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::ToolResult;
@@ -17,7 +18,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptes
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use crate::fixture::{agent_resumed, call, native, says_call, spec, text};
+use crate::fixture::{agent_resumed, at, call, native, says_call, spec, text};
 
 /// An input before it is known what the machine waits for.
 #[derive(Clone, Debug)]
@@ -32,6 +33,7 @@ enum Step {
     /// Of the call that waits, with its digest or another one.
     Decide(ApprovalAnswer, bool),
     Resume,
+    Fork,
     Cancel,
     /// A completion of something else than what is under way.
     Foreign {
@@ -45,6 +47,9 @@ fn a_call() -> impl Strategy<Value = (&'static str, &'static str, Value, bool)> 
     let tools = prop_oneof![
         3 => Just(("look", json!({"path": "x"}))),
         2 => Just(("change", json!({"path": "y"}))),
+        2 => Just(("delegate", json!({"agent": "explore", "task": "t"}))),
+        1 => Just(("delegate", json!({"agent": "implement", "task": "t"}))),
+        1 => Just(("delegate", json!({"agent": "nobody", "task": "t"}))),
         1 => Just(("look", json!({}))),
         1 => Just(("nothing", json!({}))),
         1 => Just(("submit_plan", json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]}))),
@@ -99,6 +104,7 @@ fn a_step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Fire(AgentTimer::Approval)),
         10 => (an_answer(), proptest::bool::weighted(0.8)).prop_map(|(answer, intact)| Step::Decide(answer, intact)),
         3 => Just(Step::Resume),
+        1 => Just(Step::Fork),
         1 => Just(Step::Cancel),
         3 => (effect, any::<bool>()).prop_map(|(effect, reply)| Step::Foreign { effect, reply }),
     ]
@@ -127,7 +133,9 @@ fn under_way(agent: &Agent, tool: bool) -> EffectId {
         .iter()
         .find_map(|command| match command {
             AgentCommand::AskModel { effect } if !tool => Some(*effect),
-            AgentCommand::RunTool { effect, .. } if tool => Some(*effect),
+            AgentCommand::RunTool { effect, .. } | AgentCommand::Delegate { effect, .. } if tool => {
+                Some(*effect)
+            }
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::AskApproval { .. }
@@ -177,6 +185,10 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         Step::Fire(timer) => AgentInput::TimerFired { timer },
         Step::Decide(answer, intact) => decided(agent, answer, intact),
         Step::Resume => agent_resumed(),
+        Step::Fork => AgentInput::Resumed {
+            last_seen: at(0),
+            forked: true,
+        },
         Step::Cancel => AgentInput::Cancelled,
         Step::Foreign { effect, reply: true } => AgentInput::ModelReplied {
             effect,
@@ -243,12 +255,11 @@ impl Expected {
             | AgentInput::Cancelled => None,
         };
         self.0.retain(|command| match command {
-            AgentCommand::AskModel { effect } | AgentCommand::RunTool { effect, .. } => {
-                Some(*effect) != completed
-            }
+            AgentCommand::AskModel { effect }
+            | AgentCommand::RunTool { effect, .. }
+            | AgentCommand::Delegate { effect, .. } => Some(*effect) != completed,
             AgentCommand::AskApproval { approval } => !settled.contains(&approval.effect),
             AgentCommand::ApprovalSettled { .. }
-            | AgentCommand::Delegate { .. }
             | AgentCommand::SetTimer { .. }
             | AgentCommand::Finish { .. } => true,
         });
@@ -312,11 +323,16 @@ pub fn assert_conversation(agent: &Agent) {
     }
 }
 
-/// Every `change` is asked about, and not for ever.
+/// Every `change` is asked about, and every delegation to `implement`; and not for ever.
 fn asking() -> RunSpec {
     let mut spec = spec();
     spec.tools[1].requires_approval = true;
     spec.limits.approval_timeout = Some(Millis(300_000));
+    spec.agents[1].tools.push("delegate".to_owned());
+    spec.policy.rules = vec![Rule {
+        ruling: Ruling::Ask,
+        calls: "delegate(agent: implement)".parse().unwrap(),
+    }];
     spec
 }
 
@@ -334,12 +350,19 @@ impl Approved {
         {
             self.0.insert(effect.step);
         }
+        if let AgentInput::Resumed { forked: true, .. } = input {
+            self.0.clear();
+        }
         for command in commands {
-            if let AgentCommand::RunTool { effect, call } = command
-                && call.tool == "change"
-            {
-                assert!(self.0.contains(&effect.step), "{effect} was not approved");
-            }
+            let asked_about = match command {
+                AgentCommand::RunTool { effect, call } if call.tool == "change" => effect,
+                AgentCommand::Delegate { effect, agent, .. } if agent == "implement" => effect,
+                _ => continue,
+            };
+            assert!(
+                self.0.contains(&asked_about.step),
+                "{asked_about} was not approved"
+            );
         }
     }
 }
@@ -398,10 +421,12 @@ fn assert_ends(mut agent: Agent, now: Timestamp) {
                 effect: *effect,
                 reply: says_call("look", json!({"path": "x"}), false),
             },
-            [AgentCommand::RunTool { effect, .. }] => AgentInput::ToolFinished {
-                effect: *effect,
-                result: ToolResult::success(Value::Null),
-            },
+            [AgentCommand::RunTool { effect, .. } | AgentCommand::Delegate { effect, .. }] => {
+                AgentInput::ToolFinished {
+                    effect: *effect,
+                    result: ToolResult::success(Value::Null),
+                }
+            }
             [AgentCommand::AskApproval { approval }] if approval.has_expired(now) => AgentInput::TimerFired {
                 timer: AgentTimer::Approval,
             },

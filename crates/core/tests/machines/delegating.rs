@@ -6,6 +6,7 @@ use dirigent_core::agent::{
 use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::machine::Machine;
 use dirigent_core::observation::{AgentWork, CallDigest, Finding};
+use dirigent_core::recording::{Difference, Part, Recording, replay};
 use dirigent_core::run::{EndReason, Run, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
@@ -16,6 +17,7 @@ use crate::driver::{acting, agent_ended, answered, brief_of, give, refused};
 use crate::fixture::{
     agent_outline, agent_resumed, at, effect, replied, resumed, says_call, spec, started, tool_ended, usage,
 };
+use crate::journaled::{Journaled, RUN};
 
 /// `implement` may delegate; `explore` may only look.
 fn delegating() -> RunSpec {
@@ -440,5 +442,89 @@ fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
     assert!(
         decided.contains(&"delegate a7.2 to explore: Find `a`.".to_owned()),
         "{decided:?}"
+    );
+}
+
+/// `implement` has had `explore` look for `a`, which found nothing, and has ended.
+fn delegated_and_ended() -> Journaled {
+    let one = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "Tidy up."}]});
+    let mut run = Journaled::acting(delegating(), &one);
+    run.start(2, "run.2");
+    run.replies(2, "a2.1", says_delegate("explore"));
+    run.run(delegated("a2.2", "explore"));
+    run.start(3, "run.3");
+    run.replies(3, "a3.1", crate::fixture::text("There is no `a`."));
+    run.report(3, "run.3");
+    let result = json!({"agent": "explore", "findings": "There is no `a`.", "calls": 0});
+    let mut result = ToolResult::success(result);
+    result.duration = Millis(1);
+    result.metadata.insert("started_agent".to_owned(), json!(3));
+    run.agent(2, tool_ended("a2.2", result));
+    run.replies(2, "a2.3", crate::fixture::text("Nothing to do."));
+    run.report(2, "run.2");
+    run
+}
+
+/// The recording with a change in the only line that has all of `marks`.
+fn replayed_with(marks: [&str; 2], from: &str, to: &str) -> Difference {
+    let recorded = delegated_and_ended().recording().to_string();
+    let (mut changed, mut times) = (String::new(), 0);
+    for line in recorded.lines() {
+        let is_it = marks.iter().all(|mark| line.contains(mark)) && line.contains(from);
+        times += usize::from(is_it);
+        changed.push_str(&if is_it {
+            line.replace(from, to)
+        } else {
+            line.to_owned()
+        });
+        changed.push('\n');
+    }
+    assert_eq!(times, 1, "{recorded}");
+    *replay(&Recording::parse(changed).unwrap(), delegating(), RUN).unwrap_err()
+}
+
+#[test]
+fn host_9_a_recording_with_a_delegation_replays() {
+    let run = delegated_and_ended();
+    assert_eq!(replay(&run.recording(), delegating(), RUN).unwrap(), run.entries);
+}
+
+#[test]
+fn host_9_a_replay_tells_whom_an_agent_has_do_something_else() {
+    let difference = replayed_with([r#""delegated""#, "a2.2"], "Find `a`.", "Delete `a`.");
+    assert_eq!(difference.part, Part::Call);
+    assert!(
+        difference.diff.contains("-agent `explore`: Delete `a`."),
+        "{difference}"
+    );
+    assert!(
+        difference.diff.contains("+agent `explore`: Find `a`."),
+        "{difference}"
+    );
+}
+
+#[test]
+fn host_9_a_replay_tells_that_an_agent_got_other_findings_than_the_run_gives_it() {
+    let difference = replayed_with([r#""tool_finished""#, "a2.2"], "There is no", "There was an");
+    assert_eq!(difference.part, Part::Report);
+}
+
+#[test]
+fn paor_5_the_conversations_of_a_caller_and_of_the_other_one_are_apart() {
+    let run = delegated_and_ended();
+    let said = |agent| {
+        let agent = run.view.agent(dirigent_core::id::AgentId(agent)).unwrap();
+        let messages = agent.conversation().iter().skip(1);
+        messages
+            .map(|message| message.content())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let (caller, other) = (said(2), said(3));
+    // the other one knows its task, and nothing of its caller's
+    assert_eq!(other, "<TASK>\nFind `a`.\n</TASK>\nThere is no `a`.");
+    assert!(
+        caller.contains("Tidy up.") && caller.contains("There is no `a`."),
+        "{caller}"
     );
 }

@@ -47,7 +47,7 @@ impl Bounds {
             max_compactions: 0,
         };
         for agent in agents() {
-            limits = higher(&limits, &agent.limits, config.agent_timeout());
+            limits = higher(&limits, &agent.limits_with(config.agent_timeout()));
         }
         Bounds {
             access: access.min(most),
@@ -102,7 +102,14 @@ impl Bounds {
         let definition = AgentDefinition::new(written.name, description, written.role)
             .tools(tools)
             .access(access)
-            .limits(self.lowered(&written.limits, &mut notes));
+            .limited(written.limits, written.timeout);
+        let wanted = definition.limits_with(config.agent_timeout());
+        let limits = self.lowered(&wanted, &mut notes);
+        let definition = match written.timeout {
+            // It still does not say.
+            None if limits.timeout == wanted.timeout => definition.limited(limits, None),
+            Some(_) | None => definition.limits(limits),
+        };
         (with_model(definition, model), notes)
     }
 
@@ -156,15 +163,11 @@ impl Bounds {
     }
 }
 
-/// The highest of both, where an agent that does not say how long it may take may take as long as all.
-fn higher(one: &AgentLimits, other: &AgentLimits, of_all: Option<Millis>) -> AgentLimits {
-    let timeout = match of_all {
-        Some(timeout) if other.timeout == AgentLimits::default().timeout => timeout,
-        Some(_) | None => other.timeout,
-    };
+/// The highest of both.
+fn higher(one: &AgentLimits, other: &AgentLimits) -> AgentLimits {
     AgentLimits {
         max_turns: one.max_turns.max(other.max_turns),
-        timeout: one.timeout.max(timeout),
+        timeout: one.timeout.max(other.timeout),
         max_malformed: one.max_malformed.max(other.max_malformed),
         max_repeats: one
             .max_repeats

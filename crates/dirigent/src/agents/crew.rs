@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::limits::RunLimits;
 use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::Millis;
@@ -82,7 +82,7 @@ impl Models {
         let timeout = self.config.as_ref().and_then(Config::agent_timeout);
         let agents = roster.members.into_iter().map(|member| ListedAgent {
             model: self.name_of(&member.definition),
-            limits: limits(&member.definition, timeout),
+            limits: member.definition.limits_with(timeout),
             name: member.definition.name,
             source: member.source,
             description: member.definition.description,
@@ -94,17 +94,6 @@ impl Models {
             agents: agents.collect(),
             refused: roster.refused,
         }
-    }
-}
-
-/// An agent's limits, where all have as long as that if they don't say.
-fn limits(agent: &AgentDefinition, timeout: Option<Millis>) -> AgentLimits {
-    match timeout {
-        Some(timeout) if agent.limits.timeout == AgentLimits::default().timeout => AgentLimits {
-            timeout,
-            ..agent.limits.clone()
-        },
-        Some(_) | None => agent.limits.clone(),
     }
 }
 
@@ -269,7 +258,7 @@ impl<'a> Maker<'a> {
         let spec = agent.spec(self.tools, &self.outlines, model.name, model.profile)?;
         Ok(AgentSpec {
             asks: model.asks,
-            limits: limits(agent, model.timeout),
+            limits: agent.limits_with(model.timeout),
             ..spec
         })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use dirigent_core::limits::AgentLimits;
+use dirigent_core::time::Millis;
 use dirigent_core::tool::Access;
 
 use super::abilities::{self, Asked, Wanted};
@@ -12,6 +13,8 @@ use crate::config::parse_span;
 
 /// Characters of a description: every planner reads all of them.
 const MAX_DESCRIPTION: usize = 1_000;
+/// Bytes of a role: every request of the agent begins with all of them.
+const MAX_ROLE: usize = 64 * 1024;
 /// Letters of a name.
 const MAX_NAME: usize = 64;
 /// Names of tools that are told one by one.
@@ -73,7 +76,10 @@ pub(super) struct Written {
     pub(super) access: Access,
     /// With its line.
     pub(super) model: Option<(String, usize)>,
+    /// But for its timeout.
     pub(super) limits: AgentLimits,
+    /// Where it says.
+    pub(super) timeout: Option<Millis>,
     /// What of it means something else here, or nothing.
     pub(super) notes: Vec<String>,
 }
@@ -126,18 +132,16 @@ fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Writ
     let default = AgentLimits::default();
     let limits = AgentLimits {
         max_turns: fields.count("max_turns")?.unwrap_or(default.max_turns),
-        timeout: match fields.text("timeout")? {
-            None => default.timeout,
-            Some((text, line)) => {
-                parse_span(&text).map_err(|problem| Fault::new(line, format!("`timeout` {problem}")))?
-            }
-        },
+        timeout: default.timeout,
         max_malformed: fields.count("max_malformed")?.unwrap_or(default.max_malformed),
         max_repeats: fields.count("max_repeats")?.or(default.max_repeats),
         max_compactions: fields
             .count("max_compactions")?
             .unwrap_or(default.max_compactions),
     };
+    let timeout = fields.text("timeout")?.map(|(text, line)| {
+        parse_span(&text).map_err(|problem| Fault::new(line, format!("`timeout` {problem}")))
+    });
     let mut notes = Vec::new();
     Ok(Written {
         description: description(fields.text("description")?, &mut notes)?,
@@ -147,6 +151,7 @@ fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Writ
         access,
         model: fields.text("model")?,
         limits,
+        timeout: timeout.transpose()?,
         notes,
         name,
     })
@@ -199,6 +204,7 @@ fn claude(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<W
         access: if plans { Access::ReadOnly } else { asked.access },
         model: fields.text("model")?.filter(|(model, _)| model != "inherit"),
         limits,
+        timeout: None,
         notes,
         name,
     })
@@ -337,6 +343,25 @@ fn name(said: Option<(String, usize)>, path: &Path) -> Result<String, Fault> {
     }
 }
 
+/// The names that a file with a fault may have been meant to give its agent: as far as it can be read, and by its lines alone.
+pub(super) fn said_names(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("name:"));
+    let fields = front_matter::lenient(text, &OWN).map(|document| document.fields);
+    let said = fields
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|field| field.key == "name");
+    let said = said.filter_map(|field| match field.value {
+        Value::Text(text) => Some(text),
+        Value::List(_) | Value::Nested => None,
+    });
+    lines
+        .map(str::to_owned)
+        .chain(said)
+        .map(|name| hyphenated(name.trim().trim_matches(['"', '\''])))
+        .collect()
+}
+
 /// The name of a file without its ending: that of its agent, where it gives none.
 pub(super) fn own_name(path: &Path) -> String {
     hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
@@ -392,6 +417,13 @@ fn role(body: &str) -> Result<String, Fault> {
     let body = body.trim();
     if body.is_empty() {
         let problem = "there is nothing below its front matter: say there what the agent is and how it works";
+        return Err(Fault::new(None, problem));
+    }
+    if body.len() > MAX_ROLE {
+        let problem = format!(
+            "what is below its front matter is longer than {} KiB: say less, or have the agent read the rest from a file",
+            MAX_ROLE / 1024
+        );
         return Err(Fault::new(None, problem));
     }
     Ok(body.to_owned())

@@ -13,29 +13,36 @@ const MAX_ENTRIES: usize = 10_000;
 /// Folders within one another.
 const MAX_DEPTH: usize = 4;
 
-/// A file that may define an agent, or the reason why it is not read.
+/// A file that may define an agent, or a place that is not read and why.
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    pub(super) text: Result<String, String>,
+    unread: Option<String>,
+}
+
+impl Found {
+    /// Its text, or the reason why it is not read: nothing is that is not beneath `within`. Reads the disk.
+    pub(super) fn read(&self, within: Option<&Path>) -> Result<String, String> {
+        match &self.unread {
+            None => read(&self.path, within),
+            Some(problem) => Err(problem.clone()),
+        }
+    }
 }
 
 /// The `*.md` files of a folder and of those in it, in the order of their paths; none where there is no such folder. A `README.md` is for
-/// people. Nothing that is not beneath `within` is read. Reads the disk.
+/// people. No folder that is not beneath `within` is looked into. Reads the disk.
 pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<Found> {
     let mut search = Search::default();
     search.walk(folder, within, 0);
     search.paths.sort();
     let too_many = search.paths.len() > MAX_FILES || search.entries > MAX_ENTRIES;
     search.paths.truncate(MAX_FILES);
-    let read = search.paths.into_iter().map(|path| Found {
-        text: read(&path, within),
-        path,
-    });
-    let mut found: Vec<Found> = search.unread.into_iter().chain(read).collect();
+    let files = search.paths.into_iter().map(|path| Found { path, unread: None });
+    let mut found: Vec<Found> = search.unread.into_iter().chain(files).collect();
     if too_many {
         found.push(Found {
             path: folder.to_owned(),
-            text: Err(format!(
+            unread: Some(format!(
                 "there are more files than the {MAX_FILES} that are read: those after the first are left out"
             )),
         });
@@ -60,7 +67,7 @@ impl Search {
                 let path = folder.to_owned();
                 self.unread.push(Found {
                     path,
-                    text: Err(problem),
+                    unread: Some(problem),
                 });
                 return;
             }

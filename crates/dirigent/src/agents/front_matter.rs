@@ -6,6 +6,9 @@
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::{Marker, ScanError};
 
+/// Fields of a front matter. Each is compared with those before it.
+const MAX_FIELDS: usize = 100;
+
 /// A file taken apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Document {
@@ -118,6 +121,12 @@ fn yaml(front: &str) -> Result<Vec<Field>, Fault> {
     while let Some((key, line)) = events.key()? {
         if fields.iter().any(|field| field.key == key) {
             return Err(Fault::new(line, format!("`{key}` is there twice: leave one out")));
+        }
+        if fields.len() == MAX_FIELDS {
+            return Err(Fault::new(
+                line,
+                format!("there are more than {MAX_FIELDS} fields: leave some out"),
+            ));
         }
         let value = events.value()?;
         fields.push(Field { key, value, line });
@@ -295,6 +304,21 @@ mod tests {
             assert_eq!(fault.line, Some(line), "{file}: {fault:?}");
             assert!(fault.problem.starts_with(problem), "{file}: {fault:?}");
         }
+    }
+
+    #[test]
+    fn fields_are_bounded() {
+        let of = |count: usize| {
+            let fields = (0..count).map(|number| format!("key{number}: x\n"));
+            format!("---\n{}---\n", fields.collect::<String>())
+        };
+        assert_eq!(strict(&of(100)).unwrap().fields.len(), 100);
+        let fault = strict(&of(101)).unwrap_err();
+        assert_eq!(fault.line, Some(102));
+        assert!(
+            fault.problem.starts_with("there are more than 100 fields"),
+            "{fault:?}"
+        );
     }
 
     #[test]

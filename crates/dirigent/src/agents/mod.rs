@@ -15,6 +15,7 @@ use dirigent_core::delegate::delegate_tool;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::prompt::{self, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
+use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
 
 pub(crate) use crew::{Crew, Models};
@@ -35,7 +36,10 @@ pub struct AgentDefinition {
     tools: Vec<String>,
     access: Access,
     model: Option<String>,
+    /// But for its timeout.
     limits: AgentLimits,
+    /// Where its author says.
+    timeout: Option<Millis>,
     answer: AnswerForm,
 }
 
@@ -51,13 +55,14 @@ impl AgentDefinition {
             access: Access::ReadOnly,
             model: None,
             limits: AgentLimits::default(),
+            timeout: None,
             answer: AnswerForm::Text,
         }
     }
 
     /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::delegate::DELEGATE) among them it may have the run's other
-    /// sub-agents, and others of its own kind, do parts of its task, as long as their access is no wider than its own (PAOR-5). Their time
-    /// is part of its own.
+    /// sub-agents, and others of its own kind, do parts of its task, as long as their access is no wider than its own (PAOR-5). Its own
+    /// time stands still while they work.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = tools.into_iter().map(Into::into).collect();
         self
@@ -76,10 +81,28 @@ impl AgentDefinition {
         self
     }
 
-    /// Its limits.
-    pub fn limits(mut self, limits: AgentLimits) -> Self {
-        self.limits = limits;
-        self
+    /// Its limits, its timeout among them. If not said, they are the default ones, but that it may take as long as the configuration
+    /// gives all agents.
+    pub fn limits(self, limits: AgentLimits) -> Self {
+        let timeout = Some(limits.timeout);
+        self.limited(limits, timeout)
+    }
+
+    fn limited(self, limits: AgentLimits, timeout: Option<Millis>) -> Self {
+        AgentDefinition {
+            limits,
+            timeout,
+            ..self
+        }
+    }
+
+    /// Its limits, where all have as long as that if their authors don't say.
+    fn limits_with(&self, of_all: Option<Millis>) -> AgentLimits {
+        let timeout = self.timeout.or(of_all);
+        AgentLimits {
+            timeout: timeout.unwrap_or(AgentLimits::default().timeout),
+            ..self.limits.clone()
+        }
     }
 
     /// Its name.
@@ -113,7 +136,7 @@ impl AgentDefinition {
             model: None,
             asks: None,
             profile: ModelProfile::default(),
-            limits: self.limits.clone(),
+            limits: self.limits_with(None),
             answer: self.answer,
         }
     }
@@ -201,7 +224,7 @@ pub fn shipped_agents() -> Vec<AgentDefinition> {
         AgentDefinition::new(written.name, written.description, written.role)
             .tools(tools)
             .access(written.access)
-            .limits(written.limits)
+            .limited(written.limits, written.timeout)
     };
     SHIPPED.map(read).into()
 }

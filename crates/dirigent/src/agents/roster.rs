@@ -15,11 +15,13 @@ use super::AgentDefinition;
 use super::abilities::Wanted;
 use super::bounds::{self, Bounds};
 use super::file::{self, Dialect, Written};
-use super::folder::{self, Found};
+use super::folder;
 use crate::config::{Config, ProjectAgents};
 
 /// Agents of one project.
 const MAX_PROJECT: usize = 50;
+/// Bytes of all its agents' files.
+const MAX_PROJECT_BYTES: usize = 1024 * 1024;
 
 /// Where an agent's definition comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,17 +169,18 @@ impl Roster {
         let Some(folder) = config.agents_folder() else {
             return self;
         };
-        for Found { path, text } in folder::files(&folder, None) {
-            let own_name = file::own_name(&path);
+        for found in folder::files(&folder, None) {
+            let path = &found.path;
+            let mut names = vec![file::own_name(path)];
             let source = AgentSource::User(path.clone());
-            let read = text
-                .map_err(|problem| (own_name.clone(), None, problem))
+            let read = found
+                .read(None)
+                .map_err(|problem| (None, problem))
                 .and_then(|text| {
-                    let written = file::read(&text, &path, Dialect::Dirigent, known)
-                        .map_err(|fault| (own_name.clone(), fault.line, fault.problem))?;
-                    let name = written.name.clone();
+                    names.extend(file::said_names(&text));
+                    let written = file::read(&text, path, Dialect::Dirigent, known)
+                        .map_err(|fault| (fault.line, fault.problem))?;
                     self.users(written, config)
-                        .map_err(|(line, problem)| (name, line, problem))
                 });
             match read {
                 Ok((definition, notes)) => {
@@ -189,9 +192,11 @@ impl Roster {
                         notes,
                     });
                 }
-                Err((name, line, reason)) => {
+                Err((line, reason)) => {
                     self.refuse(source, line, reason);
-                    self.vacate(name);
+                    for name in names {
+                        self.vacate(name);
+                    }
                 }
             }
         }
@@ -239,7 +244,7 @@ impl Roster {
         let definition = AgentDefinition::new(written.name, written.description, written.role)
             .tools(tools)
             .access(written.access)
-            .limits(written.limits);
+            .limited(written.limits, written.timeout);
         Ok((with_model(definition, model), written.notes))
     }
 
@@ -265,13 +270,29 @@ impl Roster {
         };
         let bounds = Bounds::new(&self.members, most, config);
         let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-        let mut admitted = 0;
+        let (mut admitted, mut bytes) = (0, 0);
         for (folder, dialect) in [(".dirigent", Dialect::Dirigent), (".claude", Dialect::ClaudeCode)] {
-            for Found { path, text } in folder::files(&workspace.join(folder).join("agents"), Some(&real)) {
-                let read = text.map_err(|problem| (None, problem)).and_then(|text| {
-                    file::read(&text, &path, dialect, known).map_err(|fault| (fault.line, fault.problem))
+            for found in folder::files(&workspace.join(folder).join("agents"), Some(&real)) {
+                let source = AgentSource::Project(found.path.clone());
+                if admitted == MAX_PROJECT {
+                    self.refuse(source, None, format!("a project can have {MAX_PROJECT} agents"));
+                    continue;
+                }
+                if bytes > MAX_PROJECT_BYTES {
+                    let most = MAX_PROJECT_BYTES / 1024;
+                    self.refuse(
+                        source,
+                        None,
+                        format!("a project's agents can have {most} KiB together"),
+                    );
+                    continue;
+                }
+                let read = found.read(Some(&real));
+                bytes += read.as_ref().map_or(0, String::len);
+                let read = read.map_err(|problem| (None, problem)).and_then(|text| {
+                    file::read(&text, &found.path, dialect, known)
+                        .map_err(|fault| (fault.line, fault.problem))
                 });
-                let source = AgentSource::Project(path);
                 let taken = |name: &str| self.names().any(|other| other == name);
                 match read {
                     Ok(written) if taken(&written.name) => {
@@ -287,9 +308,6 @@ impl Roster {
                             written.name
                         );
                         self.refuse(source, None, reason);
-                    }
-                    Ok(_) if admitted == MAX_PROJECT => {
-                        self.refuse(source, None, format!("a project can have {MAX_PROJECT} agents"));
                     }
                     Ok(written) => {
                         admitted += 1;

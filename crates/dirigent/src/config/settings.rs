@@ -145,11 +145,11 @@ impl Settings {
             self.0.retain(|key, _| !is_replaced(key));
         }
         for (key, found) in above.0 {
-            match (self.0.get_mut(&key).map(|below| &mut below.value), found.value) {
-                (Some(Value::Rules(below)), Value::Rules(rules)) => below.extend(rules),
-                (_, value) => {
-                    self.0.insert(key, Found { value, ..found });
-                }
+            let below = self.0.get_mut(&key).map(|below| &mut below.value);
+            if let (Some(Value::Rules(below)), Value::Rules(rules)) = (below, &found.value) {
+                below.extend(rules.iter().cloned());
+            } else {
+                self.0.insert(key, found);
             }
         }
     }

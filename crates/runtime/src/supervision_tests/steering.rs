@@ -6,19 +6,24 @@ use std::time::Duration;
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
+use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::Finding;
 use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::EventKind;
-use dirigent_store::MessageState;
+use dirigent_store::{MessageState, RunClaim};
 use dirigent_tools::ToolRegistry;
 use serde_json::json;
+use tokio::sync::watch;
+use uuid::Uuid;
 
-use super::script::{self, Asked, Gate, Reply, Scripted, call, say, tools};
+use super::script::{self, Asked, Gate, Reply, Scripted, call, plan, say, tools, work};
 use super::{REFLECTOR, WORKER, World, blocked, ended, usual, within};
-use crate::door::Said;
+use crate::deltas::Listeners;
+use crate::door::{Door, Hearing, Said, Word};
+use crate::inbox::Postman;
 use crate::{RunHandle, RuntimeError, UserPresence};
 
 /// The tool `risk`, which must be approved, and how often it was called.
@@ -198,5 +203,141 @@ async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
             assert_eq!(heard_by_worker, 0);
         }
         MessageState::Waiting => panic!("one after it was taken"),
+    }
+}
+
+/// A run that nobody carries out, but for a door that hears: the test stands in for its supervisor.
+fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::supervisor::Outcome>) {
+    let run = RunId(Uuid::now_v7());
+    let claim = world
+        .journal
+        .create(run, "goal", "/", Default::default())
+        .unwrap();
+    let (ending, outcome) = watch::channel(None);
+    let handle = RunHandle {
+        run,
+        journal: world.journal.clone(),
+        door: Arc::new(Door::new(UserPresence::Absent, Hearing::Nothing)),
+        outcome,
+        listeners: Listeners::default(),
+    };
+    (handle, claim, ending)
+}
+
+async fn heard(door: &Door) -> Word {
+    within(async {
+        loop {
+            match door.take() {
+                Some(word) => return word,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+}
+
+fn guide(guidance: &str) -> Steering {
+    let guidance = guidance.to_owned();
+    Steering::Guide { guidance }
+}
+
+#[tokio::test]
+async fn host_2_what_a_run_that_ends_does_not_hear_is_brought_again_when_it_goes_on_after_a_breakdown() {
+    let world = World::new(Scripted::new(usual), tools([])).await;
+    let (handle, claim, ending) = unattended(&world);
+    let claim = Arc::new(claim);
+    let postman = Postman {
+        run: handle.run,
+        journal: world.journal.clone(),
+        claim: Arc::downgrade(&claim),
+        door: handle.door.clone(),
+        outcome: handle.outcome.clone(),
+    };
+    let working = tokio::spawn(postman.work());
+    let body = serde_json::to_string(&guide("go on")).unwrap();
+    world.journal.post(handle.run, Default::default(), body).unwrap();
+
+    let word = heard(&handle.door).await;
+    assert!(handle.door.is_bringing());
+    handle.door.close();
+    let run = handle.run;
+    word.receipt.refused(RuntimeError::Ended { run });
+    handle.door.change(|| (Hearing::Nothing, ()));
+    let again = heard(&handle.door).await;
+
+    assert!(matches!(again.said, Said::Steering(Steering::Guide { .. })));
+    ending.send_replace(Some(Err(RuntimeError::Ended { run })));
+    within(working).await.unwrap();
+}
+
+#[tokio::test]
+async fn host_2_what_may_have_been_taken_is_not_said_again() {
+    let world = World::new(Scripted::new(usual), tools([])).await;
+    let (handle, _claim, _ending) = unattended(&world);
+    let run = handle.run;
+    world.orchestrator.inner.runs.insert(run, handle.clone());
+    let orchestrator = world.orchestrator.clone();
+    let steering = tokio::spawn(async move { orchestrator.steer(run, guide("go on")).await });
+
+    // Whoever took it ends with the run before it can say so.
+    let word = heard(&handle.door).await;
+    handle.door.close();
+    drop(word);
+    let open = within(steering).await.unwrap().unwrap_err();
+
+    assert!(matches!(open, RuntimeError::Unheard { .. }), "{open}");
+    assert!(!world.journal.has_messages(run).unwrap());
+}
+
+#[tokio::test]
+async fn what_a_run_that_has_ended_did_not_hear_is_told_so() {
+    let world = World::new(Scripted::new(usual), tools([])).await;
+    let (handle, _claim, _ending) = unattended(&world);
+    let steering = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.steer(guide("go on")).await }
+    });
+    tokio::task::yield_now().await;
+
+    handle.door.refuse_all(handle.run);
+    let refused = within(steering).await.unwrap().unwrap_err();
+
+    assert!(matches!(refused, RuntimeError::Ended { .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_word_to_an_agent_that_ends_is_heard_or_refused() {
+    let plan = || {
+        let ids: Vec<String> = (0..20).map(|number| format!("work {number}")).collect();
+        plan("many", ids.iter().map(|id| work(id, &[])).collect())
+    };
+    let model = Scripted::new(move |asked| async move {
+        match asked.who() {
+            "planner" => plan(),
+            _ => usual(asked).await,
+        }
+    });
+    let world = World::new(model, tools([])).await;
+
+    let handle = world.start().await;
+    let mut told = tokio::task::JoinSet::new();
+    for agent in 2..=21 {
+        let handle = handle.clone();
+        told.spawn(async move {
+            loop {
+                match handle
+                    .guide_agent(dirigent_core::id::AgentId(agent), "be quick")
+                    .await
+                {
+                    Err(error @ RuntimeError::Unheard { .. }) => panic!("{error}"),
+                    Err(RuntimeError::Ended { .. }) => return,
+                    Ok(()) | Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        });
+    }
+    ended(&handle).await.unwrap();
+    while let Some(told) = within(told.join_next()).await {
+        told.unwrap();
     }
 }

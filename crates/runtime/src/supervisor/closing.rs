@@ -64,7 +64,9 @@ impl SupervisorState {
         let Some(reason) = self.driver.machine.end() else {
             return;
         };
-        let (status, ending) = (serde_json::to_string(reason).unwrap_or_default(), ending(reason));
+        #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
+        let status = serde_json::to_string(reason).expect("an end serializes");
+        let ending = ending(reason);
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));

@@ -34,6 +34,11 @@ impl SupervisorState {
         let Some(Word { said, receipt }) = self.arguments.door.take() else {
             return;
         };
+        #[cfg(test)]
+        #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
+        if let Said::Break = said {
+            panic!("broken on purpose");
+        }
         if self.closing.is_some() {
             let run = self.arguments.run;
             return receipt.refused(RuntimeError::Ended { run });
@@ -42,8 +47,7 @@ impl SupervisorState {
             Said::Steering(steering) => self.steer(steering, receipt),
             Said::Left => self.look_for_user(myself),
             #[cfg(test)]
-            #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
-            Said::Break => panic!("broken on purpose"),
+            Said::Break => {}
             #[cfg(test)]
             Said::BreakAgent(agent) => {
                 if let Some(actor) = self.agent(agent) {
@@ -154,7 +158,10 @@ impl SupervisorState {
             return;
         }
         let (myself, run) = (myself.clone(), self.arguments.run);
-        let journal = self.arguments.services.journal.clone();
+        let (journal, door) = (
+            self.arguments.services.journal.clone(),
+            self.arguments.door.clone(),
+        );
         self.arguments.tasks.spawn(async move {
             // What has just been taken is no message any more, but its agent may not have told the run yet.
             let waiting =
@@ -164,6 +171,8 @@ impl SupervisorState {
                 tracing::warn!(%run, %error, "whether anything was said to the run is not known");
                 false
             });
+            // One that was just taken waits no longer, but whoever took it may not have told the run yet.
+            let waiting = waiting || door.is_bringing();
             let _ = myself.send_message(SupervisorMsg::LookedIntoInbox { waiting });
         });
     }

@@ -5,7 +5,7 @@ mod closing;
 mod hearing;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{Agent, AgentReport};
@@ -17,7 +17,6 @@ use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::ToolResult;
-use dirigent_core::view::RunView;
 use dirigent_store::{RunClaim, StoreError};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::AbortHandle;
@@ -32,6 +31,7 @@ use crate::deltas::Listeners;
 use crate::door::{Door, Hearing, Receipt};
 use crate::driver::Driver;
 use crate::error::RuntimeError;
+use crate::forking::Past;
 use crate::orchestrator::Services;
 
 /// How a run ended, for those who wait; none while it goes on.
@@ -61,7 +61,7 @@ pub(crate) enum Begin {
     /// A run that has inputs in the journal.
     Resume {
         /// Its machines, which have taken them.
-        view: Box<RunView>,
+        past: Box<Past>,
         /// The first that it hears.
         first: Option<Steering>,
     },
@@ -113,6 +113,8 @@ pub(crate) struct SupervisorState {
     agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
     /// The agents that a resumed run had, until they are started again.
     past: BTreeMap<AgentId, Agent>,
+    /// The machines that have no past but that of the run that this one was forked off.
+    shared: BTreeSet<Scope>,
     /// When the run's last input before this process came, whichever machine's.
     last_seen: Timestamp,
     /// What its agents had used then.
@@ -155,6 +157,7 @@ impl Actor for RunSupervisor {
             share: None,
             agents: HashMap::new(),
             past: BTreeMap::new(),
+            shared: BTreeSet::new(),
             last_seen: Timestamp::default(),
             spent: Usage::default(),
             calls: HashMap::new(),
@@ -177,15 +180,7 @@ impl Actor for RunSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMsg::Begin(begin) => state.begin(&myself, begin).await?,
-            SupervisorMsg::Stored(Ok(())) => {
-                let (commands, started) = state.driver.stored();
-                for command in commands {
-                    state.carry_out(&myself, command).await?;
-                }
-                if let Some(effect) = started {
-                    state.run_tool(&myself, effect);
-                }
-            }
+            SupervisorMsg::Stored(Ok(())) => state.stored(&myself).await?,
             SupervisorMsg::Stored(Err(error)) | SupervisorMsg::JournalFailed(error) => {
                 state.give_up(&myself, error.into());
             }
@@ -253,7 +248,8 @@ impl SupervisorState {
                 self.accept(RunInput::Started { spec });
                 Ok(())
             }
-            Begin::Resume { view, first } => {
+            Begin::Resume { past, first } => {
+                let Past { view, shared } = *past;
                 self.last_seen = view.last_at();
                 for agent in view.agents() {
                     self.spent += agent.work().usage;
@@ -265,7 +261,8 @@ impl SupervisorState {
                         |command| matches!(command, RunCommand::StartAgent { brief, .. } if brief.agent == *agent),
                     )
                 });
-                (self.driver.machine, self.past) = (machine, agents);
+                let forked = shared.contains(&Scope::Run);
+                (self.driver.machine, self.past, self.shared) = (machine, agents, shared);
                 if self.driver.machine.spec().is_none() {
                     let run = self.arguments.run;
                     self.give_up(myself, RuntimeError::NeverBegan { run });
@@ -275,10 +272,7 @@ impl SupervisorState {
                     }
                 } else {
                     let last_seen = self.last_seen;
-                    self.accept(RunInput::Resumed {
-                        last_seen,
-                        forked: false,
-                    });
+                    self.accept(RunInput::Resumed { last_seen, forked });
                     if let Some(first) = first {
                         self.steer(first, Receipt::default());
                     }
@@ -286,6 +280,20 @@ impl SupervisorState {
                 Ok(())
             }
         }
+    }
+
+    async fn stored(&mut self, myself: &ActorRef<SupervisorMsg>) -> Result<(), ActorProcessingErr> {
+        let Some(stored) = self.driver.stored() else {
+            return Ok(());
+        };
+        for command in stored.commands {
+            self.carry_out(myself, command).await?;
+        }
+        if let Some(effect) = stored.started {
+            self.run_tool(myself, effect);
+        }
+        stored.receipt.taken();
+        Ok(())
     }
 
     fn accept(&mut self, input: RunInput) {

@@ -28,6 +28,7 @@ impl SupervisorState {
             share: self.share(),
             supervisor: myself.clone(),
             effect,
+            forked: self.shared.contains(&Scope::Agent(brief.agent)),
             brief,
             past,
             last_seen: self.last_seen,
@@ -58,11 +59,11 @@ impl SupervisorState {
         }
     }
 
-    /// An agent whose report has come is not missed when it is gone.
+    /// An agent whose report has come is not missed when it is gone. It answers first what was said to it until then.
     pub(super) fn dismiss_agent(&mut self, effect: EffectId) {
         self.agents.retain(|_, (other, actor)| {
             let ended = *other == effect;
-            if ended {
+            if ended && actor.drain().is_err() {
                 actor.stop(None);
             }
             !ended

@@ -345,12 +345,13 @@ async fn host_11_what_was_pending_when_the_process_ended_is_pending_after_it_and
         (left.effect, &left.digest)
     );
     // What was shown before counts as well.
-    handle.decide(left.effect, approve(&left)).await.unwrap();
     let effect = left.effect;
-    assert_eq!(
-        fault(handle.decide(effect, approve(&pending[0])).await),
-        DecisionFault::NotPending { effect }
+    let (first, second) = tokio::join!(
+        handle.decide(effect, approve(&left)),
+        handle.decide(effect, approve(&pending[0]))
     );
+    first.unwrap();
+    assert_eq!(fault(second), DecisionFault::NotPending { effect });
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -479,6 +480,28 @@ async fn approve_3_decisions_of_another_process_count_once() {
     assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
     assert_eq!(calls.lock().unwrap().len(), 1);
     assert_eq!(decisions(&world, handle.id()), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn paor_9_decisions_that_waited_count_before_the_run_misses_its_user() {
+    for _ in 0..10 {
+        let (registry, calls) = risky();
+        let world = World::new(Scripted::new(two_risks), registry).await;
+        let handle = world.start(UserPresence::Absent).await;
+        let stopped = ended(&handle).await.unwrap();
+        assert_eq!(stopped.end, Some(EndReason::UserRequired));
+
+        let run = handle.id();
+        for asked in handle.approvals().await.unwrap() {
+            let steered = world.orchestrator.steer(run, decide(&asked)).await.unwrap();
+            assert_eq!(steered, Steered::Waiting);
+        }
+        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let report = ended(&resume.await.unwrap()).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(calls.lock().unwrap().len(), 2);
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::resuming::cut_off;
 use crate::script::{
     Asked, Gate, Reply, Scripted, Scriptool, achieved, call, plan, plan_work, say, tools, work,
 };
-use crate::world::{World, ended, start_up};
+use crate::world::{World, ended, start_up, within};
 
 /// Too short for what never ends, and nothing else is measured by it.
 const SOON: Millis = Millis(50);
@@ -185,7 +185,7 @@ async fn paor_7_what_goes_wrong_in_another_agent_is_a_result_for_its_caller() {
 }
 
 #[tokio::test]
-async fn paor_5_an_agent_whose_caller_has_ended_is_stopped_and_nothing_of_it_is_left() {
+async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_it_is_left() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
@@ -197,19 +197,21 @@ async fn paor_5_an_agent_whose_caller_has_ended_is_stopped_and_nothing_of_it_is_
     });
     let model = Scripted::new(|asked| async move {
         match asked.who() {
+            "planner" if asked.task().contains("leave it") => say("As you said."),
             "planner" => plan_work(),
             "worker" => delegate("other", "wait"),
-            "other" => call("it", json!({})),
-            _ => achieved(),
+            _ => call("it", json!({})),
         }
     });
-    let mut world = delegating(model, tools([tool])).await;
-    world.spec.agents[0].limits.timeout = SOON;
+    let world = delegating(model, tools([tool])).await;
 
-    let report = world.run().await;
+    let handle = world.start(UserPresence::Present).await;
+    within(gate.entered()).await;
+    handle.guide_now("leave it").unwrap();
+    let report = ended(&handle).await.unwrap();
 
-    assert_eq!(finding(&report), &Err(AgentFailure::TimeLimit { timeout: SOON }));
-    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(finding(&report), &Err(AgentFailure::Redirected));
+    assert_eq!(report.summary, "As you said.");
     world.all_tasks_end().await;
     assert_eq!(gate.inside(), 0);
 }

@@ -1,14 +1,21 @@
 //! HOST-9: from any point of a run a new one can be forked, with other guidance.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use dirigent_core::id::Scope;
-use dirigent_core::journal::{Entry, Input};
+use dirigent_core::agent::AgentInput;
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault};
+use dirigent_core::id::{RunId, Scope};
+use dirigent_core::journal::{Entry, Input, InputRef};
+use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::run::{EndReason, RunInput};
-use dirigent_runtime::{RuntimeError, UserPresence};
-use dirigent_store::ForkPoint;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::Repeat;
+use dirigent_core::view::EventKind;
+use dirigent_runtime::{RunHandle, RuntimeError, UserPresence};
+use dirigent_store::{Durability, ForkPoint, NewEntry};
 
-use crate::script::{Gate, Scripted, achieved, plan_work, say, tools};
+use crate::script::{Gate, Scripted, achieved, ask_user, call, counting, plan_work, say, tools};
 use crate::world::{World, ended, within};
 
 /// Works on its goal; guided, it says so.
@@ -138,4 +145,209 @@ async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
 
     assert_eq!(ended(&forked).await.unwrap().summary, "As you said.");
     assert_eq!(ended(&handle).await.unwrap().summary, "It is done.");
+}
+
+/// A world in which the worker takes a risk that must be approved, and how often it was taken.
+async fn risky() -> (World, Arc<AtomicUsize>) {
+    let model = Scripted::new(|asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) => plan_work(),
+            ("worker", 0) => call("risk", serde_json::json!({})),
+            ("worker", _) => say("worked"),
+            _ => achieved(),
+        }
+    });
+    let (tool, count) = counting("risk", Repeat::Unsafe);
+    (World::new(model, tools([tool.needing_approval()])).await, count)
+}
+
+/// The last call that was asked about since that entry.
+async fn asked_since(handle: &RunHandle, seq: u64) -> Arc<Approval> {
+    let mut events = handle.events();
+    within(async {
+        while let Some(event) = events.next().await {
+            let event = event.unwrap();
+            if let EventKind::ApprovalAsked { approval } = event.kind
+                && event.seq > seq
+            {
+                return approval;
+            }
+        }
+        panic!("the run ended");
+    })
+    .await
+}
+
+fn approve(approval: &Approval) -> Decision {
+    Decision {
+        digest: approval.digest.clone(),
+        answer: ApprovalAnswer::Approve,
+    }
+}
+
+#[tokio::test]
+async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork() {
+    let (world, count) = risky().await;
+    let handle = world.start(UserPresence::Present).await;
+    let asked = asked_since(&handle, 0).await;
+    let fork = world
+        .orchestrator
+        .fork(handle.id(), None, None, UserPresence::Present);
+    let forked = fork.await.unwrap();
+    let place = world.journal.run(forked.id()).unwrap().forked_from.unwrap().seq;
+    let anew = asked_since(&forked, place).await;
+
+    let refused = forked.decide(asked.effect, approve(&asked)).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            RuntimeError::Decision {
+                fault: DecisionFault::Altered { .. },
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    handle.decide(asked.effect, approve(&asked)).await.unwrap();
+    ended(&handle).await.unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    forked.decide(anew.effect, approve(&anew)).await.unwrap();
+    assert_eq!(ended(&forked).await.unwrap().end, Some(EndReason::GoalAchieved));
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+}
+
+/// The place right after the decision in a run that has taken its risk.
+async fn decided(world: &World) -> (RunId, u64) {
+    let handle = world.start(UserPresence::Present).await;
+    let asked = asked_since(&handle, 0).await;
+    handle.decide(asked.effect, approve(&asked)).await.unwrap();
+    ended(&handle).await.unwrap();
+    let entries = world.entries(handle.id()).into_iter();
+    let mut decisions =
+        entries.filter(|entry| matches!(entry.input, Input::Agent(AgentInput::Decided { .. })));
+    (handle.id(), decisions.next().unwrap().seq)
+}
+
+#[tokio::test]
+async fn approve_3_a_call_that_was_approved_is_asked_about_anew_in_a_fork() {
+    let (world, count) = risky().await;
+    let (run, at) = decided(&world).await;
+
+    let fork = world
+        .orchestrator
+        .fork(run, Some(at), None, UserPresence::Present);
+    let forked = fork.await.unwrap();
+    let anew = asked_since(&forked, at).await;
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    forked.decide(anew.effect, approve(&anew)).await.unwrap();
+    ended(&forked).await.unwrap();
+
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_first_resumption_was_cut_off()
+{
+    let (world, count) = risky().await;
+    let (run, at) = decided(&world).await;
+    // The run goes on in the fork, and its process ends before the agent does.
+    let new = RunId(uuid::Uuid::now_v7());
+    let claim = world.journal.fork(run, at, new, Timestamp(1)).unwrap();
+    let last_seen = world.entries(new).last().unwrap().at;
+    let resumed = RunInput::Resumed {
+        last_seen,
+        forked: true,
+    };
+    let entry = NewEntry {
+        at: last_seen,
+        scope: Scope::Run,
+        body: serde_json::to_string(&InputRef::Run(&resumed)).unwrap(),
+        durability: Durability::Normal,
+        takes: None,
+    };
+    world
+        .journal
+        .append(&claim, entry, |stored| drop(stored.unwrap()));
+    world.journal.flush().unwrap();
+    drop(claim);
+
+    let resume = world.orchestrator.resume(new, UserPresence::Present, None);
+    let forked = resume.await.unwrap();
+    let anew = asked_since(&forked, at).await;
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    forked.decide(anew.effect, approve(&anew)).await.unwrap();
+    ended(&forked).await.unwrap();
+
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+    let said: Vec<bool> = world
+        .entries(new)
+        .iter()
+        .filter_map(|entry| match entry.input {
+            Input::Run(RunInput::Resumed { forked, .. })
+            | Input::Agent(AgentInput::Resumed { forked, .. }) => Some(forked),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said, [true, false, true]);
+}
+
+#[tokio::test]
+async fn host_9_guidance_for_a_fork_takes_the_place_of_the_answer_to_its_question() {
+    let model = Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("only in src") => say("As you said."),
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => ask_user(),
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+
+    let guidance = Some("only in src".to_owned());
+    let fork = world
+        .orchestrator
+        .fork(handle.id(), None, guidance, UserPresence::Absent);
+    let report = ended(&fork.await.unwrap()).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "As you said.");
+}
+
+#[tokio::test]
+async fn host_9_a_fork_of_a_run_whose_model_did_not_answer_asks_again() {
+    for who in ["planner", "reflector"] {
+        let out = Arc::new(AtomicBool::new(true));
+        let is_out = out.clone();
+        let model = Scripted::new(move |asked| {
+            let is_out = asked.who() == who && is_out.load(Ordering::SeqCst);
+            async move {
+                match asked.who() {
+                    _ if is_out => Err(ModelFailure {
+                        kind: ModelFailureKind::Unavailable { retry_after: None },
+                        message: "nobody is there".to_owned(),
+                    }),
+                    "planner" => plan_work(),
+                    "worker" => say("worked"),
+                    _ => achieved(),
+                }
+            }
+        });
+        let world = World::new(model, tools([])).await;
+        let handle = world.start(UserPresence::Absent).await;
+        let report = ended(&handle).await.unwrap();
+        assert!(matches!(report.end, Some(EndReason::Failed { .. })), "{report:?}");
+        let asked = world.model.asked();
+
+        out.store(false, Ordering::SeqCst);
+        let fork = world
+            .orchestrator
+            .fork(handle.id(), None, None, UserPresence::Absent);
+        let report = ended(&fork.await.unwrap()).await.unwrap();
+
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        let left = if who == "planner" { 3 } else { 1 };
+        assert_eq!(world.model.asked() - asked, left, "nothing else is asked again");
+    }
 }

@@ -31,7 +31,7 @@ async fn paor_9_a_run_goes_on_with_the_users_answer() {
 
     let handle = world.start(UserPresence::Present).await;
     event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
-    handle.answer("the blue one").unwrap();
+    handle.answer("the blue one").await.unwrap();
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -80,7 +80,7 @@ async fn paor_9_resumed_without_an_answer_the_run_stands_still_again() {
         .resume(handle.id(), UserPresence::Present, None);
     let resumed = resume.await.unwrap();
     event(&resumed, |kind| matches!(kind, EventKind::Resumed)).await;
-    resumed.answer("the blue one").unwrap();
+    resumed.answer("the blue one").await.unwrap();
     let report = ended(&resumed).await.unwrap();
     assert_eq!(report.summary, "The blue one it is.");
 }
@@ -120,7 +120,7 @@ async fn paor_9_an_answer_to_nothing_is_refused() {
     within(gate.entered()).await;
 
     let run = handle.id();
-    let refused = handle.answer("yes").unwrap_err();
+    let refused = handle.answer("yes").await.unwrap_err();
     assert!(matches!(refused, RuntimeError::NoQuestion { run: of } if of == run));
     let World {
         journal,
@@ -179,10 +179,16 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
 
     let handle = world.start(UserPresence::Present).await;
     asked_for_the_time(&handle, 1).await;
-    handle.answer("for the first").unwrap();
-    handle.answer("for the first, too late").unwrap();
+    // Both are said before either is heard.
+    let (first, second) = tokio::join!(
+        handle.answer("for the first"),
+        handle.answer("for the first, too late")
+    );
+    first.unwrap();
+    let too_late = second.unwrap_err();
+    assert!(matches!(too_late, RuntimeError::NoQuestion { .. }), "{too_late}");
     asked_for_the_time(&handle, 2).await;
-    handle.answer("for the second").unwrap();
+    handle.answer("for the second").await.unwrap();
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.summary, "Both are answered.");
@@ -190,7 +196,7 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
         answers(&world.journal, handle.id()),
         ["for the first", "for the second"]
     );
-    let late = handle.answer("for nothing").unwrap_err();
+    let late = handle.answer("for nothing").await.unwrap_err();
     assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
 }
 

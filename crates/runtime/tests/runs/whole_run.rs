@@ -106,7 +106,7 @@ async fn a_run_that_has_ended_is_no_longer_under_way_and_cannot_be_steered() {
 
     assert_eq!(found, Some(handle.id()));
     assert!(world.orchestrator.run(handle.id()).is_none());
-    for refused in [handle.cancel(), handle.guide("more"), handle.answer("yes")] {
+    for refused in [handle.cancel(), handle.guide("more"), handle.answer("yes").await] {
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("has already ended"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! Calls by which the agent has another one do something (PAOR-5). They wait like any other call; only what carries them out is
 //! another, and they are always safe to command again, as the run knows which agent it has started for which call.
 
-use super::{Agent, Commands};
+use super::{Agent, Commands, Pending};
 use crate::agent::{AgentCommand, AgentTimer};
 use crate::call::{ToolCall, ToolSet};
 use crate::delegate::{DELEGATE, delegation};
@@ -18,6 +18,19 @@ impl Agent {
                 call: call.clone(),
             },
         }
+    }
+
+    /// The call that another agent carries out, with that one's name and its task.
+    pub(crate) fn delegated(&self) -> Option<(EffectId, (String, String))> {
+        self.outstanding
+            .iter()
+            .find_map(|(effect, pending)| match pending {
+                Pending::Tool { call, .. } => {
+                    self.delegation(call)?;
+                    Some((effect, delegation(call)?))
+                }
+                Pending::Model | Pending::Approval { .. } => None,
+            })
     }
 
     /// The other agent has ended. The time that it worked was its own, and its limits bounded it; it may have waited for a person.

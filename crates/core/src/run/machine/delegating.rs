@@ -218,6 +218,15 @@ impl Run {
         }
     }
 
+    /// What came of that delegation, as long as its caller may not know of it.
+    pub(crate) fn findings_of(&self, call: EffectId) -> Option<&ToolResult> {
+        let Scope::Agent(caller) = call.scope else {
+            return None;
+        };
+        let returned = self.returned.get(&caller)?;
+        (returned.call == call).then_some(&returned.result)
+    }
+
     pub(super) fn effect_of(&self, agent: AgentId) -> Option<EffectId> {
         self.outstanding.iter().find_map(|(effect, pending)| {
             let brief = pending.brief()?;

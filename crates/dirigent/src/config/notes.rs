@@ -1,0 +1,114 @@
+//! What may be a mistake in a configuration though nothing is wrong with it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::Config;
+use super::error::Origin;
+use super::model::{ModelSettings, Provider};
+use super::value::{self, Value};
+
+impl Config {
+    /// What may be a mistake though nothing is wrong with it, for people.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        notes.extend(self.no_model_chosen());
+        notes.extend(self.unused_roles());
+        notes.extend(self.unused_addresses());
+        notes.extend(self.open_keys());
+        notes
+    }
+
+    /// A key that is set while nobody has chosen a model, for people: it alone never switches away from the offline model.
+    pub fn no_model_chosen(&self) -> Option<String> {
+        match self.default_model_origin() {
+            Origin::BuiltIn | Origin::File { .. } => {}
+            Origin::Variable(_) | Origin::Flag(_) => return None,
+        }
+        let used = self.used();
+        let is_offline = |reference: &String| {
+            self.model(reference)
+                .is_ok_and(|model| model.provider == Provider::Offline)
+        };
+        if !used.iter().all(is_offline) {
+            return None;
+        }
+        let providers = [
+            (Provider::OpenAi, "gpt-4.1-mini"),
+            (Provider::Anthropic, "claude-sonnet-4-5"),
+            (Provider::Gemini, "gemini-2.5-flash"),
+        ];
+        providers.into_iter().find_map(|(provider, name)| {
+            let variables = provider.key_variables().iter().copied().chain(provider.address_variable());
+            let set = variables.into_iter().find(|name| self.shared.sources.variable(name).is_some())?;
+            Some(format!(
+                "{set} is set, but no model is chosen, so the offline model is asked. Choose one: DIRIGENT_MODEL={provider}/{name}, \
+                 --model {provider}/{name}, or [model] in a file"
+            ))
+        })
+    }
+
+    /// Roles that files have, where all agents ask the model that was chosen outside of them.
+    fn unused_roles(&self) -> Option<String> {
+        let (_, _, said) = self.said_roles().next()?;
+        if self.roles().next().is_some() {
+            return None;
+        }
+        let (model, origin) = &self.shared.chosen;
+        Some(format!(
+            "[roles] ({said}) does not count: {origin} has all agents ask `{model}`"
+        ))
+    }
+
+    /// Addresses in the environment that no model goes by.
+    fn unused_addresses(&self) -> impl Iterator<Item = String> {
+        let models: Vec<ModelSettings> = self
+            .used()
+            .iter()
+            .filter_map(|name| self.model(name).ok())
+            .collect();
+        [Provider::OpenAi, Provider::Anthropic].into_iter().filter_map(move |provider| {
+            let variable = provider.address_variable()?;
+            let address = value::address(&self.shared.sources.variable(variable)?).ok()?;
+            let mut of_provider = models.iter().filter(|model| model.provider == provider).peekable();
+            of_provider.peek()?;
+            of_provider.all(|model| model.base_url != address).then(|| {
+                format!("{variable} is not used: the models of provider `{provider}` have a base_url or a key of their own")
+            })
+        })
+    }
+
+    /// Files that hold a key and that others than their owner can read.
+    fn open_keys(&self) -> Vec<String> {
+        let holders: BTreeSet<&Path> = self
+            .shared
+            .settings
+            .iter()
+            .filter_map(|(_, found)| {
+                let (Value::Secret(_), Origin::File { path, .. }) = (&found.value, &found.origin) else {
+                    return None;
+                };
+                Some(&**path)
+            })
+            .collect();
+        holders
+            .into_iter()
+            .filter(|path| is_open(path))
+            .map(|path| {
+                let path = path.display();
+                format!("{path} holds a key, and others on this computer can read it: chmod 600 {path}")
+            })
+            .collect()
+    }
+}
+
+#[cfg(unix)]
+fn is_open(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open(_path: &Path) -> bool {
+    false
+}
