@@ -246,7 +246,7 @@ impl ChatModel for Scripted {
             model: request.model,
             messages: request.messages.to_vec(),
         };
-        let reply = self.next(&asked);
+        let reply = named_changes(self.next(&asked), &asked);
         self.inner.asked.lock().unwrap().push(asked);
         let unanswered = CountDrop(Some(self.inner.dropped.clone()));
         async move {
@@ -255,6 +255,29 @@ impl ChatModel for Scripted {
             answer
         }
         .boxed()
+    }
+}
+
+/// The reply; a judgement that the goal is reached names the files that its request does, as it must (PAOR-10), so that scripts need
+/// not.
+fn named_changes(reply: Reply, asked: &Asked) -> Reply {
+    let Reply::Says(text) = reply else {
+        return reply;
+    };
+    let section = asked.messages.get(1).and_then(|brief| {
+        let (_, after) = brief.content().split_once("<CHANGED_FILES>")?;
+        Some(after.split_once("</CHANGED_FILES>")?.0)
+    });
+    match (section, serde_json::from_str::<Value>(&text)) {
+        (Some(section), Ok(mut call))
+            if call["parameters"]["verdict"] == "achieved"
+                && call["parameters"].get("changed_files").is_none() =>
+        {
+            let named = section.lines().filter_map(|line| line.strip_prefix("- "));
+            call["parameters"]["changed_files"] = named.collect();
+            Reply::Says(call.to_string())
+        }
+        (_, _) => Reply::Says(text),
     }
 }
 

@@ -39,6 +39,9 @@ pub enum Verdict {
     Failed,
 }
 
+/// How many changed files a judgement must name; of more it may name none.
+const MAX_NAMED_FILES: usize = 50;
+
 /// The name of the reflector's terminating tool.
 pub const SUBMIT_REFLECTION: &str = "submit_reflection";
 
@@ -61,7 +64,7 @@ pub fn reflection_schema() -> Value {
             "changed_files": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "With achieved: every path of CHANGED_FILES and no other; an empty list where there is none. With more than 50 of them it may be left out."
+                "description": format!("With achieved: every path of CHANGED_FILES and no other; an empty list where there is none. With more than {MAX_NAMED_FILES} of them it may be left out.")
             }
         },
         "required": ["verdict", "summary"],
@@ -84,11 +87,21 @@ impl Reflection {
         }
     }
 
-    /// That it names exactly the files that have changed, where it names any (PAOR-10). An error names every one that is wrong and every
-    /// one that is missing.
+    /// That it names exactly the files that have changed, where it names any (PAOR-10); with [`Verdict::Achieved`] it must, unless
+    /// none has changed or there are too many. An error names every one that is wrong and every one that is missing.
     pub fn check_changed_files(&self, changed: &[String]) -> Result<(), String> {
         let Some(named) = &self.changed_files else {
-            return Ok(());
+            let must_name =
+                self.verdict == Verdict::Achieved && (1..=MAX_NAMED_FILES).contains(&changed.len());
+            return if must_name {
+                Err(
+                    "`achieved` needs `changed_files`: submit it again with every path of CHANGED_FILES and no other, \
+                     and a summary that claims no other"
+                        .to_owned(),
+                )
+            } else {
+                Ok(())
+            };
         };
         // As the judge has read them, so that a strange name can be named at all.
         let path = |path: &str| inert(&one_line(path.strip_prefix("./").unwrap_or(path).trim())).into_owned();

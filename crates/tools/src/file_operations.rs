@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::blocking::{blocking, cancelled};
 use crate::text::{LineEnding, TextFile, unified_diff};
-use crate::workspace::{FileFault, Kind, Workspace, WriteLock};
+use crate::workspace::{FileFault, Kind, Workspace};
 use crate::{Tool, ToolContext, typed};
 
 use self::seen::{Extent, Stale};
@@ -108,20 +108,15 @@ folder. Read a file before you change it: what was changed by others since is le
 /// likewise, as do `delete` and `move` after a part: the whole is seen once it was read in order to its end. `edit` names what it
 /// replaces, so it may do without. A call of a plan (no [`ToolContext::seen`]) may change everything, but it too never undoes what was
 /// written while it ran.
+///
+/// On a disk where `A.rs` and `a.rs` are one file, each name is known for itself: who saw a file by one of them has not seen it by the
+/// other, and is shown it first.
 pub fn file_operations() -> impl Tool {
-    with_lock(WriteLock::default())
-}
-
-/// The same beside other tools that change files.
-pub(crate) fn with_lock(lock: WriteLock) -> impl Tool {
     typed(
         "file_operations",
         DESCRIPTION,
         Repeat::Unsafe,
-        move |context, parameters: Parameters| {
-            let lock = lock.clone();
-            blocking(context, move |context| run(context, lock, &parameters))
-        },
+        move |context, parameters: Parameters| blocking(context, move |context| run(context, &parameters)),
     )
     .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
 }
@@ -147,8 +142,8 @@ enum Failure {
     Edit(#[from] edit::BadEdit),
 }
 
-fn run(context: &ToolContext, lock: WriteLock, parameters: &Parameters) -> ToolResult {
-    let workspace = match Workspace::open_with(&context.workspace, lock) {
+fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
+    let workspace = match Workspace::open(&context.workspace) {
         Ok(workspace) => workspace,
         Err(fault) => return ToolResult::failure(fault.to_string()),
     };

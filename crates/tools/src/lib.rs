@@ -29,8 +29,6 @@ pub use rename_symbol::rename_symbol;
 pub use search::search;
 pub use typed::{TypedTool, typed};
 
-use workspace::WriteLock;
-
 /// Something that an agent can call.
 pub trait Tool: Send + Sync + 'static {
     /// What models and machines know of it.
@@ -61,11 +59,10 @@ pub struct ToolContext {
 
 /// All the tools that come with Dirigent. However many agents call them at once, none loses what another has written (PAOR-5).
 pub fn built_in() -> ToolRegistry {
-    let lock = WriteLock::default();
     let mut registry = ToolRegistry::new();
     registry.insert(execute_command());
-    registry.insert(file_operations::with_lock(lock.clone()));
-    registry.insert(rename_symbol::with_lock(lock));
+    registry.insert(file_operations());
+    registry.insert(rename_symbol());
     registry.insert(search());
     registry
 }

@@ -17,10 +17,10 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_tempfile::TempFile;
 
+use lock::alone;
 use system::{WithoutWaiting, keep_owner_and_mode, rename_without_replacing, special};
 
 pub use fault::FileFault;
-pub(crate) use lock::WriteLock;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
 
 /// The most bytes that are read from one file: 16 MiB.
@@ -35,7 +35,6 @@ const MAX_SUGGESTION_FILES: usize = 20_000;
 pub struct Workspace {
     dir: Dir,
     root: PathBuf,
-    lock: WriteLock,
 }
 
 /// What a link at the end of a path stands for.
@@ -100,22 +99,13 @@ impl From<FileFault> for Unchanged {
 impl Workspace {
     /// The workspace at `root`, an existing folder.
     pub fn open(root: &Path) -> Result<Self, FileFault> {
-        Workspace::open_with(root, WriteLock::default())
-    }
-
-    /// The same for one of several that change files at once: those with the same lock lose nothing of each other's.
-    pub(crate) fn open_with(root: &Path, lock: WriteLock) -> Result<Self, FileFault> {
         let fault = |source| FileFault::Workspace {
             path: root.display().to_string(),
             source,
         };
         let real = root.canonicalize().map_err(fault)?;
         let dir = Dir::open_ambient_dir(&real, ambient_authority()).map_err(fault)?;
-        Ok(Workspace {
-            dir,
-            root: real,
-            lock,
-        })
+        Ok(Workspace { dir, root: real })
     }
 
     /// Its absolute path, links resolved; for display.
@@ -200,7 +190,7 @@ impl Workspace {
             .dir
             .symlink_metadata(&relative)
             .map_err(|error| self.fault(path, error))?;
-        let _alone = self.lock.alone();
+        let _alone = alone();
         self.expect(path, &relative, before.into())?;
         if metadata.is_dir() {
             self.dir.remove_dir(&relative)
@@ -236,7 +226,7 @@ impl Workspace {
             let (Some(old_name), Some(new_name)) = (&source.name, &target.name) else {
                 return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
             };
-            let _alone = self.lock.alone();
+            let _alone = alone();
             self.expect(from, &old, before.into())?;
             Ok(rename_without_replacing(
                 &source_folder,
@@ -277,7 +267,7 @@ impl Workspace {
                 keep_owner_and_mode(temporary.as_file(), metadata)?;
             }
             temporary.as_file().sync_all()?;
-            let _alone = self.lock.alone();
+            let _alone = alone();
             self.expect(path, &relative, expected)?;
             Ok(temporary.replace(name)?)
         })

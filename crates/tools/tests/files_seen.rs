@@ -368,8 +368,8 @@ async fn hammer(mut agent: Agent<'_>, name: &str, lines: usize) -> usize {
 #[tokio::test]
 async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
     let folder = Folder::with(&[("a.rs", b"fn n0() {}\n// end")]);
-    let registry = built_in();
-    let agent = || Agent::beside(&folder, &registry);
+    // Each with tools of its own.
+    let agent = || Agent::beside(&folder, &built_in());
     let rename = async {
         let mut agent = agent();
         let mut renamed = 0;

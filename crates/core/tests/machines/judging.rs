@@ -39,11 +39,7 @@ fn judges(agent: &mut Agent, changed_files: Value) -> Vec<String> {
 
 #[test]
 fn paor_10_a_judgement_that_names_the_changed_files_is_accepted() {
-    for named in [
-        json!(["src/a.rs", "src/b.rs"]),
-        json!(["src/b.rs", "./src/a.rs"]),
-        Value::Null,
-    ] {
+    for named in [json!(["src/a.rs", "src/b.rs"]), json!(["src/b.rs", "./src/a.rs"])] {
         let mut agent = reflector(Some(&["src/a.rs", "src/b.rs"]));
         assert_eq!(judges(&mut agent, named), ["finish with Achieved: Renamed."]);
     }
@@ -65,6 +61,29 @@ fn paor_10_a_judgement_that_names_others_goes_back_with_every_one_of_them() {
         assert!(told.contains(fault), "{told}");
     }
     assert!(!told.contains("src/a.rs"), "{told}");
+}
+
+#[test]
+fn paor_10_a_judgement_that_names_no_files_goes_back_where_some_have_changed() {
+    let mut agent = reflector(Some(&["src/a.rs"]));
+    assert_eq!(judges(&mut agent, Value::Null), ["ask a7.2"]);
+    let told = agent.conversation().last().unwrap().content();
+    assert!(told.contains("`achieved` needs `changed_files`"), "{told}");
+
+    let paths: Vec<String> = (0..51).map(|number| format!("src/{number}.rs")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let many: Option<&[&str]> = Some(&paths);
+    for changed in [None, Some(&[][..]), many] {
+        let mut agent = reflector(changed);
+        assert_eq!(
+            judges(&mut agent, Value::Null),
+            ["finish with Achieved: Renamed."]
+        );
+    }
+    assert_eq!(
+        judges(&mut reflector(Some(&paths[..50])), Value::Null),
+        ["ask a7.2"]
+    );
 }
 
 #[test]

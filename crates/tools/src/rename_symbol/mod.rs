@@ -23,7 +23,7 @@ use self::language::{Language, is_name, plain};
 use self::report::Report;
 use self::scan::{Affected, Query, Scan, Stop};
 use crate::blocking::{blocking, cancelled};
-use crate::workspace::{Workspace, WriteLock};
+use crate::workspace::Workspace;
 use crate::{ToolContext, TypedTool, typed};
 
 const DESCRIPTION: &str = "Finds every use of an identifier in the source files of the workspace (Rust, Python, \
@@ -95,18 +95,12 @@ fn yes() -> bool {
 ///
 /// A file that somebody else changes meanwhile is left as it is, and then no file is renamed (PAOR-5).
 pub fn rename_symbol() -> TypedTool {
-    with_lock(WriteLock::default())
-}
-
-/// The same beside other tools that change files.
-pub(crate) fn with_lock(lock: WriteLock) -> TypedTool {
     typed(
         "rename_symbol",
         DESCRIPTION,
         Repeat::Unsafe,
         move |context: ToolContext, parameters: Parameters| {
-            let lock = lock.clone();
-            blocking(context, move |context| match rename(context, lock, &parameters) {
+            blocking(context, move |context| match rename(context, &parameters) {
                 Ok(result) => result,
                 Err(Stop::Cancelled) => cancelled(),
                 Err(Stop::Fault(fault)) => ToolResult::failure(fault.to_string()),
@@ -116,11 +110,11 @@ pub(crate) fn with_lock(lock: WriteLock) -> TypedTool {
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
 }
 
-fn rename(context: &ToolContext, lock: WriteLock, parameters: &Parameters) -> Result<ToolResult, Stop> {
+fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Stop> {
     if let Err(error) = check(context.access, parameters) {
         return Ok(ToolResult::failure(error));
     }
-    let workspace = Workspace::open_with(&context.workspace, lock).map_err(Stop::Fault)?;
+    let workspace = Workspace::open(&context.workspace).map_err(Stop::Fault)?;
     let scan = Scan {
         workspace: &workspace,
         cancel: &context.cancel,
