@@ -267,7 +267,9 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
     };
     world
         .journal
-        .append(&claim, entry, |stored| drop(stored.unwrap()));
+        .append(&claim, entry, |stored| {
+        stored.unwrap();
+    });
     world.journal.flush().unwrap();
     drop(claim);
 
