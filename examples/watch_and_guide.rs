@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("it asks: {}", question.question);
                 println!("you say: call it `read_text`, only in src");
                 run.guide("only in src")?;
-                run.answer("call it `read_text`")?;
+                run.answer("call it `read_text`").await?;
             }
             _ => {}
         }

@@ -532,9 +532,9 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
     assert_eq!(achieved_report(&rest).await.summary, "Rested.");
 
     // and each takes its own answer, the later one first
-    cut.answer("round").unwrap();
+    cut.answer("round").await.unwrap();
     assert_eq!(achieved_report(&cut).await.summary, "Cut.");
-    paint.answer("red").unwrap();
+    paint.answer("red").await.unwrap();
     assert_eq!(achieved_report(&paint).await.summary, "Painted.");
     let answers: Vec<_> = model.planner_asked()[3..]
         .iter()

@@ -328,7 +328,7 @@ async fn loop_5_time_spent_waiting_for_a_person_does_not_count() {
     // when all of its time has passed, as another run of the same limit shows
     let clock = dirigent.start(stage.goal("Wait").limits(limits)).await.unwrap();
     assert_eq!(clock.outcome().await.unwrap().end, Some(EndReason::TimeLimit));
-    run.answer("the second").unwrap();
+    run.answer("the second").await.unwrap();
 
     // then there was time left
     achieved_report(&run).await;

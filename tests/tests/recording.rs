@@ -149,7 +149,7 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
     })
     .await;
     run.guide("Only milk counts").unwrap();
-    run.answer("The first").unwrap();
+    run.answer("The first").await.unwrap();
     let report = run.outcome().await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
     assert!(server.violations().is_empty(), "{:?}", server.violations());
