@@ -256,7 +256,7 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
     text
 }
 
-/// The command with which a run that stopped goes on.
+/// The command with which a run that stopped goes on, or another one does in its place.
 fn next_command(run: RunId, end: &EndReason, waits: &Waits) -> Option<String> {
     match end {
         EndReason::UserRequired if !waits.calls.is_empty() => {
@@ -273,6 +273,7 @@ fn next_command(run: RunId, end: &EndReason, waits: &Waits) -> Option<String> {
             };
             Some(format!("dirigent run GOAL {flag}"))
         }
-        EndReason::GoalAchieved | EndReason::Failed { .. } | EndReason::Cancelled => None,
+        EndReason::Failed { .. } => Some(format!("dirigent fork {}", run.short())),
+        EndReason::GoalAchieved | EndReason::Cancelled => None,
     }
 }

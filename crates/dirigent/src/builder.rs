@@ -304,8 +304,12 @@ impl Dirigent {
         Ok(())
     }
 
-    /// Starts a new run that shares the first `at` entries of another's journal, up to its end where that is not said, and goes on from
-    /// there with the guidance, if there is any (HOST-9). The run itself stays as it is.
+    /// Starts a new run that shares the first `at` entries of another's journal, and goes on from there with the guidance, if there is any
+    /// (HOST-9). Where `at` is not said it shares all up to the run's end or, where that ended as an agent failed, up to what the agent
+    /// ended with: after an outage the fork asks again. The run itself stays as it is.
+    ///
+    /// Guidance for a run that stands at a question takes the place of the answer. What people decided about the run's calls does not
+    /// count for the fork's that wait or have not ended: they are asked about anew (APPROVE-3).
     ///
     /// Only what the journal has is shared: the files of the workspace are not wound back, and both runs work in the same folder.
     ///

@@ -6,14 +6,12 @@ use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::machine::Refusal;
 use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::steering::Steering;
-use dirigent_store::Journal;
 use ractor::ActorRef;
 
 use super::{SupervisorMsg, SupervisorState};
 use crate::agent_actor::AgentMsg;
 use crate::door::{Receipt, Said, Word};
 use crate::error::RuntimeError;
-use crate::handle::read_run;
 use crate::orchestrator::{UserPresence, blocking};
 
 /// Something that is said to an agent.
@@ -153,8 +151,7 @@ impl SupervisorState {
     /// Where nobody is there, what other processes have said comes first: it may be what the run waits for. Called again whenever one
     /// of those messages is settled.
     pub(super) fn look_for_user(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(effect) = self.awaited else { return };
-        if self.arguments.door.user() == UserPresence::Present {
+        if self.awaited.is_none() || self.arguments.door.user() == UserPresence::Present {
             return;
         }
         let (myself, run) = (myself.clone(), self.arguments.run);
@@ -163,10 +160,7 @@ impl SupervisorState {
             self.arguments.door.clone(),
         );
         self.arguments.tasks.spawn(async move {
-            // What has just been taken is no message any more, but its agent may not have told the run yet.
-            let waiting =
-                blocking(move || Ok(journal.has_messages(run)? || !still_waits(&journal, run, effect)?))
-                    .await;
+            let waiting = blocking(move || Ok(journal.has_messages(run)?)).await;
             let waiting = waiting.unwrap_or_else(|error| {
                 tracing::warn!(%run, %error, "whether anything was said to the run is not known");
                 false
@@ -184,16 +178,6 @@ impl SupervisorState {
             self.accept(RunInput::UserAbsent { effect });
         }
     }
-}
-
-/// Whether that question or call waits by what the journal has.
-fn still_waits(journal: &Journal, run: RunId, effect: EffectId) -> Result<bool, RuntimeError> {
-    let (view, _) = read_run(journal, run)?;
-    let question = view.run().question().map(|(asked, _)| asked);
-    let calls = view.approvals().into_iter().map(|approval| approval.effect);
-    Ok(calls
-        .chain(question)
-        .any(|waiting| (waiting.scope, waiting.step) == (effect.scope, effect.step)))
 }
 
 impl AgentWord {
