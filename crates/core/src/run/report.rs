@@ -24,6 +24,10 @@ use crate::tool::ToolOutcome;
 
 /// How many of the changed files a concise report names.
 const SHOWN_FILES: usize = 20;
+/// Characters of the parameters of a call that waits.
+const SHOWN_PARAMETERS: usize = 200;
+/// Characters of a command that confirmed the changes.
+const SHOWN_COMMAND: usize = 120;
 
 /// A run as far as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -296,7 +300,11 @@ impl Report {
             }
         }
         if self.is_achieved() {
-            section(&mut text, "Confirmed by:", &self.confirmed_by);
+            let commands = self.confirmed_by.iter();
+            let commands: Vec<String> = commands
+                .map(|command| in_a_line(command, SHOWN_COMMAND))
+                .collect();
+            section(&mut text, "Confirmed by:", &commands);
         }
         section(&mut text, "Rejected by you:", &self.rejected);
         if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
@@ -380,8 +388,9 @@ impl WaitingCall {
             parameters,
             ..
         } = &*self.approval;
-        let parameters = parameters.to_string();
-        let _ = writeln!(text, "  {effect}  {tool} {}", shorten(&parameters, 2_000, None));
+        // All of it is shown where it is decided about.
+        let parameters = in_a_line(&parameters.to_string(), SHOWN_PARAMETERS);
+        let _ = writeln!(text, "  {effect}  {tool} {parameters}");
         let mut holds_up = Vec::new();
         holds_up.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
         holds_up.extend(
@@ -484,6 +493,16 @@ fn render_finding(finding: &Finding, text: &mut String) {
             }
         }
     }
+}
+
+/// A text on one line, with an ellipsis where it has more than so many characters.
+fn in_a_line(text: &str, max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max {
+        return line;
+    }
+    let shown: String = line.chars().take(max.saturating_sub(1)).collect();
+    format!("{shown}…")
 }
 
 fn section(text: &mut String, title: &str, lines: &[String]) {
