@@ -732,6 +732,11 @@ fn approve_1_a_rule_that_could_never_fit_is_an_error() {
     for rules in [
         "deny = [\"exeute_command\"]",
         "deny = [\"execute_command(comand: rm *)\"]",
+        "ask = [\"exce*\"]",
+        "ask = [\"*(foo: rm)\"]",
+        "ask = [\"*(operation: read, pattern: x)\"]",
+        "deny = [\"file_operations(operation: remove)\"]",
+        "deny = [\"file_*(operation: delte)\"]",
         "deny = [\"execute_command(\"]",
         "deny = [\n  \"search\",\n  7,\n]",
         "deny = \"search\"",

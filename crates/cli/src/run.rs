@@ -128,6 +128,15 @@ pub(crate) async fn fork(
     let dirigent = open_configured(db, &config::load(file, None)?).await?;
     let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let user = presence(&command.watching, output);
+    let (record_of_source, id) = (
+        tokio::task::block_in_place(|| dirigent.record(source))?,
+        source.short(),
+    );
+    if let Some(pid) = record_of_source.held_by {
+        output.note(&format!(
+            "run {id} is carried out by process {pid} in the same folder: what is under way in it may be started again here"
+        ));
+    }
     let run = dirigent.fork(source, command.at, command.guidance, user).await?;
     let forked = tokio::task::block_in_place(|| dirigent.record(run.id()))?.forked_from;
     let past = Past {

@@ -131,7 +131,10 @@ fn decided(command: &ApproveCommand, waiting: &Waiting) -> (ApprovalAnswer, Stri
             ApprovalAnswer::Edit {
                 parameters: parameters.0.clone(),
             },
-            format!("{effect} runs with the parameters that you gave."),
+            format!(
+                "{effect} runs with the parameters that you gave: {}",
+                inert(&parameters.0.to_string())
+            ),
         ),
         (None, Some(reason), _) => (
             ApprovalAnswer::Reject {
@@ -192,13 +195,26 @@ pub(crate) async fn answer(
     let Some((effect, question)) = &addressed.waits.question else {
         return addressed.refuse(RuntimeError::NoQuestion { run }, command.json, output);
     };
-    let answer = chosen(question, command.answer.trim());
+    let said = command.answer.trim();
+    let answer = chosen(question, said);
+    // A number that was not taken for its choice is one of no choice.
+    if !question.choices.is_empty() && answer == said && is_no_choice(said, &question.choices) {
+        let reason = format!("{said} is none of the {} choices", question.choices.len());
+        return addressed.refuse(RuntimeError::Refused { run, reason }, command.json, output);
+    }
     let taken = format!("Run {} has its answer: {}", run.short(), inert(&answer));
     let said = Steering::Answer {
         effect: *effect,
         answer,
     };
     addressed.say(said, &taken, command.json, output).await
+}
+
+/// Whether it is a bare number that stands for none of them.
+fn is_no_choice(said: &str, choices: &[String]) -> bool {
+    let number = said.parse::<usize>();
+    number.is_ok_and(|number| number == 0 || number > choices.len())
+        && !choices.iter().any(|choice| choice == said)
 }
 
 pub(crate) async fn cancel(

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use dirigent::core::agent::AgentRole;
 use dirigent::core::journal::Input;
 use dirigent::core::recording::RecordedEntry;
+use dirigent::core::run::RunInput;
 use dirigent::{Event, EventKind};
 use serde_json::{Value, json};
 
@@ -53,6 +54,9 @@ impl<'a> Steps<'a> {
         match self.said.get(&entry.seq) {
             Some(said) => said.join("; "),
             None => match &entry.input {
+                Input::Run(RunInput::ApprovalSettled { effect }) => {
+                    format!("{effect} waits for nobody any more")
+                }
                 Input::Run(input) => input.name().to_owned(),
                 Input::Agent(input) => input.name().to_owned(),
             },

@@ -240,7 +240,14 @@ pub(crate) fn rejection(result: &ToolResult) -> Option<Option<&str>> {
     }
 }
 
+const GUIDED: &str = "the user did not approve this call: ";
+
 /// Why a call did not run for which a person had other words.
 pub(crate) fn guided_result(guidance: &str) -> ToolResult {
-    ToolResult::failure(format!("the user did not approve this call: {guidance}"))
+    ToolResult::failure(format!("{GUIDED}{guidance}"))
+}
+
+/// The person's words, where they are why a call failed with that error.
+pub(crate) fn guidance_instead(error: &str) -> Option<&str> {
+    error.strip_prefix(GUIDED)
 }

@@ -139,7 +139,7 @@ pub enum IdError {
     #[error("`{0}` is no scope: write `run`, or `a` and an agent's number")]
     Scope(String),
     /// Not an effect.
-    #[error("`{0}` is no effect: write a scope, a dot and a number, such as `a3.7`")]
+    #[error("`{0}` is no call: write `run` or an agent, a dot and a number, such as `run.2` or `a3.7`")]
     Effect(String),
 }
 

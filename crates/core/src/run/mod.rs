@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use changes::{ChangedFile, FileFate};
 pub use machine::Run;
 pub use phase::{ImpossibleTransition, Phase, Transition};
-pub use report::{Detail, Report, WaitingCall};
+pub use report::{Detail, GuidanceGiven, Report, WaitingCall};
 pub use round::{Active, Round};
 
 use crate::agent::{AgentBrief, AgentReport};

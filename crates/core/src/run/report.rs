@@ -2,13 +2,13 @@
 //! the run's state, so from its journal, and nothing else.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
-use super::rejections::rejections;
+use super::rejections::{guided, rejections};
 use super::{EndReason, Phase, Question, Round, Run};
 use crate::account::Account;
 use crate::approval::Approval;
@@ -24,6 +24,10 @@ use crate::tool::ToolOutcome;
 
 /// How many of the changed files a concise report names.
 const SHOWN_FILES: usize = 20;
+/// Characters of the parameters of a call that waits.
+const SHOWN_PARAMETERS: usize = 200;
+/// Characters of a command that confirmed the changes.
+const SHOWN_COMMAND: usize = 120;
 
 /// A run as far as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +55,12 @@ pub struct Report {
     /// The calls that the user rejected and that ended a sub-task by it, each with its sub-task and the reason (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
+    /// The calls of plans that did not run, as the user had other words, each with its sub-task and those words (APPROVE-2).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guided: Vec<String>,
+    /// The user's guidance, each with the round whose plan answers it (PAOR-8).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guidance: Vec<GuidanceGiven>,
     /// What was planned in the last round and not done, each with why.
     pub left: Vec<String>,
     /// Planning rounds.
@@ -65,6 +75,25 @@ pub struct Report {
     pub duration: Millis,
     /// Every round with its plan and observations.
     pub rounds: Vec<RoundReport>,
+}
+
+/// What the user had to say. JSON: `{"guidance": "…", "round": 2}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GuidanceGiven {
+    /// The user's words.
+    pub guidance: String,
+    /// The round whose plan answers it; none while no planner was given it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+}
+
+impl fmt::Display for GuidanceGiven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.round {
+            Some(round) => write!(f, "{} (for the plan of round {round})", self.guidance),
+            None => write!(f, "{} (no plan has answered it)", self.guidance),
+        }
+    }
 }
 
 /// A call that waits for a person, and what waits with it. JSON: an [`Approval`]'s fields, `"subtask"` and `"dependents"`.
@@ -126,6 +155,8 @@ impl Run {
             changed: changed_files(changes(self.rounds(), unreported)),
             confirmed_by: confirmations(changes(self.rounds(), unreported)),
             rejected: rejections(self.rounds()),
+            guided: guided(self.rounds()),
+            guidance: self.guidance_given(),
             left: left(self.rounds()),
             iterations: self.iteration(),
             usage: self.usage_with(unreported),
@@ -145,6 +176,17 @@ impl Run {
                 })
                 .collect(),
         }
+    }
+
+    fn guidance_given(&self) -> Vec<GuidanceGiven> {
+        let rounds = self.guidance_rounds();
+        let given = self.guidance().iter().enumerate();
+        given
+            .map(|(place, guidance)| GuidanceGiven {
+                guidance: guidance.clone(),
+                round: rounds.get(place).copied(),
+            })
+            .collect()
     }
 
     /// What waits with calls of the run and its agents.
@@ -296,9 +338,16 @@ impl Report {
             }
         }
         if self.is_achieved() {
-            section(&mut text, "Confirmed by:", &self.confirmed_by);
+            let commands = self.confirmed_by.iter();
+            let commands: Vec<String> = commands
+                .map(|command| in_a_line(command, SHOWN_COMMAND))
+                .collect();
+            section(&mut text, "Confirmed by:", &commands);
         }
         section(&mut text, "Rejected by you:", &self.rejected);
+        section(&mut text, "Guided by you instead of run:", &self.guided);
+        let guidance: Vec<String> = self.guidance.iter().map(ToString::to_string).collect();
+        section(&mut text, "Your guidance:", &guidance);
         if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
             section(&mut text, "Left:", &self.left);
         }
@@ -380,8 +429,9 @@ impl WaitingCall {
             parameters,
             ..
         } = &*self.approval;
-        let parameters = parameters.to_string();
-        let _ = writeln!(text, "  {effect}  {tool} {}", shorten(&parameters, 2_000, None));
+        // All of it is shown where it is decided about.
+        let parameters = in_a_line(&parameters.to_string(), SHOWN_PARAMETERS);
+        let _ = writeln!(text, "  {effect}  {tool} {parameters}");
         let mut holds_up = Vec::new();
         holds_up.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
         holds_up.extend(
@@ -484,6 +534,16 @@ fn render_finding(finding: &Finding, text: &mut String) {
             }
         }
     }
+}
+
+/// A text on one line, with an ellipsis where it has more than so many characters.
+fn in_a_line(text: &str, max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max {
+        return line;
+    }
+    let shown: String = line.chars().take(max.saturating_sub(1)).collect();
+    format!("{shown}…")
 }
 
 fn section(text: &mut String, title: &str, lines: &[String]) {

@@ -38,8 +38,8 @@ pub struct Run {
     iteration: u32,
     rounds: Vec<Round>,
     guidance: Vec<String>,
-    /// How much of the guidance the last planner was given.
-    guidance_planned: usize,
+    /// The rounds whose planners were first given it, as far as one was.
+    guidance_rounds: Vec<u32>,
     answers: Vec<Answer>,
     outstanding: Outstanding<Pending>,
     /// What of it was told to stop, by step.
@@ -85,7 +85,7 @@ impl Run {
             iteration: 0,
             rounds: Vec::new(),
             guidance: Vec::new(),
-            guidance_planned: 0,
+            guidance_rounds: Vec::new(),
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
             stopping: BTreeSet::new(),
@@ -135,6 +135,11 @@ impl Run {
     /// The user's guidance so far.
     pub fn guidance(&self) -> &[String] {
         &self.guidance
+    }
+
+    /// The rounds whose plans answer the guidance (PAOR-8), as far as a planner was given it.
+    pub(crate) fn guidance_rounds(&self) -> &[u32] {
+        &self.guidance_rounds
     }
 
     /// What all its agents and tools have used, as far as they have ended.

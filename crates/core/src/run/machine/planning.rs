@@ -27,7 +27,7 @@ impl Run {
             return;
         };
         let spec = context.spec();
-        self.guidance_planned = self.guidance.len();
+        self.guidance_rounds.resize(self.guidance.len(), self.iteration);
         let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
         let task = prompt::plan_request(
             &self.round_context(spec, self.rounds.len()),

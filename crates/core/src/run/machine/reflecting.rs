@@ -109,7 +109,7 @@ impl Run {
 
     /// Whether the user has said something that no planner has heard, and another can hear it.
     pub(super) fn has_unplanned_guidance(&self) -> bool {
-        self.guidance.len() > self.guidance_planned
+        self.guidance.len() > self.guidance_rounds.len()
             && self.iterations_exhausted().is_none()
             && self.budget_exhausted().is_none()
     }

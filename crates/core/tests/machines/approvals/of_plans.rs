@@ -58,6 +58,12 @@ fn approve_2_guidance_about_a_call_of_a_plan_joins_the_next_plan() {
         "the user did not approve this call: Change z instead."
     );
     assert_eq!(run.guidance(), ["Change z instead."]);
+    let report = run.report();
+    assert!(
+        report.guided[0].starts_with("change, for ") && report.guided[0].ends_with(": Change z instead.")
+    );
+    assert_eq!(report.guidance[0].guidance, "Change z instead.");
+    assert_eq!(report.guidance[0].round, None);
 }
 
 #[test]
