@@ -426,3 +426,46 @@ fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
     settings.add_filter(r"\d\d:\d\d:\d\d", "HH:MM:SS");
     settings.bind(|| insta::assert_snapshot!(steps));
 }
+
+#[test]
+fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let _ = place.dirigent(RUN).with_code(4);
+    assert_eq!(approve(place, "a2.2", 0)["state"], "waiting");
+    let guided = place.dirigent(["guide", "last", "Be quick."]).with_code(0);
+    assert!(guided.stdout.contains("It is kept"), "{guided}");
+
+    let second = place
+        .dirigent(["approve", "last", "a2.2", "--reject", "changed my mind"])
+        .with_code(2);
+    assert!(second.stderr.contains("no call `a2.2` waits"), "{second}");
+    let kept = "kept for the next resume: approve a2.2 · guidance \"Be quick.\"";
+    for command in ["show", "approve"] {
+        let shown = place.dirigent([command, "last"]).with_code(0);
+        assert!(shown.stdout.contains(kept), "{shown}");
+    }
+    let runs = place.dirigent(["runs"]).with_code(0);
+    assert!(runs.stdout.contains(kept), "{runs}");
+    for command in [["show", "last", "--json"].as_slice(), &["runs", "--json"]] {
+        let shown = place.dirigent(command).with_code(0).json_lines()[0].clone();
+        let said = shown["kept"].as_array().unwrap().iter().map(|kept| &kept["say"]);
+        assert_eq!(said.collect::<Vec<_>>(), ["decide", "guide"]);
+    }
+    let _ = place.dirigent(["resume", "last"]).with_code(0);
+    assert!(has(place, "first.txt"));
+    let after = place.dirigent(["runs", "--json"]).with_code(0).json_lines()[0].clone();
+    assert_eq!(after["kept"], json!([]));
+}
+
+#[test]
+fn host_8_a_run_that_no_process_carries_out_is_cancelled_at_once() {
+    let served = Served::new(ASK, one_agent());
+    let place = &served.place;
+    let _ = place.dirigent(RUN).with_code(4);
+    let _ = approve(place, "a2.2", 0);
+    let cancelled = place.dirigent(["cancel", "last"]).with_code(0);
+    assert!(cancelled.stdout.contains("is cancelled"), "{cancelled}");
+    assert_eq!(state(place), "cancelled");
+    assert!(!has(place, "first.txt"));
+}

@@ -8,6 +8,7 @@ mod attend;
 mod config;
 mod demo;
 mod exit;
+mod kept;
 mod live;
 mod models;
 mod output;

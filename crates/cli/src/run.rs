@@ -13,6 +13,7 @@ use crate::args::{ForkCommand, ResumeCommand, RunCommand, WatchCommand, Watching
 use crate::attend::{Past, Person, Typed};
 use crate::config;
 use crate::exit::Exit;
+use crate::kept::tell_refused;
 use crate::output::{Output, coloured_diff, inert};
 use crate::replay::{self, Record};
 use crate::screen::Screen;
@@ -108,10 +109,12 @@ pub(crate) async fn resume(
             .map_or(0, |record| record.entries),
         answered: command.answer.is_some(),
     };
+    let kept = tokio::task::block_in_place(|| dirigent.kept(run))?;
     let run = dirigent
         .resume(run, presence(&command.watching, output), command.answer)
         .await?;
     let exit = watch(&run, past, &command.watching, output).await?;
+    tokio::task::block_in_place(|| tell_refused(&dirigent, &kept, output))?;
     if exit != Exit::Killed {
         record.write(&dirigent, run.id(), output)?;
     }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::core::budget::BudgetKind;
-use dirigent::{Detail, Dirigent, DirigentError, EndReason, RunId, RunRecord, RunView};
+use dirigent::{Detail, Dirigent, DirigentError, EndReason, Kept, RunId, RunRecord, RunView};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
+use crate::kept::{kept_json, kept_line, kept_of};
 use crate::output::{Output, coloured_diff, inert};
 use crate::replay::Record;
 use crate::run::open;
@@ -27,9 +28,11 @@ pub(crate) async fn runs(
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let mut text = String::new();
     for record in runs.iter().take(command.limit) {
-        let waits = tokio::task::block_in_place(|| waits_of(&dirigent, record))?;
+        let (waits, kept) = tokio::task::block_in_place(|| {
+            Ok::<_, DirigentError>((waits_of(&dirigent, record)?, kept_of(&dirigent, record)?))
+        })?;
         if command.json {
-            let _ = writeln!(text, "{}", as_json(record, &waits));
+            let _ = writeln!(text, "{}", as_json(record, &waits, &kept));
         } else {
             let goal: String = inert(&record.goal)
                 .lines()
@@ -45,7 +48,7 @@ pub(crate) async fn runs(
                 record.run.short(),
                 local(record.created_at)
             );
-            for waiting in waiting_in_short(&waits) {
+            for waiting in waiting_in_short(&waits).into_iter().chain(kept_line(&kept)) {
                 let _ = writeln!(text, "          {waiting}");
             }
         }
@@ -81,7 +84,7 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
     }
 }
 
-fn as_json(record: &RunRecord, waits: &Waits) -> Value {
+fn as_json(record: &RunRecord, waits: &Waits, kept: &[Kept]) -> Value {
     let mut object = json!({
         "run": record.run,
         "state": state(record).0,
@@ -92,6 +95,7 @@ fn as_json(record: &RunRecord, waits: &Waits) -> Value {
         "held_by": record.held_by,
         "entries": record.entries,
         "forked_from": forked_from(record),
+        "kept": kept_json(kept),
     });
     waits.add_to(&mut object);
     object
@@ -145,9 +149,11 @@ pub(crate) async fn show(
         file.write(&dirigent, run, output)?;
         return Ok(Exit::Success);
     }
-    let (record, (view, _)) = tokio::task::block_in_place(|| {
+    let (record, (view, _), kept) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
-        Ok::<_, DirigentError>((dirigent.record(run)?, dirigent.read(run)?))
+        let record = dirigent.record(run)?;
+        let kept = kept_of(&dirigent, &record)?;
+        Ok::<_, DirigentError>((record, dirigent.read(run)?, kept))
     })?;
     let run = record.run;
     let machine = view.run();
@@ -172,6 +178,7 @@ pub(crate) async fn show(
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
             report["forked_from"] = forked_from(&record);
+            report["kept"] = kept_json(&kept);
             output.say(&report.to_string());
         }
         (None, false, true) => output.say(&coloured_diff(&inert(&view.diff()))),
@@ -186,6 +193,9 @@ pub(crate) async fn show(
             ));
             if machine.end().is_none() {
                 output.say(&unfinished(&record));
+            }
+            if let Some(line) = kept_line(&kept) {
+                output.say(&line);
             }
             let used = view.account().render(detail(command.verbose));
             if !used.is_empty() {

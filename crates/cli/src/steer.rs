@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use dirigent::core::steering::Steering;
 use dirigent::{
-    ApprovalAnswer, Decision, DecisionFault, Dirigent, DirigentError, EffectId, RunId, RuntimeError, Steered,
+    ApprovalAnswer, Decision, DecisionFault, Dirigent, DirigentError, EffectId, Kept, RunId, RuntimeError,
+    Steered,
 };
 use serde_json::json;
 
 use crate::args::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand};
 use crate::attend::{approval_lines, chosen, question_lines};
 use crate::exit::Exit;
+use crate::kept::{kept_json, kept_line, kept_of};
 use crate::output::{Output, inert};
 use crate::run::open;
 use crate::waits::{Waiting, Waits};
@@ -21,17 +23,24 @@ struct Addressed {
     dirigent: Dirigent,
     run: RunId,
     waits: Waits,
+    kept: Vec<Kept>,
 }
 
 impl Addressed {
     async fn find(db: Option<PathBuf>, text: &str) -> anyhow::Result<Self> {
         let dirigent = open(db).await?;
-        let (run, waits) = tokio::task::block_in_place(|| {
+        let (run, waits, kept) = tokio::task::block_in_place(|| {
             let run = dirigent.find(text)?;
             let (view, _) = dirigent.read(run)?;
-            Ok::<_, DirigentError>((run, Waits::of(&view)))
+            let kept = kept_of(&dirigent, &dirigent.record(run)?)?;
+            Ok::<_, DirigentError>((run, Waits::of(&view), kept))
         })?;
-        Ok(Addressed { dirigent, run, waits })
+        Ok(Addressed {
+            dirigent,
+            run,
+            waits,
+            kept,
+        })
     }
 
     /// Says it, and what came of it.
@@ -154,15 +163,21 @@ fn decided(command: &ApproveCommand, waiting: &Waiting) -> (ApprovalAnswer, Stri
 
 /// All that waits, in full, with the commands that answer it.
 fn show_waiting(addressed: &Addressed, json: bool, output: &Output) {
-    let Addressed { run, waits, .. } = addressed;
+    let Addressed { run, waits, kept, .. } = addressed;
     if json {
         let mut object = json!({"run": run});
         waits.add_to(&mut object);
+        object["kept"] = kept_json(kept);
         output.say(&object.to_string());
-    } else if waits.is_empty() {
+        return;
+    }
+    if waits.is_empty() {
         output.note(&format!("nothing in run {} waits for you", run.short()));
     } else {
         output.say(&waiting_lines(*run, waits).join("\n"));
+    }
+    if let Some(line) = kept_line(kept) {
+        output.say(&line);
     }
 }
 

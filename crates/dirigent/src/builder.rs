@@ -12,9 +12,9 @@ use dirigent_core::steering::Steering;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
 use dirigent_runtime::{
-    Events, Orchestrator, RunHandle, Services, Steered, UserPresence, read_run, record_run,
+    Events, Kept, Orchestrator, RunHandle, Services, Steered, UserPresence, kept, read_run, record_run,
 };
-use dirigent_store::{Journal, RunRecord};
+use dirigent_store::{Journal, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry};
 
 use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
@@ -329,13 +329,30 @@ impl Dirigent {
 
     /// Says something to any run of the journal: guidance, a decision about a call, an answer, or that it is to end. Where this process
     /// carries the run out it goes to the run, else by the journal to the process that does; what is said to a run that nobody carries
-    /// out waits until it goes on, even if this process ends. It is taken exactly once.
+    /// out waits until it goes on, even if this process ends ([`Self::kept`]); but its end, which comes at once. It is taken exactly
+    /// once.
     ///
     /// # Errors
     /// Why it does not count, as [`RunHandle::steer`] says it; where another process carries the run out, in
-    /// [`dirigent_runtime::RuntimeError::Refused`].
+    /// [`dirigent_runtime::RuntimeError::Refused`]. Where nobody does, what would not count after all that waits is refused, too.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<Steered, DirigentError> {
         Ok(self.orchestrator.steer(run, steering).await?)
+    }
+
+    /// What was said to a run and waits, in that order: of a run that nobody carries out, until it goes on. Reads the disk.
+    ///
+    /// # Errors
+    /// What is wrong with the journal.
+    pub fn kept(&self, run: RunId) -> Result<Vec<Kept>, DirigentError> {
+        Ok(kept(&self.journal, run)?)
+    }
+
+    /// What has become of something that was kept. Reads the disk.
+    ///
+    /// # Errors
+    /// What is wrong with the journal.
+    pub fn message(&self, message: MessageId) -> Result<MessageState, DirigentError> {
+        Ok(self.journal.message(message)?)
     }
 
     /// A run that is under way here.

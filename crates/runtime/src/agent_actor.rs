@@ -9,7 +9,6 @@ use dirigent_core::agent::{
 use dirigent_core::budget::{Expected, Overdrawn};
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, RunId, Scope};
-use dirigent_core::machine::Refusal;
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
 use dirigent_core::time::Timestamp;
@@ -25,7 +24,6 @@ use tokio_util::task::TaskTracker;
 use crate::deltas::{Delta, Listeners};
 use crate::driver::Driver;
 use crate::effects;
-use crate::error::RuntimeError;
 use crate::orchestrator::Services;
 use crate::purse::Purse;
 use crate::supervisor::{AgentWord, SupervisorMsg};
@@ -224,10 +222,7 @@ impl AgentState {
         let (now, run) = (self.share.services.clock.now(), self.share.run);
         let unheard = said.unheard(run, agent);
         if let Err((refusal, receipt)) = self.driver.accept_from(now, said.into(), receipt) {
-            receipt.refused(match refusal {
-                Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
-                Refusal::Stale { .. } | Refusal::Misplaced { .. } | Refusal::Transition(_) => unheard,
-            });
+            receipt.refused(unheard.or_decision(run, refusal));
         }
     }
 

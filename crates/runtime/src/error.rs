@@ -113,6 +113,14 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Why an agent does not take something: the decision's fault, or else this.
+    pub(crate) fn or_decision(self, run: RunId, refusal: Refusal) -> RuntimeError {
+        match refusal {
+            Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
+            Refusal::Stale { .. } | Refusal::Misplaced { .. } | Refusal::Transition(_) => self,
+        }
+    }
+
     /// Why something that was said to a run does not count, for where the run is named already.
     pub(crate) fn reason(&self) -> String {
         match self {

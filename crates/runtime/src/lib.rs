@@ -39,4 +39,4 @@ pub use error::RuntimeError;
 pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};
 pub use replaying::record_run;
-pub use steering::Steered;
+pub use steering::{Kept, Steered, kept};

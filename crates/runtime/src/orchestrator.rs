@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use dirigent_core::id::RunId;
+use dirigent_core::run::EndReason;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_model::ChatModel;
@@ -142,20 +143,7 @@ impl Orchestrator {
         user: UserPresence,
         answer: Option<String>,
     ) -> Result<RunHandle, RuntimeError> {
-        let journal = self.inner.services.journal.clone();
-        let (claim, past) = blocking(move || {
-            let claim = journal.claim(run)?;
-            let past = Past::read(&journal, run)?;
-            let view = &past.view;
-            if view.run().spec().is_none() {
-                return Err(RuntimeError::NeverBegan { run });
-            }
-            if view.run().phase().is_terminal() && journal.run(run)?.ended_at.is_some() {
-                return Err(RuntimeError::Ended { run });
-            }
-            Ok((claim, past))
-        })
-        .await?;
+        let (claim, past) = self.take_up(run).await?;
         let (hearing, first) = match (past.view.run().question(), answer) {
             (None, Some(_)) => return Err(RuntimeError::NoQuestion { run }),
             (Some((question, _)), None) => (Hearing::Asking(question), None),
@@ -169,6 +157,40 @@ impl Orchestrator {
             first,
         };
         self.launch(run, claim, begin, Door::new(user, hearing)).await
+    }
+
+    /// Claims a run that can go on.
+    async fn take_up(&self, run: RunId) -> Result<(RunClaim, Past), RuntimeError> {
+        let journal = self.inner.services.journal.clone();
+        blocking(move || {
+            let claim = journal.claim(run)?;
+            let past = Past::read(&journal, run)?;
+            let view = &past.view;
+            if view.run().spec().is_none() {
+                return Err(RuntimeError::NeverBegan { run });
+            }
+            if view.run().phase().is_terminal() && journal.run(run)?.ended_at.is_some() {
+                return Err(RuntimeError::Ended { run });
+            }
+            Ok((claim, past))
+        })
+        .await
+    }
+
+    /// Ends a run that nobody carries out: it goes on with its end, before anything is asked or done.
+    pub(crate) async fn cancel_idle(&self, run: RunId) -> Result<(), RuntimeError> {
+        let (claim, past) = self.take_up(run).await?;
+        let begin = Begin::Resume {
+            past: Box::new(past),
+            first: Some(Steering::Cancel),
+        };
+        let door = Door::new(UserPresence::Absent, Hearing::Nothing);
+        let handle = self.launch(run, claim, begin, door).await?;
+        match handle.outcome().await?.end {
+            Some(EndReason::Cancelled) => Ok(()),
+            // It had come to its end before, and only the journal did not have it yet.
+            Some(_) | None => Err(RuntimeError::Ended { run }),
+        }
     }
 
     /// A run that is under way here.

@@ -5,10 +5,12 @@ use std::time::Duration;
 use dirigent_core::id::RunId;
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, MessageId, MessageState, StoreError};
+use dirigent_store::{Journal, Message, MessageId, MessageState, StoreError};
 
 use crate::error::RuntimeError;
+use crate::forking::Past;
 use crate::orchestrator::{Orchestrator, blocking};
+use crate::supervisor::Rehearsal;
 
 /// How long to wait for the process that carries the run out; it looks into the run's inbox several times a second.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -24,8 +26,9 @@ pub enum Steered {
 }
 
 impl Orchestrator {
-    /// Says something to a run, here or in another process; one that nobody carries out hears it as soon as it goes on. It is taken
-    /// exactly once.
+    /// Says something to a run, here or in another process. It is taken exactly once. One that nobody carries out hears it as soon as
+    /// it goes on, after what was said to it before: what would be refused then is refused at once. Such a run is cancelled at
+    /// once, too.
     ///
     /// # Errors
     /// As [`crate::RunHandle::steer`], where another process carries the run out in [`RuntimeError::Refused`]. [`RuntimeError::Journal`].
@@ -38,6 +41,14 @@ impl Orchestrator {
             }
         }
         let (services, journal) = (self.services(), self.services().journal.clone());
+        let idle = journal.clone();
+        if steering == Steering::Cancel && blocking(move || is_idle(&idle, run)).await? {
+            match self.cancel_idle(run).await {
+                // Somebody has taken it up since.
+                Err(RuntimeError::Journal(StoreError::Held { .. })) => {}
+                cancelled => return cancelled.map(|()| Steered::Taken),
+            }
+        }
         let at = services.clock.now();
         let (message, held) = blocking(move || post(&journal, run, at, &steering)).await?;
         if !held {
@@ -51,6 +62,54 @@ impl Orchestrator {
     }
 }
 
+/// Something that was said to a run and waits until a process comes to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// Its number in the journal.
+    pub message: MessageId,
+    /// When it was said.
+    pub at: Timestamp,
+    /// What was said.
+    pub steering: Steering,
+}
+
+/// What was said to a run and waits, in that order. Reads the disk: not for an async context.
+///
+/// # Errors
+/// A failure to read.
+pub fn kept(journal: &Journal, run: RunId) -> Result<Vec<Kept>, StoreError> {
+    // What is not understood is refused by who carries the run out.
+    let read = |message: Message| {
+        Some(Kept {
+            message: message.id,
+            at: message.at,
+            steering: serde_json::from_str(&message.body).ok()?,
+        })
+    };
+    Ok(journal
+        .waiting_messages(run)?
+        .into_iter()
+        .filter_map(read)
+        .collect())
+}
+
+/// Whether nobody carries the run out.
+fn is_idle(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
+    // One that has just ended here is given free behind what was written before.
+    journal.flush()?;
+    Ok(journal.run(run)?.held_by.is_none())
+}
+
+/// Whether the run would take that when it goes on, after all that waits for it.
+fn rehearse(journal: &Journal, run: RunId, at: Timestamp, steering: &Steering) -> Result<(), RuntimeError> {
+    let mut rehearsal = Rehearsal::new(run, Past::read(journal, run)?, at)?;
+    for earlier in kept(journal, run)? {
+        // The run's process refuses it then as well.
+        let _ = rehearsal.hear(earlier.steering);
+    }
+    rehearsal.hear(steering.clone())
+}
+
 /// The message, and whether anybody carries the run out.
 fn post(
     journal: &Journal,
@@ -60,6 +119,9 @@ fn post(
 ) -> Result<(MessageId, bool), RuntimeError> {
     #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
     let body = serde_json::to_string(steering).expect("what is said serializes");
+    if is_idle(journal, run)? {
+        rehearse(journal, run, at, steering)?;
+    }
     let message = journal.post(run, at, body).map_err(|error| match error {
         StoreError::Over { run } => RuntimeError::Ended { run },
         error => RuntimeError::Journal(error),

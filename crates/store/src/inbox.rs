@@ -92,6 +92,16 @@ impl Journal {
         Ok(!waiting.is_empty())
     }
 
+    /// All that waits for a run, in the order in which it was posted: of one that nobody carries out, what it is told first when it goes
+    /// on. Reads the disk.
+    ///
+    /// # Errors
+    /// A failure to read.
+    pub fn waiting_messages(&self, run: RunId) -> Result<Vec<Message>, StoreError> {
+        self.readers()
+            .with(|db| message::waiting(db, run, MessageId(0), usize::MAX))
+    }
+
     /// What waits for a run, and what will come. To be used by who carries it out: it is the claim's holder who takes messages
     /// (see [`crate::NewEntry::takes`]) or refuses them.
     pub fn inbox(&self, run: RunId) -> Inbox {

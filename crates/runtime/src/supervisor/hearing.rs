@@ -4,7 +4,7 @@ use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Decision, DecisionFault};
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::machine::Refusal;
-use dirigent_core::run::{RunCommand, RunInput};
+use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
 use dirigent_core::steering::Steering;
 use ractor::ActorRef;
 
@@ -56,37 +56,10 @@ impl SupervisorState {
     }
 
     pub(super) fn steer(&mut self, steering: Steering, receipt: Receipt) {
-        match steering {
-            Steering::Guide { guidance } => self.take(RunInput::Guided { guidance }, receipt),
-            Steering::Redirect { guidance } => self.take(RunInput::Redirected { guidance }, receipt),
-            Steering::GuideAgent { agent, guidance } => self.tell_agent(AgentWord {
-                agent,
-                said: SaidToAgent::Guidance(guidance),
-                receipt,
-            }),
-            Steering::Decide { effect, decision } => match effect.scope {
-                Scope::Run => self.take(RunInput::Decided { effect, decision }, receipt),
-                Scope::Agent(agent) => self.tell_agent(AgentWord {
-                    agent,
-                    said: SaidToAgent::Decision(effect, decision),
-                    receipt,
-                }),
-            },
-            Steering::Answer { effect, answer } => match self.driver.machine.question() {
-                // After a restart the same question is asked again, by its next try.
-                Some((question, _)) if question.step == effect.step => self.take(
-                    RunInput::UserAnswered {
-                        effect: question,
-                        answer,
-                    },
-                    receipt,
-                ),
-                Some(_) | None => {
-                    let run = self.arguments.run;
-                    receipt.refused(RuntimeError::NoQuestion { run });
-                }
-            },
-            Steering::Cancel => self.take(RunInput::Cancelled, receipt),
+        match addressed(self.arguments.run, &self.driver.machine, steering) {
+            Ok(Addressed::Run(input)) => self.take(input, receipt),
+            Ok(Addressed::Agent(agent, said)) => self.tell_agent(AgentWord { agent, said, receipt }),
+            Err(error) => receipt.refused(error),
         }
     }
 
@@ -94,15 +67,11 @@ impl SupervisorState {
         let Err((refusal, receipt)) = self.accept_from(input, receipt) else {
             return;
         };
-        let run = self.arguments.run;
-        receipt.refused(match (refusal, self.driver.machine.end()) {
-            (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
-            (_, Some(_)) => RuntimeError::Ended { run },
-            (refusal, None) => RuntimeError::Refused {
-                run,
-                reason: refusal.to_string(),
-            },
-        });
+        receipt.refused(refused_by_run(
+            self.arguments.run,
+            refusal,
+            self.driver.machine.end(),
+        ));
     }
 
     fn tell_agent(&mut self, word: AgentWord) {
@@ -176,6 +145,46 @@ impl SupervisorState {
         if let Some(effect) = self.awaited.take() {
             // Refused where the answer has come already.
             self.accept(RunInput::UserAbsent { effect });
+        }
+    }
+}
+
+/// Which machine something that is said is for, as its input.
+pub(super) enum Addressed {
+    Run(RunInput),
+    Agent(AgentId, SaidToAgent),
+}
+
+/// The machine that it is for, given the run's own.
+pub(super) fn addressed(run: RunId, machine: &Run, steering: Steering) -> Result<Addressed, RuntimeError> {
+    Ok(match steering {
+        Steering::Guide { guidance } => Addressed::Run(RunInput::Guided { guidance }),
+        Steering::Redirect { guidance } => Addressed::Run(RunInput::Redirected { guidance }),
+        Steering::GuideAgent { agent, guidance } => Addressed::Agent(agent, SaidToAgent::Guidance(guidance)),
+        Steering::Decide { effect, decision } => match effect.scope {
+            Scope::Run => Addressed::Run(RunInput::Decided { effect, decision }),
+            Scope::Agent(agent) => Addressed::Agent(agent, SaidToAgent::Decision(effect, decision)),
+        },
+        Steering::Answer { effect, answer } => match machine.question() {
+            // After a restart the same question is asked again, by its next try.
+            Some((question, _)) if question.step == effect.step => {
+                let effect = question;
+                Addressed::Run(RunInput::UserAnswered { effect, answer })
+            }
+            Some(_) | None => return Err(RuntimeError::NoQuestion { run }),
+        },
+        Steering::Cancel => Addressed::Run(RunInput::Cancelled),
+    })
+}
+
+/// What to tell where the run's machine, which has come to that end by now, does not take it.
+pub(super) fn refused_by_run(run: RunId, refusal: Refusal, end: Option<&EndReason>) -> RuntimeError {
+    match (refusal, end) {
+        (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
+        (_, Some(_)) => RuntimeError::Ended { run },
+        (refusal, None) => {
+            let reason = refusal.to_string();
+            RuntimeError::Refused { run, reason }
         }
     }
 }

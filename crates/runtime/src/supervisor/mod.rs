@@ -3,6 +3,7 @@
 
 mod closing;
 mod hearing;
+mod rehearsing;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use self::closing::Closing;
 pub(crate) use self::closing::wait_for_all;
 pub(crate) use self::hearing::AgentWord;
+pub(crate) use self::rehearsing::Rehearsal;
 use crate::agent_actor::{AgentMsg, RunShare};
 use crate::deltas::Listeners;
 use crate::door::{Door, Hearing, Receipt};
@@ -329,9 +331,9 @@ impl SupervisorState {
             RunCommand::Announce { transition } => {
                 tracing::debug!(run = %self.arguments.run, from = %transition.from, to = %transition.to, "phase");
             }
-            // Nothing is started any more.
+            // Nothing is started any more, nor if the machine has heard by now that the run is over.
             RunCommand::StartAgent { .. } | RunCommand::AskUser { .. } | RunCommand::AwaitUser { .. }
-                if self.closing.is_some() => {}
+                if self.closing.is_some() || self.driver.machine.phase().is_terminal() => {}
             RunCommand::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
             // It runs once its start, which the driver has queued, is stored.
             RunCommand::RunTool { .. } => {}

@@ -10,6 +10,7 @@ mod failures;
 mod forking;
 mod inbox;
 mod journal_failure;
+mod kept;
 mod questions;
 mod redirecting;
 mod resuming;

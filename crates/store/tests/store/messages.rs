@@ -102,6 +102,29 @@ async fn what_nobody_is_there_for_waits_for_the_next_process() {
     assert_eq!(f.journal.settled(id, LONG).await.unwrap(), MessageState::Taken);
 }
 
+#[test]
+fn what_waits_is_told_in_order_until_it_is_taken_or_refused() {
+    let f = fixture();
+    drop(create(&f.journal, 1));
+    let _other_run = create(&f.journal, 2);
+    let ids = ["first", "second", "third"].map(|text| post(&f.journal, text).unwrap());
+    f.journal
+        .post(run(2), Timestamp(5), "for run 2".to_owned())
+        .unwrap();
+    let waiting = || f.journal.waiting_messages(run(1)).unwrap();
+    let bodies = |messages: Vec<Message>| -> Vec<String> {
+        messages.into_iter().map(|message| message.body).collect()
+    };
+    assert_eq!(bodies(waiting()), ["first", "second", "third"]);
+
+    let claim = f.journal.claim(run(1)).unwrap();
+    take(&f.journal, &claim, &waiting()[0]).unwrap();
+    f.journal.refuse(&claim, ids[2], "no".to_owned());
+    f.journal.flush().unwrap();
+
+    assert_eq!(bodies(waiting()), ["second"]);
+}
+
 #[tokio::test]
 async fn who_waits_learns_that_a_message_was_refused_and_why() {
     let f = fixture();
