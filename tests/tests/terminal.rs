@@ -558,3 +558,14 @@ fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_us
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
     assert_eq!(runs[0]["state"], "user_required");
 }
+
+#[test]
+fn host_3_a_run_whose_terminal_is_closed_is_cancelled_and_its_process_ends() {
+    let place = clash();
+    let terminal = Terminal::start(place.command(CLASH));
+    terminal.wait_for_prompt("your answer: ");
+    let status = terminal.hang_up();
+    assert_eq!(status.code(), Some(130), "{status}");
+    let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
+    assert_eq!(runs[0]["state"], "cancelled");
+}

@@ -92,5 +92,7 @@ fn start_log() {
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(console::colors_enabled_stderr())
+        // Where standard error is a terminal that is gone, that would panic in whatever actor warns.
+        .log_internal_errors(false)
         .init();
 }

@@ -206,7 +206,8 @@ pub(crate) fn presence(watching: &Watching, output: &Output) -> UserPresence {
     }
 }
 
-/// Shows what happens until the run has ended. The first Ctrl-C cancels it, the second ends this process.
+/// Shows what happens until the run has ended. The first Ctrl-C cancels it, the second ends this process; so does SIGTERM once it is
+/// cancelled.
 pub(crate) async fn watch(
     run: &RunHandle,
     past: Past,
@@ -249,9 +250,15 @@ pub(crate) async fn watch(
                 // It may have ended this very moment.
                 let _ = run.cancel();
             }
-            () = ends.next() => {
+            end = ends.next() => {
+                if end == Ending::Terminated && cancelled {
+                    return Ok(Exit::Killed);
+                }
                 cancelled = true;
                 let _ = run.cancel();
+                if let (Ending::HungUp, Some(person)) = (end, &mut person) {
+                    person.hang_up();
+                }
             }
         }
     }
@@ -284,6 +291,14 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
     }
 }
 
+/// How the process was asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Terminated,
+    /// Its terminal is closed. It may be told so twice, by the system and by its shell.
+    HungUp,
+}
+
 /// What asks the process to end: SIGTERM, and SIGHUP where a terminal is closed.
 struct Ends {
     terminate: Signal,
@@ -303,14 +318,15 @@ impl Ends {
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Ending {
         match &mut self.hang_up {
             Some(hang_up) => tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = hang_up.recv() => {}
+                _ = self.terminate.recv() => Ending::Terminated,
+                _ = hang_up.recv() => Ending::HungUp,
             },
             None => {
                 self.terminate.recv().await;
+                Ending::Terminated
             }
         }
     }

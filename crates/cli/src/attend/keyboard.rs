@@ -66,7 +66,7 @@ impl Keyboard {
         self.claim();
     }
 
-    /// The next keys; none at the end of the input.
+    /// The next keys; none at the end of the input, and where the terminal is gone.
     pub(crate) async fn keys(&mut self) -> Option<Vec<Key>> {
         loop {
             let closed = {
@@ -85,20 +85,29 @@ impl Keyboard {
         }
     }
 
-    /// The keys that have been pressed already; none at the end of the input.
+    /// The keys that have been pressed already; none where the terminal is gone.
     pub(crate) fn pending(&mut self) -> Option<Vec<Key>> {
+        if self.is_gone() {
+            return None;
+        }
         let mut keys = Vec::new();
         let mut bytes = [0; 1024];
         while self.claim() {
             match rustix::io::read(self.input.get_ref(), &mut bytes) {
-                Ok(0) => break,
+                // Nothing more is there for now: whatever comes is told anew.
+                Ok(0) | Err(rustix::io::Errno::AGAIN) => break,
                 Ok(read) => keys.extend(self.decoder.keys(&bytes[..read])),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(rustix::io::Errno::INTR) => {}
                 Err(_) if keys.is_empty() => return None,
                 Err(_) => break,
             }
         }
         Some(keys)
+    }
+
+    /// Whether nobody can type any more: a terminal that was closed is readable for ever, and has no mode.
+    fn is_gone(&self) -> bool {
+        rustix::termios::tcgetattr(self.input.get_ref()).is_err()
     }
 
     fn is_foreground(&self) -> bool {

@@ -127,11 +127,16 @@ impl Person {
                 self.draw(screen);
             }
             Typed::Gone => {
-                (self.keyboard, self.is_gone) = (None, true);
+                self.hang_up();
                 // A run that has just ended needs nobody.
                 let _ = run.leave();
             }
         }
+    }
+
+    /// The terminal is closed: it is never read again.
+    pub(crate) fn hang_up(&mut self) {
+        (self.keyboard, self.is_gone) = (None, true);
     }
 
     /// Whether something new is on the table.
