@@ -493,6 +493,10 @@ async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
                     gate.pass().await;
                     say("worked")
                 }
+                ("reflector", _) => call(
+                    "submit_reflection",
+                    json!({"verdict": "achieved", "summary": "It is done.", "changed_files": ["a", "b"]}),
+                ),
                 _ => usual(asked).await,
             }
         }
