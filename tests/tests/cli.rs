@@ -271,6 +271,7 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "held_by",
             "entries",
             "forked_from",
+            "kept",
             "waiting",
             "question"
         ]

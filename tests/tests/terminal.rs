@@ -256,7 +256,10 @@ fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
     let content: String = (1..=60).map(|line| format!("line {line}\n")).collect();
     let script = Script::answering(move |request| match () {
         () if is_planner(request) => plan("Write it.", [delegate("one", "implement", "Write it.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => call(
+            "submit_reflection",
+            &json!({"verdict": "achieved", "summary": "It is written.", "changed_files": ["long.txt"]}),
+        ),
         () if request.turn == 1 => call(
             "file_operations",
             &json!({"operation": "write", "path": "long.txt", "content": content}),
