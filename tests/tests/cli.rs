@@ -299,7 +299,8 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "duration",
             "rounds",
             "run",
-            "forked_from"
+            "forked_from",
+            "kept"
         ]
     );
     assert_eq!(shown[0]["run"], runs[0]["run"]);
