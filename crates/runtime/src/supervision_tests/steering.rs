@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::script::{self, Asked, Gate, Reply, Scripted, call, plan, say, tools, work};
-use super::{REFLECTOR, WORKER, World, blocked, ended, usual, within};
+use super::{REFLECTOR, WORKER, World, ended, usual, within};
 use crate::deltas::Listeners;
 use crate::door::{Door, Hearing, Said, Word};
 use crate::inbox::Postman;
@@ -151,8 +151,21 @@ async fn paor_7_an_agent_that_breaks_down_is_a_failed_call_of_the_one_that_it_wo
 
 #[tokio::test]
 async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
-    let gate = Gate::shut();
-    let world = World::new(blocked("worker", &gate), tools([])).await;
+    // The run does not end before the last of it was brought.
+    let (gate, end) = (Gate::shut(), Gate::shut());
+    let (at_gate, at_end) = (gate.clone(), end.clone());
+    let model = Scripted::new(move |asked| {
+        let (gate, end) = (at_gate.clone(), at_end.clone());
+        async move {
+            match asked.who() {
+                "worker" => gate.pass().await,
+                "reflector" => end.pass().await,
+                _ => {}
+            }
+            usual(asked).await
+        }
+    });
+    let world = World::new(model, tools([])).await;
     let handle = world.start().await;
     within(gate.entered()).await;
     let post = |steering: &Steering| {
@@ -181,6 +194,7 @@ async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
     }
     let to_worker = world.journal.message(to_worker).unwrap();
     gate.open();
+    end.open();
     ended(&handle).await.unwrap();
 
     let inputs = world.inputs(&handle);
