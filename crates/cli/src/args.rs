@@ -147,7 +147,7 @@ pub(crate) struct Watching {
     /// End with the changes as a unified diff
     #[arg(long, conflicts_with = "json")]
     pub(crate) diff: bool,
-    /// Ask nothing: a run that needs you stops, and `resume --answer` goes on with it
+    /// Ask nothing: a run that needs you stops, and goes on with `approve` and `resume`, or `resume --answer`
     #[arg(long)]
     pub(crate) non_interactive: bool,
 }

@@ -51,7 +51,8 @@ impl Addressed {
             Ok(Steered::Waiting) => (
                 "waiting",
                 format!(
-                    "No process carries run {run} out now. It is kept, and taken when you `dirigent resume {run}`."
+                    "Run {run} has not taken it: no process carries it out now, or that process stands still. It is kept, and taken as soon \
+                     as the run goes on: `dirigent resume {run}`."
                 ),
             ),
             Err(error) => return self.refuse(error, json, output),
