@@ -1,6 +1,6 @@
 //! How one agent has another one do something (PAOR-5): the tool that it calls for it, and to whom it may.
 //!
-//! The tool is not one of the run's: each agent whose spec names [`DELEGATE`] is offered its own, which lists those that it may
+//! The tool is not one of the run's: each sub-agent whose spec names [`DELEGATE`] is offered its own, which lists those that it may
 //! delegate to. A call of it is never run: the agent's machine commands
 //! [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and the other one's findings are
 //! the call's result, a success with `{"agent", "findings", "calls"}` or a failure with the reason; either way with what the
@@ -23,7 +23,7 @@ impl AgentSpec {
         self.tools.iter().any(|tool| tool == DELEGATE)
     }
 
-    /// What it can do, in a line for those who choose among agents: `tools: look, change; may change files and run commands; may
+    /// What it can do, in a line for those who choose among agents: `tools: look, change; may change the workspace; may
     /// delegate`.
     pub fn abilities(&self) -> String {
         let tools: Vec<&str> = self

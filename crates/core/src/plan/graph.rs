@@ -25,7 +25,7 @@ pub enum SubTaskState {
     Succeeded,
     /// It did not.
     Failed,
-    /// It never starts, as something that it depends on, directly or not, failed.
+    /// It never starts, as something that it depends on, directly or not, failed, or as the user's guidance changed the plan (PAOR-8).
     Skipped,
 }
 

@@ -55,7 +55,7 @@ pub struct Report {
     /// The calls that the user rejected and that ended a sub-task by it, each with its sub-task and the reason (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// The calls of plans that did not run, as the user had other words, each with its sub-task and those words (APPROVE-2).
+    /// The calls of plans and agents that did not run, as the user had other words, each with its sub-task and those words (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
     /// The user's guidance, each with the round whose plan answers it (PAOR-8).
