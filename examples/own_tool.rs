@@ -3,7 +3,7 @@
 //! The model here is a few lines of code, so that the example needs no key; a real one sends the conversation to its server.
 
 use dirigent::core::message::{Message, ModelFailure, ModelReply};
-use dirigent::core::tool::{Repeat, ToolResult};
+use dirigent::core::tool::{Access, Repeat, ToolResult};
 use dirigent::model::{ChatModel, ChatRequest};
 use dirigent::tools::typed;
 use dirigent::{AgentDefinition, Detail, Dirigent, Goal};
@@ -65,7 +65,6 @@ async fn main() -> Result<(), dirigent::DirigentError> {
     let order_status = typed(
         "order_status",
         "Says where an order is.",
-        Repeat::Safe,
         |_context, Order { number }| async move {
             if number == 17 {
                 ToolResult::success(json!({"order": number, "status": "on its way"}))
@@ -73,7 +72,9 @@ async fn main() -> Result<(), dirigent::DirigentError> {
                 ToolResult::failure(format!("there is no order {number}; orders are 17"))
             }
         },
-    );
+    )
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly);
     let clerk = AgentDefinition::new(
         "clerk",
         "Knows about orders.",

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dirigent::core::tool::{Repeat, ToolResult, ToolSpec};
+use dirigent::core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use dirigent::tools::{Tool, ToolContext, typed};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -45,49 +45,45 @@ impl Notes {
 /// `note`: writes a text down. Not safe to repeat.
 pub fn note(notes: &Notes) -> impl Tool {
     let notes = notes.clone();
-    typed(
-        "note",
-        "Writes a text down.",
-        Repeat::Unsafe,
-        move |_, Note { text }| {
-            notes.add(&text);
-            async move { ToolResult::success(json!(format!("noted {text}"))) }
-        },
-    )
+    typed("note", "Writes a text down.", move |_, Note { text }| {
+        notes.add(&text);
+        async move { ToolResult::success(json!(format!("noted {text}"))) }
+    })
 }
 
 /// `read_meter`: succeeds with 42, changes nothing, and says something for operators.
 pub fn read_meter() -> impl Tool {
-    typed(
-        "read_meter",
-        "Reads the meter.",
-        Repeat::Safe,
-        |_, Nothing {}| async {
-            let mut result = ToolResult::success(json!({"meter": 42}));
-            result.metadata.insert("station".to_owned(), json!("north"));
-            result
-        },
-    )
+    typed("read_meter", "Reads the meter.", |_, Nothing {}| async {
+        let mut result = ToolResult::success(json!({"meter": 42}));
+        result.metadata.insert("station".to_owned(), json!("north"));
+        result
+    })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
 }
 
 /// `fail`: fails with its own words.
 pub fn fail() -> impl Tool {
-    typed("fail", "Fails.", Repeat::Safe, |_, Nothing {}| async {
+    typed("fail", "Fails.", |_, Nothing {}| async {
         ToolResult::failure("the valve is shut; open it first")
     })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
 }
 
 /// `break_down`: panics.
 pub fn break_down() -> impl Tool {
-    typed("break_down", "Panics.", Repeat::Safe, |_, Nothing {}| async {
+    typed("break_down", "Panics.", |_, Nothing {}| async {
         panic!("the valve came off")
     })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
 }
 
 /// `wait`: notes `started`, and ends only when the gate is open; notes `cancelled` when nobody waits for it any more.
 pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool {
     let (notes, gate) = (notes.clone(), gate.clone());
-    typed(name, "Waits.", repeat, move |context, Nothing {}| {
+    typed(name, "Waits.", move |context, Nothing {}| {
         let (notes, gate) = (notes.clone(), gate.clone());
         async move {
             notes.add("started");
@@ -103,6 +99,7 @@ pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool
             }
         }
     })
+    .repeat(repeat)
 }
 
 /// What `launch` takes.
@@ -121,7 +118,6 @@ pub fn launch() -> impl Tool {
     asking(typed(
         "launch",
         "Launches something.",
-        Repeat::Unsafe,
         |context, Launch { what }| async move {
             let path = context.workspace.join(LAUNCHED);
             let file = OpenOptions::new().create(true).append(true).open(path);
@@ -153,12 +149,11 @@ impl<T: Tool> Tool for Asking<T> {
 
 /// `flood`: returns a text of so many bytes.
 pub fn flood(bytes: usize) -> impl Tool {
-    typed(
-        "flood",
-        "Returns too much.",
-        Repeat::Safe,
-        move |_, Nothing {}| async move { ToolResult::success(json!("flood ".repeat(bytes / 6))) },
-    )
+    typed("flood", "Returns too much.", move |_, Nothing {}| async move {
+        ToolResult::success(json!("flood ".repeat(bytes / 6)))
+    })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
 }
 
 /// How many calls of `meet` ran at once.
@@ -178,19 +173,16 @@ impl Crowd {
 /// `meet`: ends only when that many calls of it run at the same time.
 pub fn meet(calls: usize, crowd: &Crowd) -> impl Tool {
     let (barrier, crowd) = (Arc::new(Barrier::new(calls)), crowd.clone());
-    typed(
-        "meet",
-        "Meets another call.",
-        Repeat::Safe,
-        move |_, Nothing {}| {
-            let (barrier, crowd) = (barrier.clone(), crowd.clone());
-            async move {
-                let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
-                crowd.most.fetch_max(now, Ordering::SeqCst);
-                barrier.wait().await;
-                crowd.now.fetch_sub(1, Ordering::SeqCst);
-                ToolResult::success(json!("met"))
-            }
-        },
-    )
+    typed("meet", "Meets another call.", move |_, Nothing {}| {
+        let (barrier, crowd) = (barrier.clone(), crowd.clone());
+        async move {
+            let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
+            crowd.most.fetch_max(now, Ordering::SeqCst);
+            barrier.wait().await;
+            crowd.now.fetch_sub(1, Ordering::SeqCst);
+            ToolResult::success(json!("met"))
+        }
+    })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
 }

@@ -178,7 +178,7 @@ async fn resumed_in_the_middle_of_calls(repeat: Repeat) -> (Notes, Scripted, std
         )])
         .agent("scout", [call("hold", json!({}))]);
     let scout = || agent("scout", &["hold"]);
-    let hold = wait("hold", repeat, &notes, &gate);
+    let hold = wait("hold", repeat.clone(), &notes, &gate);
     let dirigent = stage
         .builder(before)
         .tool(hold)

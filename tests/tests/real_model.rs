@@ -15,7 +15,7 @@ use dirigent::core::message::{Message, ModelFailure, ModelReply};
 use dirigent::core::prompt::roles;
 use dirigent::core::run::{Run, RunInput};
 use dirigent::core::spec::ModelProfile;
-use dirigent::core::tool::{Repeat, StateChange, ToolResult};
+use dirigent::core::tool::{StateChange, ToolResult};
 use dirigent::model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
 use dirigent::tools::{Tool, typed};
 use dirigent::{AgentLimits, Builder, Dirigent, Millis, Report, RunLimits};
@@ -188,12 +188,9 @@ fn check_limits(dirigent: &Dirigent, run: dirigent::RunId, limits: &RunLimits) {
 
 /// Nobody knows which commands such a model comes up with, so none is run.
 fn no_commands() -> impl Tool {
-    typed(
-        "execute_command",
-        "Runs a command.",
-        Repeat::Unsafe,
-        |_, _: Value| async { ToolResult::failure("commands are not run here") },
-    )
+    typed("execute_command", "Runs a command.", |_, _: Value| async {
+        ToolResult::failure("commands are not run here")
+    })
 }
 
 // What the journal says
@@ -275,8 +272,12 @@ impl Seen {
                 StateChange::FileCreated { path, .. }
                 | StateChange::FileEdited { path, .. }
                 | StateChange::FileDeleted { path, .. } => self.changed.extend([path.clone()]),
-                StateChange::FileMoved { from, to } => self.changed.extend([from.clone(), to.clone()]),
-                StateChange::ProcessExited { .. } => {}
+                StateChange::FileMoved { from, to, .. } => self.changed.extend([from.clone(), to.clone()]),
+                StateChange::ProcessExited { .. }
+                | StateChange::TableCreated { .. }
+                | StateChange::TableDropped { .. }
+                | StateChange::RowsChanged { .. }
+                | StateChange::RequestSent { .. } => {}
             }
         }
     }

@@ -216,7 +216,11 @@ fn approve_3_what_is_approved_while_no_process_is_there_is_taken_once_by_the_nex
     terminal.kill();
 
     let said = place.dirigent(["approve", "last", "a2.2"]).with_code(0);
-    assert!(said.stdout.contains("It is kept, and taken as soon as the run goes on: `dirigent resume "), "{said}");
+    assert!(
+        said.stdout
+            .contains("It is kept, and taken as soon as the run goes on: `dirigent resume "),
+        "{said}"
+    );
     assert!(!has(place, "first.txt"));
     let resumed = place.dirigent(["resume", "last", "--json"]).with_code(0);
     assert!(has(place, "first.txt"));

@@ -53,6 +53,7 @@ fn spec() -> RunSpec {
             description: "Looks at a file.".to_owned(),
             parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
             repeat: Repeat::Safe,
+            access: Access::ReadOnly,
             requires_approval: false,
             example: json!({"path": "x"}),
         }],

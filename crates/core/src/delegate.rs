@@ -82,6 +82,7 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
             "additionalProperties": false
         }),
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: json!({"agent": first.name, "task": "Find every caller of `load` in src/ and report each with file and line."}),
     })

@@ -1,5 +1,7 @@
 //! What a tool is to the machines: a description before the call, a result after it.
 
+mod change;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -8,6 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::message::estimated_tokens;
 use crate::time::Millis;
+
+pub use change::{FileVersion, StateChange};
 
 /// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +24,9 @@ pub struct ToolSpec {
     pub parameters: Value,
     /// Whether a call that was under way when the process died may be made again.
     pub repeat: Repeat,
+    /// What an agent must be allowed at the least to call it; an agent that is allowed less is refused before it runs.
+    #[serde(default = "Access::anybody", skip_serializing_if = "Access::is_anybody")]
+    pub access: Access,
     /// Whether a person must approve each call of it, where no rule of the run's [policy](crate::policy) says otherwise (APPROVE-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_approval: bool,
@@ -36,14 +43,36 @@ impl ToolSpec {
     }
 }
 
-/// Whether a call that may have happened can be made once more (HOST-2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether a call that may have happened can be made once more (HOST-2). JSON: `"safe"`, `"unsafe"`, or
+/// `{"safe_where": {"parameter": "operation", "values": ["read", "list"]}}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
     /// It changes nothing, or the same again.
     Safe,
     /// Whether it happened is unknown: the model is told that it was interrupted.
     Unsafe,
+    /// Safe where a parameter has one of these values, otherwise unsafe.
+    SafeWhere {
+        /// The parameter's name.
+        parameter: String,
+        /// Its values.
+        values: Vec<String>,
+    },
+}
+
+impl Repeat {
+    /// Whether a call with these parameters may be made again.
+    pub fn is_safe(&self, parameters: &Value) -> bool {
+        match self {
+            Repeat::Safe => true,
+            Repeat::Unsafe => false,
+            Repeat::SafeWhere { parameter, values } => {
+                let given = parameters.get(parameter).and_then(Value::as_str);
+                given.is_some_and(|given| values.iter().any(|value| value == given))
+            }
+        }
+    }
 }
 
 /// What an agent's tools may do to the workspace. Each allows all that those before it allow.
@@ -57,6 +86,18 @@ pub enum Access {
     /// Look, run commands and change.
     #[default]
     ReadWrite,
+}
+
+impl Access {
+    /// The least, which every agent has.
+    fn anybody() -> Self {
+        Access::ReadOnly
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    fn is_anybody(&self) -> bool {
+        *self == Access::ReadOnly
+    }
 }
 
 /// As people write it: `read-only`, `execute`, `read-write`.
@@ -117,6 +158,9 @@ pub enum ToolOutcome {
     },
     /// It did not.
     Failure {
+        /// What kind of failure it is, in a word that stays the same whatever the text says: `outside_workspace`. Empty for none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        code: String,
         /// What was wrong and what to do.
         error: String,
         /// What there is to read all the same, such as a failed command's output; `null` for nothing.
@@ -141,11 +185,35 @@ impl ToolResult {
     pub fn failure(error: impl Into<String>) -> Self {
         ToolResult {
             outcome: ToolOutcome::Failure {
+                code: String::new(),
                 error: error.into(),
                 output: Value::Null,
             },
             ..ToolResult::success(Value::Null)
         }
+    }
+
+    /// The same failure with its kind in a word; a success stays as it is.
+    pub fn with_code(mut self, word: impl Into<String>) -> Self {
+        match &mut self.outcome {
+            ToolOutcome::Failure { code, .. } => *code = word.into(),
+            ToolOutcome::Success { .. } => {}
+        }
+        self
+    }
+
+    /// The same with that to read: what a success returns, or what there is all the same after a failure.
+    pub fn with_output(mut self, read: Value) -> Self {
+        match &mut self.outcome {
+            ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => *output = read,
+        }
+        self
+    }
+
+    /// The same with something for operators alone: watchers and the journal have it, the model never does.
+    pub fn with_metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
     }
 
     /// The same with what it changed.
@@ -166,16 +234,21 @@ impl ToolResult {
     }
 
     /// What the model reads: `{"success": true, "output": …, "changes": ["edited src/a.rs"]}` or
-    /// `{"success": false, "error": "…", "output": …, "changes": […]}`; `output` and `changes` only where there are any.
+    /// `{"success": false, "code": "not_found", "error": "…", "output": …, "changes": […]}`; `code`, `output` and `changes` only
+    /// where there are any.
     pub fn for_model(&self) -> Value {
         let mut object = match &self.outcome {
             ToolOutcome::Success { output } => json!({"success": true, "output": output}),
-            ToolOutcome::Failure {
-                error,
-                output: Value::Null,
-            } => json!({"success": false, "error": error}),
-            ToolOutcome::Failure { error, output } => {
-                json!({"success": false, "error": error, "output": output})
+            ToolOutcome::Failure { code, error, output } => {
+                let mut object = json!({"success": false});
+                if !code.is_empty() {
+                    object["code"] = json!(code);
+                }
+                object["error"] = json!(error);
+                if !output.is_null() {
+                    object["output"] = output.clone();
+                }
+                object
             }
         };
         if !self.changes.is_empty() {
@@ -186,71 +259,5 @@ impl ToolResult {
                 .collect();
         }
         object
-    }
-}
-
-/// Something that a tool changed (LOOP-8). Paths are relative to the workspace, with `/`. `diff` is a unified diff for
-/// the operator; it is left out where the content is not text or too long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
-pub enum StateChange {
-    /// A file that was not there before.
-    FileCreated {
-        /// Which.
-        path: String,
-        /// Its content as a diff against nothing.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        diff: Option<String>,
-    },
-    /// A file with other content than before.
-    FileEdited {
-        /// Which.
-        path: String,
-        /// What changed in it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        diff: Option<String>,
-    },
-    /// A file that is gone.
-    FileDeleted {
-        /// Which.
-        path: String,
-        /// What was in it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        diff: Option<String>,
-    },
-    /// A file or folder under another name.
-    FileMoved {
-        /// Its path before.
-        from: String,
-        /// Its path now.
-        to: String,
-    },
-    /// A command that ran to its end.
-    ProcessExited {
-        /// The command line.
-        command: String,
-        /// Its exit code; none where a signal ended it.
-        code: Option<i32>,
-    },
-}
-
-/// For models and people: `edited src/a.rs`.
-impl fmt::Display for StateChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StateChange::FileCreated { path, .. } => write!(f, "created {path}"),
-            StateChange::FileEdited { path, .. } => write!(f, "edited {path}"),
-            StateChange::FileDeleted { path, .. } => write!(f, "deleted {path}"),
-            StateChange::FileMoved { from, to } => write!(f, "moved {from} to {to}"),
-            StateChange::ProcessExited {
-                command,
-                code: Some(code),
-            } => {
-                write!(f, "`{command}` exited with {code}")
-            }
-            StateChange::ProcessExited { command, code: None } => {
-                write!(f, "`{command}` was ended by a signal")
-            }
-        }
     }
 }

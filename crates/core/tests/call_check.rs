@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_core::call::{CallFault, ToolCall, ToolSet};
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 
 fn call(tool: &str, parameters: Value) -> ToolCall {
@@ -20,6 +20,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
         description: "A tool.".to_owned(),
         parameters,
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     }

@@ -75,6 +75,7 @@ fn faults(plan: &Plan) -> Vec<String> {
             "additionalProperties": false
         }),
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     };
@@ -306,6 +307,7 @@ fn the_schema_of_a_plan_accepts_what_is_read() {
         description: "Submits the plan.".to_owned(),
         parameters: plan_schema(),
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     }]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling, Verdict};
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ fn execute_command(requires_approval: bool) -> ToolSpec {
         description: String::new(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Unsafe,
+        access: Access::ReadOnly,
         requires_approval,
         example: Value::Null,
     }

@@ -15,7 +15,7 @@ use dirigent_runtime::{
     Events, Kept, Orchestrator, RunHandle, Services, Steered, UserPresence, kept, read_run, record_run,
 };
 use dirigent_store::{Journal, MessageId, MessageState, RunRecord};
-use dirigent_tools::{Tool, ToolRegistry};
+use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
 use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
@@ -195,7 +195,7 @@ impl Dirigent {
             config: None,
             model: None,
             profile: ModelProfile::default(),
-            tools: dirigent_tools::built_in(),
+            tools: dirigent_tools::built_in(&ToolSettings::default()),
             agents: Vec::new(),
             policy: Policy::default(),
         }

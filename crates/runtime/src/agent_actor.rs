@@ -378,6 +378,7 @@ impl RunShare {
             run: self.run,
             effect,
             seen: None,
+            contents: None,
             cancel,
         }
     }

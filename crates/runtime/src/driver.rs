@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent_core::call::{ToolCall, ToolSet};
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::{Repeat, ToolSpec};
 use dirigent_store::{Durability, Ending, Journal, MessageId, NewEntry, RunClaim, StoreError};
 
 use crate::door::Receipt;
@@ -24,8 +24,8 @@ pub(crate) trait Journaled: Machine {
     fn started(input: &Self::Input) -> Option<EffectId>;
     /// The input that records the start of the call that is commanded.
     fn start(command: &Self::Command) -> Option<Self::Input>;
-    /// The tool of a call that is under way; none where either is unknown.
-    fn tool(&self, effect: EffectId) -> Option<&ToolSpec>;
+    /// Whether a call that is under way may be made once more; not where it or its tool is unknown.
+    fn is_safe_to_repeat(&self, effect: EffectId) -> bool;
 }
 
 impl Journaled for Run {
@@ -49,8 +49,9 @@ impl Journaled for Run {
         }
     }
 
-    fn tool(&self, effect: EffectId) -> Option<&ToolSpec> {
-        self.context()?.tools().get(&self.running_call(effect)?.tool)
+    fn is_safe_to_repeat(&self, effect: EffectId) -> bool {
+        self.context()
+            .is_some_and(|context| is_safe(context.tools(), self.running_call(effect)))
     }
 }
 
@@ -75,9 +76,14 @@ impl Journaled for Agent {
         }
     }
 
-    fn tool(&self, effect: EffectId) -> Option<&ToolSpec> {
-        self.context().tools().get(&self.running_call(effect)?.tool)
+    fn is_safe_to_repeat(&self, effect: EffectId) -> bool {
+        is_safe(self.context().tools(), self.running_call(effect))
     }
+}
+
+fn is_safe(tools: &ToolSet, call: Option<&ToolCall>) -> bool {
+    call.and_then(|call| Some((tools.get(&call.tool)?, call)))
+        .is_some_and(|(tool, call)| tool.repeat.is_safe(&call.parameters))
 }
 
 /// Whether a run that ends for this reason may go on.
@@ -175,9 +181,10 @@ impl<M: Journaled> Driver<M> {
 
     /// The start of a call that must not happen twice is on the disk before it happens.
     fn start_durability(&self, effect: EffectId) -> Durability {
-        match self.machine.tool(effect).map(|tool| tool.repeat) {
-            Some(Repeat::Safe) => Durability::Normal,
-            Some(Repeat::Unsafe) | None => Durability::Full,
+        if self.machine.is_safe_to_repeat(effect) {
+            Durability::Normal
+        } else {
+            Durability::Full
         }
     }
 

@@ -69,7 +69,8 @@ fn bounded(outcome: ToolOutcome) -> ToolOutcome {
         ToolOutcome::Success { output } => ToolOutcome::Success {
             output: output_cut(output),
         },
-        ToolOutcome::Failure { error, output } => ToolOutcome::Failure {
+        ToolOutcome::Failure { code, error, output } => ToolOutcome::Failure {
+            code,
             error: if error.len() > MAX_SAID {
                 cut(&error)
             } else {

@@ -4,7 +4,7 @@ use dirigent_core::agent::AgentInput;
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
-use dirigent_core::tool::{Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use dirigent_store::{Journal, StoreError};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
@@ -53,6 +53,7 @@ impl Tool for ReadOutput {
                 "additionalProperties": false
             }),
             repeat: Repeat::Safe,
+            access: Access::ReadOnly,
             requires_approval: false,
             example: json!({"handle": "run.7", "offset": 0}),
         }

@@ -8,7 +8,7 @@ mod list;
 mod read;
 mod seen;
 
-use dirigent_core::tool::{Access, Repeat, StateChange, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -115,9 +115,13 @@ pub fn file_operations() -> impl Tool {
     typed(
         "file_operations",
         DESCRIPTION,
-        Repeat::Unsafe,
         move |context, parameters: Parameters| blocking(context, move |context| run(context, &parameters)),
     )
+    .access(Access::ReadOnly)
+    .repeat(Repeat::SafeWhere {
+        parameter: "operation".to_owned(),
+        values: vec!["read".to_owned(), "list".to_owned()],
+    })
     .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
 }
 
@@ -143,7 +147,7 @@ enum Failure {
 }
 
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
-    let workspace = match Workspace::open(&context.workspace) {
+    let workspace = match Workspace::of(context) {
         Ok(workspace) => workspace,
         Err(fault) => return ToolResult::failure(fault.to_string()),
     };
@@ -261,8 +265,7 @@ fn write(
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    workspace.replace(path, &before, &after)?;
-    let change = StateChange::FileEdited { path: name, diff };
+    let change = workspace.replace(path, &before, &after)?.with_diff(diff);
     Ok(ToolResult::success(output)
         .with_seen(seen)
         .with_changes(vec![change]))
@@ -279,14 +282,12 @@ fn create(
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    match workspace.create(path, content.as_bytes()) {
+    let change = match workspace.create(path, content.as_bytes()) {
         Err(FileFault::Exists { path }) => return Err(Stale::made_meanwhile(path).into()),
-        done => done?,
-    }
+        done => done?.with_diff(unified_diff(&name, None, Some(content))),
+    };
     let output = json!({"path": name, "lines": content.lines().count()});
     let seen = vec![seen::content(&name, content.as_bytes())];
-    let diff = unified_diff(&name, None, Some(content));
-    let change = StateChange::FileCreated { path: name, diff };
     Ok(ToolResult::success(output)
         .with_seen(seen)
         .with_changes(vec![change]))
@@ -308,13 +309,13 @@ fn edit(
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    workspace.replace(path, &before, &after)?;
+    let change = workspace.replace(path, &before, &after)?;
     let output = json!({"path": name, "line": edited.line});
     let seen = vec![seen::edited(context, &name, &before, &after, edited.line)];
     let diff = unified_diff(&name, Some(&file.text), Some(&edited.text));
     Ok(ToolResult::success(output)
         .with_seen(seen)
-        .with_changes(vec![StateChange::FileEdited { path: name, diff }]))
+        .with_changes(vec![change.with_diff(diff)]))
 }
 
 fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) -> Result<ToolResult, Failure> {
@@ -322,33 +323,31 @@ fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) ->
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    let (from, to) = workspace.rename(from, to, before.as_deref())?;
+    let (plain_from, plain_to) = (
+        workspace.canonical_of_itself(from)?,
+        workspace.canonical_of_itself(to)?,
+    );
+    let change = workspace.rename(from, to, before.as_deref())?;
+    let (from, to) = (plain_from, plain_to);
     let output = json!({"from": from, "to": to});
     Ok(ToolResult::success(output)
         .with_seen(seen::moved(context, &from, &to))
-        .with_changes(vec![StateChange::FileMoved { from, to }]))
+        .with_changes(vec![change]))
 }
 
 fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
-    let kind = workspace.kind_of_itself(path)?;
     let before = taken_away(context, workspace, path)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    let name = workspace.remove(path, before.as_deref())?;
-    let output = json!({"path": name});
+    let name = workspace.canonical_of_itself(path)?;
+    let change = workspace.remove(path, before.as_deref())?;
+    let text = before.and_then(|bytes| TextFile::decode(&name, &bytes).ok());
+    let diff = text.and_then(|file| unified_diff(&name, Some(&file.text), None));
     let seen = seen::absence(context, &name).into_iter().collect();
-    let (path, diff) = match kind {
-        Kind::Folder => (format!("{name}/"), None),
-        Kind::File | Kind::Other => {
-            let text = before.and_then(|bytes| TextFile::decode(&name, &bytes).ok());
-            let diff = text.and_then(|file| unified_diff(&name, Some(&file.text), None));
-            (name, diff)
-        }
-    };
-    Ok(ToolResult::success(output)
+    Ok(ToolResult::success(json!({"path": name}))
         .with_seen(seen)
-        .with_changes(vec![StateChange::FileDeleted { path, diff }]))
+        .with_changes(vec![change.with_diff(diff)]))
 }
 
 /// The content of a file that the caller may take from its place; none for what is no file, or cannot be read and was not seen.

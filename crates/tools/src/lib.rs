@@ -6,14 +6,18 @@
 
 mod blocking;
 mod execute_command;
+mod execute_sql;
 mod file_operations;
+mod http_request;
 mod registry;
 mod rename_symbol;
+mod sandbox;
 mod search;
 pub mod text;
 mod typed;
 pub mod workspace;
 
+use std::fmt;
 use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
@@ -23,9 +27,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use execute_command::execute_command;
+pub use execute_sql::{Connection, Connections, Database};
 pub use file_operations::file_operations;
+pub use http_request::HttpRules;
 pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
+pub use sandbox::{Confinement, Sandbox};
 pub use search::search;
 pub use typed::{TypedTool, typed};
 
@@ -53,14 +60,38 @@ pub struct ToolContext {
     /// What the calling agent last saw of files: what has changed since, a tool leaves as it is and shows (PAOR-5). None for a call
     /// of a plan, which nobody has looked for.
     pub seen: Option<Arc<SeenFiles>>,
+    /// Where the content of files is kept before they are changed, so that the changes can be undone; none where nothing is kept.
+    pub contents: Option<Arc<dyn Contents>>,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
 }
 
+/// Where the content of files is kept (content-addressed) before they are changed.
+pub trait Contents: fmt::Debug + Send + Sync + 'static {
+    /// Keeps these bytes, by the digest that a [`FileVersion`](dirigent_core::tool::FileVersion) has. When it returns they are on the disk.
+    /// It blocks.
+    ///
+    /// # Errors
+    /// In words; the file must not be changed then.
+    fn keep(&self, digest: &str, bytes: &[u8]) -> Result<(), String>;
+}
+
+/// What the user's configuration says of the tools that come with Dirigent. By default commands are confined, no database is known, and only
+/// the public network can be asked.
+#[derive(Clone, Debug, Default)]
+pub struct ToolSettings {
+    /// What commands may reach.
+    pub sandbox: Sandbox,
+    /// The databases of `execute_sql`.
+    pub connections: Connections,
+    /// What `http_request` may reach.
+    pub http: HttpRules,
+}
+
 /// All the tools that come with Dirigent. However many agents call them at once, none loses what another has written (PAOR-5).
-pub fn built_in() -> ToolRegistry {
+pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
-    registry.insert(execute_command());
+    registry.insert(execute_command(&settings.sandbox));
     registry.insert(file_operations());
     registry.insert(rename_symbol());
     registry.insert(search());

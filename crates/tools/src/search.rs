@@ -7,7 +7,7 @@ mod collect;
 use std::collections::BTreeSet;
 use std::io;
 
-use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -63,16 +63,13 @@ shown.";
 /// long line is shortened around the match, with `…` for what is missing. `unreadable` names files that could not be
 /// searched; `hint` says what to try where nothing was found.
 pub fn search() -> impl Tool {
-    typed(
-        "search",
-        DESCRIPTION,
-        Repeat::Safe,
-        |context, parameters: Parameters| {
-            blocking(context, move |context| {
-                run(context, &parameters).unwrap_or_else(|failure| ToolResult::failure(failure.to_string()))
-            })
-        },
-    )
+    typed("search", DESCRIPTION, |context, parameters: Parameters| {
+        blocking(context, move |context| {
+            run(context, &parameters).unwrap_or_else(|failure| ToolResult::failure(failure.to_string()))
+        })
+    })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
     .example(json!({"pattern": "parse_config", "whole_word": true, "paths": ["src", "*.md"]}))
 }
 

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -21,12 +21,10 @@ use crate::{Tool, ToolContext};
 /// the descriptions in the schema; `#[serde(deny_unknown_fields)]` on `P` makes a misspelt parameter an error.
 ///
 /// The description's first sentence must stand alone; see [`ToolSpec::description`].
-pub fn typed<P, F, Fut>(
-    name: impl Into<String>,
-    description: impl Into<String>,
-    repeat: Repeat,
-    run: F,
-) -> TypedTool
+///
+/// What it may do is declared next to it. Until something else is said, the safest is taken: it changes things, so that agents that
+/// only look cannot call it, and it is not safe to repeat.
+pub fn typed<P, F, Fut>(name: impl Into<String>, description: impl Into<String>, run: F) -> TypedTool
 where
     P: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(ToolContext, P) -> Fut + Send + Sync + 'static,
@@ -37,7 +35,8 @@ where
             name: name.into(),
             description: description.into(),
             parameters: parameters_schema::<P>(),
-            repeat,
+            repeat: Repeat::Unsafe,
+            access: Access::ReadWrite,
             requires_approval: false,
             example: Value::Null,
         },
@@ -59,6 +58,18 @@ impl TypedTool {
     /// The same with a call's parameters as an example for prompts.
     pub fn example(mut self, parameters: Value) -> Self {
         self.spec.example = parameters;
+        self
+    }
+
+    /// The same, for agents that are allowed that much; [`Access::ReadOnly`] for a tool that changes nothing.
+    pub fn access(mut self, access: Access) -> Self {
+        self.spec.access = access;
+        self
+    }
+
+    /// The same, where a call that may have happened can be made once more (HOST-2).
+    pub fn repeat(mut self, repeat: Repeat) -> Self {
+        self.spec.repeat = repeat;
         self
     }
 

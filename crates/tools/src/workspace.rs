@@ -12,13 +12,18 @@ mod walk;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_tempfile::TempFile;
+use dirigent_core::digest::sha256_hex;
+use dirigent_core::tool::{FileVersion, StateChange};
+
+use crate::{Contents, ToolContext};
 
 use lock::alone;
-use system::{WithoutWaiting, keep_owner_and_mode, rename_without_replacing, special};
+use system::{WithoutWaiting, keep_owner_and_mode, mode, rename_without_replacing, special};
 
 pub use fault::FileFault;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
@@ -35,6 +40,8 @@ const MAX_SUGGESTION_FILES: usize = 20_000;
 pub struct Workspace {
     dir: Dir,
     root: PathBuf,
+    /// Where what was in a file is kept before it is changed.
+    contents: Option<Arc<dyn Contents>>,
 }
 
 /// What a link at the end of a path stands for.
@@ -97,7 +104,15 @@ impl From<FileFault> for Unchanged {
 }
 
 impl Workspace {
-    /// The workspace at `root`, an existing folder.
+    /// The workspace of a call, where what the call changes can be undone.
+    pub fn of(context: &ToolContext) -> Result<Self, FileFault> {
+        Ok(Workspace {
+            contents: context.contents.clone(),
+            ..Workspace::open(&context.workspace)?
+        })
+    }
+
+    /// The workspace at `root`, an existing folder. What was in its files before a change is not kept.
     pub fn open(root: &Path) -> Result<Self, FileFault> {
         let fault = |source| FileFault::Workspace {
             path: root.display().to_string(),
@@ -105,7 +120,11 @@ impl Workspace {
         };
         let real = root.canonicalize().map_err(fault)?;
         let dir = Dir::open_ambient_dir(&real, ambient_authority()).map_err(fault)?;
-        Ok(Workspace { dir, root: real })
+        Ok(Workspace {
+            dir,
+            root: real,
+            contents: None,
+        })
     }
 
     /// Its absolute path, links resolved; for display.
@@ -117,6 +136,11 @@ impl Workspace {
     /// resolved; `.` for the workspace itself.
     pub fn canonical(&self, path: &str) -> Result<String, FileFault> {
         self.plain(path, FinalLink::Follow)
+    }
+
+    /// Like [`Workspace::canonical`], but a link at the end counts as itself.
+    pub fn canonical_of_itself(&self, path: &str) -> Result<String, FileFault> {
+        self.plain(path, FinalLink::Keep)
     }
 
     /// What there is at a path; [`FileFault::NotFound`] for nothing.
@@ -164,52 +188,54 @@ impl Workspace {
         Ok(file)
     }
 
-    /// Makes `bytes` the content of a file, there or not. Whoever looks sees the old content or the new, never a part;
-    /// where it fails, nothing has changed. Missing folders are made; mode and owner of an existing file are kept, and
-    /// a link is followed, not replaced.
-    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), FileFault> {
-        self.put(path, bytes, Expected::Anything)
-    }
-
-    /// Like [`Workspace::write`], only for a file that is not there: [`FileFault::Exists`] otherwise.
-    pub fn create(&self, path: &str, bytes: &[u8]) -> Result<(), FileFault> {
+    /// Makes `bytes` the content of a file that is not there: [`FileFault::Exists`] otherwise. Whoever looks sees no file or all of it, never a
+    /// part; where it fails, nothing has changed. Missing folders are made.
+    pub fn create(&self, path: &str, bytes: &[u8]) -> Result<StateChange, FileFault> {
         self.put(path, bytes, Expected::Nothing)
     }
 
-    /// Like [`Workspace::write`], only where the content is still `before`: [`FileFault::Changed`] otherwise.
-    pub fn replace(&self, path: &str, before: &[u8], after: &[u8]) -> Result<(), FileFault> {
+    /// Makes `after` the content of a file where it is still `before`: [`FileFault::Changed`] otherwise. Whoever looks sees the old content or
+    /// the new, never a part; where it fails, nothing has changed. Mode and owner are kept, and a link is followed, not replaced.
+    pub fn replace(&self, path: &str, before: &[u8], after: &[u8]) -> Result<StateChange, FileFault> {
         self.put(path, after, Expected::Content(before))
     }
 
     /// Deletes a file, a link (not what it points to) or an empty folder; where `before` is given, only a file with that content:
-    /// [`FileFault::Changed`] otherwise. Returns its plain path.
-    pub fn remove(&self, path: &str, before: Option<&[u8]>) -> Result<String, FileFault> {
+    /// [`FileFault::Changed`] otherwise.
+    pub fn remove(&self, path: &str, before: Option<&[u8]>) -> Result<StateChange, FileFault> {
         let place = self.changeable(path, FinalLink::Keep)?;
         let relative = place.relative();
         let metadata = self
             .dir
             .symlink_metadata(&relative)
             .map_err(|error| self.fault(path, error))?;
+        let version = self.keep(path, &relative, &metadata, before)?;
         let _alone = alone();
         self.expect(path, &relative, before.into())?;
-        if metadata.is_dir() {
-            self.dir.remove_dir(&relative)
+        let plain = plain(path, &relative)?;
+        let (removed, path_told) = if metadata.is_dir() {
+            (self.dir.remove_dir(&relative), format!("{plain}/"))
         } else {
-            self.dir.remove_file(&relative)
-        }
-        .map_err(|error| self.fault(path, error))?;
-        plain(path, &relative)
+            (self.dir.remove_file(&relative), plain)
+        };
+        removed.map_err(|error| self.fault(path, error))?;
+        Ok(StateChange::FileDeleted {
+            path: path_told,
+            diff: None,
+            before: version,
+        })
     }
 
     /// Gives a file, a folder or a link another name; never replaces anything; where `before` is given, only a file with that
-    /// content: [`FileFault::Changed`] otherwise. Missing folders are made. Returns the plain paths before and after.
-    pub fn rename(&self, from: &str, to: &str, before: Option<&[u8]>) -> Result<(String, String), FileFault> {
+    /// content: [`FileFault::Changed`] otherwise. Missing folders are made.
+    pub fn rename(&self, from: &str, to: &str, before: Option<&[u8]>) -> Result<StateChange, FileFault> {
         let (source, target) = (
             self.changeable(from, FinalLink::Keep)?,
             self.changeable(to, FinalLink::Keep)?,
         );
         let (old, new) = (source.relative(), target.relative());
-        self.dir
+        let metadata = self
+            .dir
             .symlink_metadata(&old)
             .map_err(|error| self.fault(from, error))?;
         if new != old && new.starts_with(&old) {
@@ -235,10 +261,14 @@ impl Workspace {
                 new_name,
             )?)
         })?;
-        Ok((plain(from, &old)?, plain(to, &new)?))
+        Ok(StateChange::FileMoved {
+            from: plain(from, &old)?,
+            to: plain(to, &new)?,
+            version: before.map(|bytes| version(bytes, &metadata)),
+        })
     }
 
-    fn put(&self, path: &str, bytes: &[u8], expected: Expected<'_>) -> Result<(), FileFault> {
+    fn put(&self, path: &str, bytes: &[u8], expected: Expected<'_>) -> Result<StateChange, FileFault> {
         let place = self.changeable(path, FinalLink::Follow)?;
         let relative = place.relative();
         let Some(name) = &place.name else {
@@ -260,6 +290,13 @@ impl Workspace {
         }
         // Before anything is made; again, and then for good, when all is ready to take its place.
         self.expect(path, &relative, expected)?;
+        let before = match (&existing, expected) {
+            (Some(metadata), Expected::Content(bytes)) => {
+                self.keep(path, &relative, metadata, Some(bytes))?
+            }
+            (Some(_) | None, Expected::Nothing | Expected::Anything) | (None, Expected::Content(_)) => None,
+        };
+        let mut after = None;
         self.with_folders(path, &place.folder, |folder| {
             let mut temporary = TempFile::new(folder)?;
             temporary.write_all(bytes)?;
@@ -267,10 +304,57 @@ impl Workspace {
                 keep_owner_and_mode(temporary.as_file(), metadata)?;
             }
             temporary.as_file().sync_all()?;
+            after = Some(version(bytes, &temporary.as_file().metadata()?));
             let _alone = alone();
             self.expect(path, &relative, expected)?;
             Ok(temporary.replace(name)?)
+        })?;
+        let path = plain(path, &relative)?;
+        Ok(match existing {
+            None => StateChange::FileCreated {
+                path,
+                diff: None,
+                after,
+            },
+            Some(_) => StateChange::FileEdited {
+                path,
+                diff: None,
+                before,
+                after,
+            },
         })
+    }
+
+    /// The version of what is about to go, once its content is safe; none for a folder and for what cannot be read.
+    fn keep(
+        &self,
+        path: &str,
+        relative: &Path,
+        metadata: &Metadata,
+        content: Option<&[u8]>,
+    ) -> Result<Option<FileVersion>, FileFault> {
+        let target;
+        let bytes = match content {
+            Some(bytes) => bytes,
+            None if metadata.is_symlink() => {
+                target = self
+                    .dir
+                    .read_link_contents(relative)
+                    .map_err(|error| self.fault(path, error))?;
+                target.as_os_str().as_encoded_bytes()
+            }
+            None => return Ok(None),
+        };
+        let version = version(bytes, metadata);
+        if let Some(contents) = &self.contents {
+            contents
+                .keep(&version.digest, bytes)
+                .map_err(|why| FileFault::NotKept {
+                    path: path.to_owned(),
+                    why,
+                })?;
+        }
+        Ok(Some(version))
     }
 
     fn expect(&self, path: &str, relative: &Path, expected: Expected<'_>) -> Result<(), FileFault> {
@@ -477,6 +561,13 @@ fn plain(path: &str, relative: &Path) -> Result<String, FileFault> {
         kind: "behind a name that is not Unicode",
     })?;
     Ok(if text.is_empty() { ".".to_owned() } else { text })
+}
+
+fn version(content: &[u8], metadata: &Metadata) -> FileVersion {
+    FileVersion {
+        digest: sha256_hex(content),
+        mode: mode(metadata),
+    }
 }
 
 fn kind(metadata: &Metadata) -> Kind {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dirigent_core::id::{EffectId, Scope};
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
-use dirigent_tools::{Tool, ToolContext, execute_command};
+use dirigent_tools::{Sandbox, Tool, ToolContext, execute_command};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ const HANG: Duration = Duration::from_secs(60);
 
 fn context(workspace: &Path) -> ToolContext {
     ToolContext {
+        contents: None,
         workspace: workspace.to_owned(),
         access: Access::ReadWrite,
         run: "00000000-0000-7000-8000-000000000000".parse().unwrap(),
@@ -37,7 +38,7 @@ async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
 }
 
 async fn run_in(context: ToolContext, parameters: Value) -> ToolResult {
-    let call = execute_command().call(context, parameters);
+    let call = execute_command(&Sandbox::default()).call(context, parameters);
     tokio::time::timeout(HANG, call).await.expect("the call ends")
 }
 
@@ -103,7 +104,7 @@ while :; do sleep 1000; done"#;
 
 #[test]
 fn a_call_that_was_interrupted_is_not_made_again() {
-    assert_eq!(execute_command().spec().repeat, Repeat::Unsafe);
+    assert_eq!(execute_command(&Sandbox::default()).spec().repeat, Repeat::Unsafe);
 }
 
 #[tokio::test]
@@ -256,7 +257,7 @@ async fn host_8_a_cancelled_call_ends_the_whole_group() {
 async fn host_8_a_dropped_call_ends_the_whole_group() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
-    let call = tokio::spawn(execute_command().call(
+    let call = tokio::spawn(execute_command(&Sandbox::default()).call(
         context(workspace.path()),
         json!({"command": ["sh", "-c", STUBBORN]}),
     ));

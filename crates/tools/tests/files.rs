@@ -175,6 +175,7 @@ async fn loop_8_write_creates_a_file_and_its_folders() {
     assert_eq!(
         result.changes,
         [StateChange::FileCreated {
+            after: None,
             path: "a/b/new.txt".to_owned(),
             diff: Some("--- /dev/null\n+++ b/a/b/new.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned()),
         }]
@@ -198,6 +199,8 @@ async fn loop_8_edit_replaces_the_one_place_and_shows_the_difference() {
     assert_eq!(
         result.changes,
         [StateChange::FileEdited {
+            after: None,
+            before: None,
             path: "a.rs".to_owned(),
             diff: Some(diff.to_owned()),
         }]
@@ -373,7 +376,14 @@ async fn loop_8_move_renames_and_never_overwrites() {
     let folder = Folder::with(&[("a", b"1"), ("b", b"2"), ("dir/c", b"3")]);
     let result = folder.call(file_operations(), rename("a", "new/folder/a")).await;
     let (from, to) = ("a".to_owned(), "new/folder/a".to_owned());
-    assert_eq!(result.changes, [StateChange::FileMoved { from, to }]);
+    assert_eq!(
+        result.changes,
+        [StateChange::FileMoved {
+            version: None,
+            from,
+            to
+        }]
+    );
     assert_eq!(
         complaint(&folder, rename("b", "dir/c")).await,
         "`dir/c` exists already: choose another name, or delete it first"
@@ -406,6 +416,7 @@ async fn loop_8_delete_removes_files_and_empty_folders() {
     assert_eq!(
         result.changes,
         [StateChange::FileDeleted {
+            before: None,
             path: "a".to_owned(),
             diff
         }]

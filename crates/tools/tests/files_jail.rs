@@ -237,8 +237,8 @@ fn whoever_reads_sees_the_old_content_or_the_new() {
     });
     let workspace = Workspace::open(&folder.path("")).unwrap();
     for _ in 0..20 {
-        workspace.write("file", &new).unwrap();
-        workspace.write("file", &old).unwrap();
+        workspace.replace("file", &old, &new).unwrap();
+        workspace.replace("file", &new, &old).unwrap();
     }
     stop.store(true, Ordering::Relaxed);
     reader.join().unwrap();
@@ -260,7 +260,7 @@ fn a_write_keeps_the_mode_and_follows_links_within() {
     std::fs::set_permissions(folder.path("bin/run.sh"), PermissionsExt::from_mode(0o750)).unwrap();
     symlink("bin/run.sh", folder.path("run")).unwrap();
     let workspace = Workspace::open(&folder.path("")).unwrap();
-    workspace.write("run", b"new").unwrap();
+    workspace.replace("run", b"old", b"new").unwrap();
     let metadata = std::fs::metadata(folder.path("bin/run.sh")).unwrap();
     assert_eq!(metadata.mode() & 0o777, 0o750);
     assert_eq!(std::fs::read(folder.path("bin/run.sh")).unwrap(), b"new");

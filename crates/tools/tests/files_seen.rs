@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dirigent_core::tool::{SeenFiles, StateChange, ToolOutcome, ToolResult};
-use dirigent_tools::{Tool, ToolContext, built_in, file_operations};
+use dirigent_tools::{Tool, ToolContext, ToolSettings, built_in, file_operations};
 use folder::{Folder, error, output};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl<'a> Agent<'a> {
 fn refused(result: ToolResult) -> (String, Value) {
     assert_eq!(result.changes, []);
     match result.outcome {
-        ToolOutcome::Failure { error, output } => (error, output),
+        ToolOutcome::Failure { error, output, .. } => (error, output),
         ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
     }
 }
@@ -322,7 +322,7 @@ async fn paor_5_a_rename_keeps_what_the_agent_knows_and_adds_nothing_to_it() {
         ("stale.rs", b"fn f() { old() }\n"),
         ("new.rs", b"fn g() { old() }\n"),
     ]);
-    let registry = built_in();
+    let registry = built_in(&ToolSettings::default());
     let mut agent = Agent::beside(&folder, &registry);
     agent.reads("known.rs").await;
     agent.reads("stale.rs").await;
@@ -369,7 +369,7 @@ async fn hammer(mut agent: Agent<'_>, name: &str, lines: usize) -> usize {
 async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
     let folder = Folder::with(&[("a.rs", b"fn n0() {}\n// end")]);
     // Each with tools of its own.
-    let agent = || Agent::beside(&folder, &built_in());
+    let agent = || Agent::beside(&folder, &built_in(&ToolSettings::default()));
     let rename = async {
         let mut agent = agent();
         let mut renamed = 0;
@@ -405,7 +405,7 @@ async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
 async fn paor_5_of_two_that_create_one_file_the_second_is_refused() {
     for round in 0..50 {
         let folder = Folder::with(&[]);
-        let registry = built_in();
+        let registry = built_in(&ToolSettings::default());
         let (mut first, mut second) = (
             Agent::beside(&folder, &registry),
             Agent::beside(&folder, &registry),

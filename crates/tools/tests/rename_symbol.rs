@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 fn context(workspace: &Path) -> ToolContext {
     ToolContext {
+        contents: None,
         workspace: workspace.to_owned(),
         access: Access::ReadWrite,
         run: "00000000-0000-7000-8000-000000000000".parse().unwrap(),
@@ -69,7 +70,9 @@ async fn check(name: &str, before: &str, after: &str) -> Value {
     let output = output(&result).clone();
     assert_eq!(output["renamed"], true);
     assert_eq!(output["syntax_errors"], json!([]), "{name}");
-    assert!(matches!(&result.changes[..], [StateChange::FileEdited { path, diff: Some(_) }] if path == name));
+    assert!(
+        matches!(&result.changes[..], [StateChange::FileEdited { path, diff: Some(_), .. }] if path == name)
+    );
     output
 }
 

@@ -3,8 +3,8 @@
 
 mod folder;
 
-use dirigent_core::tool::{Repeat, ToolResult};
-use dirigent_tools::{Tool, TypedTool, built_in, typed};
+use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_tools::{Tool, ToolSettings, TypedTool, built_in, typed};
 use folder::{Folder, error, output};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,16 +27,13 @@ struct Style {
 }
 
 fn greet() -> TypedTool {
-    typed(
-        "greet",
-        "Greets. Politely.",
-        Repeat::Safe,
-        async |_, greeting: Greeting| {
-            let title = greeting.style.map(|style| style.title + " ").unwrap_or_default();
-            let one = format!("hello {title}{}", greeting.name);
-            ToolResult::success(json!(vec![one; usize::from(greeting.times.unwrap_or(1))]))
-        },
-    )
+    typed("greet", "Greets. Politely.", async |_, greeting: Greeting| {
+        let title = greeting.style.map(|style| style.title + " ").unwrap_or_default();
+        let one = format!("hello {title}{}", greeting.name);
+        ToolResult::success(json!(vec![one; usize::from(greeting.times.unwrap_or(1))]))
+    })
+    .repeat(Repeat::Safe)
+    .access(Access::ReadOnly)
     .example(json!({"name": "Ada"}))
 }
 
@@ -102,7 +99,11 @@ fn approve_1_a_tool_can_say_that_its_calls_must_be_approved() {
 
 #[test]
 fn the_built_in_tools_are_in_the_registry() {
-    let names: Vec<String> = built_in().specs().into_iter().map(|spec| spec.name).collect();
+    let names: Vec<String> = built_in(&ToolSettings::default())
+        .specs()
+        .into_iter()
+        .map(|spec| spec.name)
+        .collect();
     for name in ["file_operations", "search"] {
         assert!(names.contains(&name.to_owned()), "{names:?}");
     }
@@ -111,7 +112,7 @@ fn the_built_in_tools_are_in_the_registry() {
 #[test]
 fn what_models_read_of_the_file_tools() {
     let specs: Vec<_> = ["file_operations", "search"]
-        .map(|name| built_in().get(name).unwrap().spec())
+        .map(|name| built_in(&ToolSettings::default()).get(name).unwrap().spec())
         .into();
     insta::assert_snapshot!(serde_json::to_string_pretty(&specs).unwrap());
 }

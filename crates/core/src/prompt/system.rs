@@ -8,7 +8,7 @@ use crate::call::CallForm;
 use crate::plan::{SUBMIT_PLAN, plan_schema};
 use crate::reflection::{SUBMIT_REFLECTION, reflection_schema};
 use crate::spec::{AgentSpec, AnswerForm};
-use crate::tool::{Repeat, ToolSpec};
+use crate::tool::{Access, Repeat, ToolSpec};
 
 /// The description of an agent's terminating tool, where its answer needs one.
 pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
@@ -39,6 +39,7 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
         description: description.to_owned(),
         parameters,
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example,
     })

@@ -56,9 +56,9 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
     let mut text = String::new();
     for change in changes {
         match change {
-            StateChange::FileCreated { path, diff }
-            | StateChange::FileEdited { path, diff }
-            | StateChange::FileDeleted { path, diff } => match diff {
+            StateChange::FileCreated { path, diff, .. }
+            | StateChange::FileEdited { path, diff, .. }
+            | StateChange::FileDeleted { path, diff, .. } => match diff {
                 Some(diff) => {
                     text.push_str(diff);
                     if !diff.ends_with('\n') {
@@ -72,7 +72,11 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
             StateChange::FileMoved { .. } => {
                 let _ = writeln!(text, "# {change}");
             }
-            StateChange::ProcessExited { .. } => {}
+            StateChange::ProcessExited { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => {}
         }
     }
     text
@@ -88,11 +92,15 @@ pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) 
                 files.entry(path).or_insert(FileFate::Edited);
             }
             StateChange::FileDeleted { path, .. } => remove(&mut files, path),
-            StateChange::FileMoved { from, to } => {
+            StateChange::FileMoved { from, to, .. } => {
                 remove(&mut files, from);
                 create(&mut files, to);
             }
-            StateChange::ProcessExited { .. } => {}
+            StateChange::ProcessExited { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => {}
         }
     }
     files
@@ -140,6 +148,10 @@ pub(super) fn confirmations<'a>(changes: impl Iterator<Item = &'a StateChange>) 
             | StateChange::FileEdited { .. }
             | StateChange::FileDeleted { .. }
             | StateChange::FileMoved { .. } => commands.clear(),
+            StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => {}
         }
     }
     commands

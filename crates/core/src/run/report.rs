@@ -495,8 +495,8 @@ fn render_finding(finding: &Finding, text: &mut String) {
                 );
                 let output = match &observed.result.outcome {
                     ToolOutcome::Success { output } => output.to_string(),
-                    ToolOutcome::Failure { error, output } if output.is_null() => error.clone(),
-                    ToolOutcome::Failure { error, output } => format!("{error}: {output}"),
+                    ToolOutcome::Failure { error, output, .. } if output.is_null() => error.clone(),
+                    ToolOutcome::Failure { error, output, .. } => format!("{error}: {output}"),
                 };
                 let _ = writeln!(
                     text,

@@ -2,7 +2,7 @@
 
 use dirigent_core::call::{CallFault, CallForm, Malformed, Said, ToolSet, parse};
 use dirigent_core::message::FinishReason;
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 
 use super::{FORMS, reply, said_in};
@@ -31,6 +31,7 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
         description: "A tool.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     };

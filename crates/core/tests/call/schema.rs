@@ -4,7 +4,7 @@ use dirigent_core::call::reply_schema;
 use dirigent_core::plan::plan_schema;
 use dirigent_core::prompt::submission;
 use dirigent_core::spec::AnswerForm;
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 
 fn tool(name: &str, parameters: Value) -> ToolSpec {
@@ -13,6 +13,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
         description: "A tool.".to_owned(),
         parameters,
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     }

@@ -335,6 +335,8 @@ fn loop_6_success_does_not_end_the_loop() {
         ..native(vec![call("p", "change", json!({"path": "x"}))])
     };
     let changed = ToolResult::success(json!("done")).with_changes(vec![StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "x".to_owned(),
         diff: None,
     }]);
@@ -615,6 +617,8 @@ fn paor_8_guidance_joins_the_conversation_before_the_next_request() {
 fn paor_6_the_report_holds_what_was_done() {
     let mut agent = implementer();
     let edited = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "x".to_owned(),
         diff: None,
     };

@@ -27,6 +27,7 @@ fn told(agent: &Agent, field: &str) -> Value {
 
 fn created(path: &str) -> StateChange {
     StateChange::FileCreated {
+        after: None,
         path: path.to_owned(),
         diff: None,
     }

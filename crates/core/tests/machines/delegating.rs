@@ -80,6 +80,8 @@ fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
         ["delegate a7.2 to explore: Find `a`."]
     );
     let changed = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "a.rs".to_owned(),
         diff: None,
     };
@@ -156,6 +158,8 @@ fn delegated(of: &str, agent: &str) -> RunInput {
 
 fn edited(path: &str) -> StateChange {
     StateChange::FileEdited {
+        after: None,
+        before: None,
         path: path.to_owned(),
         diff: None,
     }

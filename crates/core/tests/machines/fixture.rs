@@ -56,6 +56,7 @@ pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
             "additionalProperties": false
         }),
         repeat,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: json!({"path": "src/lib.rs"}),
     }

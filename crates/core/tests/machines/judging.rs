@@ -111,6 +111,8 @@ fn paor_10_the_reflector_is_given_what_the_run_has_changed() {
     ]});
     let (mut run, _) = acting(spec(), &one);
     let changed = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "src/a.rs".to_owned(),
         diff: None,
     };

@@ -41,6 +41,8 @@ pub fn check(text: &str) -> &str {
 
 fn observations() -> Vec<Observation> {
     let edited = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "src/lib.rs".to_owned(),
         diff: Some("-a\n+b\n".to_owned()),
     };

@@ -24,6 +24,8 @@ fn cancelled(of: &str, changed: &str) -> RunInput {
         result: Err(AgentFailure::Cancelled),
         work: AgentWork {
             changes: vec![StateChange::FileEdited {
+                after: None,
+                before: None,
                 path: changed.to_owned(),
                 diff: None,
             }],

@@ -15,6 +15,8 @@ use crate::fixture::{effect, ended_with, spec};
 
 fn edited(path: &str) -> StateChange {
     StateChange::FileEdited {
+        after: None,
+        before: None,
         path: path.to_owned(),
         diff: Some(format!("--- {path}\n+++ {path}\n@@ -1 +1 @@\n-a\n+b\n")),
     }
@@ -97,6 +99,7 @@ fn paor_11_the_verbose_result_shows_failures_and_skipped_steps() {
     give(&mut run, 5, agent_ended("run.2", broken));
     let failure = ToolResult {
         outcome: ToolOutcome::Failure {
+            code: String::new(),
             error: "exited with 1".to_owned(),
             output: json!("permission denied"),
         },
@@ -285,14 +288,17 @@ fn changed(changes: Vec<StateChange>) -> Run {
 fn paor_10_of_several_changes_of_a_file_the_net_is_told() {
     let file = |path: &str| path.to_owned();
     let created = |path| StateChange::FileCreated {
+        after: None,
         path: file(path),
         diff: None,
     };
     let deleted = |path| StateChange::FileDeleted {
+        before: None,
         path: file(path),
         diff: None,
     };
     let moved = |from, to| StateChange::FileMoved {
+        version: None,
         from: file(from),
         to: file(to),
     };

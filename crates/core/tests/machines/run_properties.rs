@@ -216,6 +216,8 @@ fn tool_result(kind: u8) -> ToolResult {
         ToolResult::failure("no")
     } else {
         ToolResult::success(json!("seen")).with_changes(vec![StateChange::FileEdited {
+            after: None,
+            before: None,
             path: "x".to_owned(),
             diff: None,
         }])

@@ -259,6 +259,8 @@ fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_
     let change = says_call("change", json!({"path": "x"}), false);
     watcher.agent(2, replied("a2.1", change));
     let edited = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "x".to_owned(),
         diff: Some("-a\n+b\n".to_owned()),
     };
@@ -372,6 +374,8 @@ fn delegated() -> Watcher {
     let change = says_call("change", json!({"path": "x"}), false);
     watcher.agent(3, replied("a3.1", change));
     let edited = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "x".to_owned(),
         diff: Some("-a\n+b\n".to_owned()),
     };
@@ -402,6 +406,8 @@ fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is
     assert_eq!(watcher.view.diff(), "-a\n+b\n");
     let used = watcher.view.report().usage;
     let edited = StateChange::FileEdited {
+        after: None,
+        before: None,
         path: "x".to_owned(),
         diff: Some("-a\n+b\n".to_owned()),
     };

@@ -209,7 +209,7 @@ const SHIPPED: [(&str, &str); 4] = [
 
 /// The sub-agents that come with Dirigent, as `config/agents` defines them.
 pub fn shipped_agents() -> Vec<AgentDefinition> {
-    let known = known_tools(&dirigent_tools::built_in().specs());
+    let known = known_tools(&dirigent_tools::built_in(&dirigent_tools::ToolSettings::default()).specs());
     let read = |(name, text): (&str, &str)| {
         #[expect(
             clippy::expect_used,

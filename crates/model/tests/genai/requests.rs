@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dirigent_core::call::{CallForm, ToolCall};
 use dirigent_core::message::Message;
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_model::genai::{HostedModel, Provider};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ fn tool(name: &str) -> ToolSpec {
         description: format!("Does {name}."),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dirigent_core::call::{CallForm, ToolCall};
 use dirigent_core::message::{Message, ModelFailureKind};
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_model::openai::{Delivery, OpenAiModel};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ fn tool(name: &str) -> Arc<Vec<ToolSpec>> {
         description: "Looks.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     }])

@@ -502,6 +502,7 @@ async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
         }
     });
     let made = StateChange::FileMoved {
+        version: None,
         from: "a".to_owned(),
         to: "b".to_owned(),
     };

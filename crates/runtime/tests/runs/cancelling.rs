@@ -155,7 +155,7 @@ async fn host_8_cancelling_ends_child_processes() {
     let program = "echo $$ > started; exec sleep 1000";
     let parameters = json!({"command": ["sh", "-c", program]});
     for by in ["plan", "worker"] {
-        let command = dirigent_tools::execute_command();
+        let command = dirigent_tools::execute_command(&dirigent_tools::Sandbox::default());
         let it = {
             let command = Arc::new(command);
             Scriptool::new("it", Repeat::Unsafe, move |context, parameters| {

@@ -45,7 +45,7 @@ async fn two_rounds(asked: Asked) -> Reply {
 
 /// Succeeds always alike, whenever it is called.
 fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
-    let (_, count) = counting("note", repeat);
+    let (_, count) = counting("note", repeat.clone());
     let counter = count.clone();
     let note = crate::script::Scriptool::new("note", repeat, move |_, _| {
         counter.fetch_add(1, Ordering::SeqCst);

@@ -196,6 +196,7 @@ impl Scriptool {
                 description: "Does what the test says.".to_owned(),
                 parameters: json!({"type": "object"}),
                 repeat,
+                access: Access::ReadOnly,
                 requires_approval: false,
                 example: Value::Null,
             },

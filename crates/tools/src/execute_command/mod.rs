@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
+use dirigent_core::tool::{Access, StateChange, ToolResult};
 use process_wrap::tokio::{CommandWrap, KillOnDrop, ProcessGroup};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use self::capture::Capture;
 use self::group::{Ended, Group};
 use crate::workspace::{FileFault, Kind, Workspace};
-use crate::{ToolContext, TypedTool, typed};
+use crate::{Sandbox, ToolContext, TypedTool, typed};
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 120;
 const MAX_TIMEOUT_SECONDS: u64 = 3600;
@@ -58,8 +58,9 @@ fn default_timeout() -> u64 {
 /// Its output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`,
 /// and `"note"` where a process that the program left behind still held its output open. Any end but exit code 0 is a
 /// failure with the same output. Unix only.
-pub fn execute_command() -> TypedTool {
-    typed("execute_command", DESCRIPTION, Repeat::Unsafe, execute)
+pub fn execute_command(_sandbox: &Sandbox) -> TypedTool {
+    typed("execute_command", DESCRIPTION, execute)
+        .access(Access::Execute)
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
 
@@ -156,10 +157,7 @@ impl Output {
         let output = self.into_json(code);
         let result = match error {
             None => ToolResult::success(output),
-            Some(error) => ToolResult {
-                outcome: ToolOutcome::Failure { error, output },
-                ..ToolResult::success(Value::Null)
-            },
+            Some(error) => ToolResult::failure(error).with_output(output),
         };
         result.with_changes(vec![StateChange::ProcessExited { command, code }])
     }

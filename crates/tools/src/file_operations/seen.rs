@@ -4,7 +4,7 @@
 //! It never decides by who changed a file: only by what the agent saw.
 
 use dirigent_core::digest::sha256_hex;
-use dirigent_core::tool::{SeenFile, SeenFiles, ToolOutcome, ToolResult};
+use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult};
 use serde_json::Value;
 
 use crate::ToolContext;
@@ -220,11 +220,9 @@ impl Stale {
             Err(_) => ("it cannot be read now".to_owned(), Value::Null, None),
         };
         let error = format!("{self}; {tail}");
-        ToolResult {
-            outcome: ToolOutcome::Failure { error, output },
-            ..ToolResult::success(Value::Null)
-        }
-        .with_seen(seen.into_iter().collect())
+        ToolResult::failure(error)
+            .with_output(output)
+            .with_seen(seen.into_iter().collect())
     }
 }
 

@@ -20,6 +20,12 @@ pub(super) struct Change {
     diff: Option<String>,
 }
 
+/// A file that was written, and what is told of it.
+pub(super) struct Written {
+    pub(super) change: Change,
+    pub(super) told: StateChange,
+}
+
 impl Change {
     /// What is known of the file once it is written, by who last saw this of it.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
@@ -29,13 +35,6 @@ impl Change {
             // No line has moved.
             ..known.clone()
         })
-    }
-
-    pub(super) fn into_state_change(self) -> StateChange {
-        StateChange::FileEdited {
-            path: self.path,
-            diff: self.diff,
-        }
     }
 }
 
@@ -50,7 +49,7 @@ pub(super) enum Refused {
 /// Why it stopped between the files, and what stays changed.
 pub(super) struct Halted {
     pub(super) refused: Refused,
-    pub(super) left: Vec<Change>,
+    pub(super) left: Vec<Written>,
 }
 
 /// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
@@ -119,31 +118,33 @@ pub(super) fn apply(
     workspace: &Workspace,
     changes: Vec<Change>,
     cancel: &CancellationToken,
-) -> Result<Vec<Change>, Halted> {
-    let mut written = 0;
-    let refused = changes.iter().find_map(|change| {
+) -> Result<Vec<Written>, Halted> {
+    let mut written: Vec<Written> = Vec::with_capacity(changes.len());
+    let refused = changes.into_iter().find_map(|mut change| {
         if cancel.is_cancelled() {
             return Some(Refused::Cancelled);
         }
         match workspace.replace(&change.path, &change.before, &change.after) {
-            Ok(()) => {
-                written += 1;
+            Ok(told) => {
+                let told = told.with_diff(change.diff.take());
+                written.push(Written { change, told });
                 None
             }
             Err(fault) => Some(Refused::Because(fault.to_string())),
         }
     });
     let Some(refused) = refused else {
-        return Ok(changes);
+        return Ok(written);
     };
-    let left = changes
+    let left = written
         .into_iter()
-        .take(written)
-        .filter(|change| put_back(workspace, change).is_err())
+        .filter(|written| put_back(workspace, &written.change).is_err())
         .collect();
     Err(Halted { refused, left })
 }
 
 fn put_back(workspace: &Workspace, change: &Change) -> Result<(), FileFault> {
-    workspace.replace(&change.path, &change.after, &change.before)
+    workspace
+        .replace(&change.path, &change.after, &change.before)
+        .map(drop)
 }

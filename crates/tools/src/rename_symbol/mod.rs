@@ -13,12 +13,12 @@ mod syntax;
 
 use std::collections::BTreeSet;
 
-use dirigent_core::tool::{Access, Repeat, SeenFiles, ToolOutcome, ToolResult};
+use dirigent_core::tool::{Access, SeenFiles, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::change::{Change, Refused};
+use self::change::{Refused, Written};
 use self::language::{Language, is_name, plain};
 use self::report::Report;
 use self::scan::{Affected, Query, Scan, Stop};
@@ -90,7 +90,7 @@ fn yes() -> bool {
 /// where they belong to a library. In Rust `r#old` and `old` are the same name. Lifetimes, labels, private names
 /// (`#old`) and the tags of HTML elements are left alone.
 ///
-/// It is [`Repeat::Unsafe`]: after a crash half-way the new name is there from the half that was done, and the check
+/// It is not safe to repeat: after a crash half-way the new name is there from the half that was done, and the check
 /// for clashes would refuse to do the rest. Whoever repeats it knowingly says `allow_clash` and gets the same end.
 ///
 /// A file that somebody else changes meanwhile is left as it is, and then no file is renamed (PAOR-5).
@@ -98,7 +98,6 @@ pub fn rename_symbol() -> TypedTool {
     typed(
         "rename_symbol",
         DESCRIPTION,
-        Repeat::Unsafe,
         move |context: ToolContext, parameters: Parameters| {
             blocking(context, move |context| match rename(context, &parameters) {
                 Ok(result) => result,
@@ -107,6 +106,7 @@ pub fn rename_symbol() -> TypedTool {
             })
         },
     )
+    .access(Access::ReadOnly)
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
 }
 
@@ -114,7 +114,7 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
     if let Err(error) = check(context.access, parameters) {
         return Ok(ToolResult::failure(error));
     }
-    let workspace = Workspace::open(&context.workspace).map_err(Stop::Fault)?;
+    let workspace = Workspace::of(context).map_err(Stop::Fault)?;
     let scan = Scan {
         workspace: &workspace,
         cancel: &context.cancel,
@@ -226,9 +226,12 @@ fn write(
 }
 
 /// The result with what was written. Its caller knows a file afterwards only if it knew it before: it saw lines of it at most.
-fn changed(result: ToolResult, written: Vec<Change>, seen: Option<&SeenFiles>) -> ToolResult {
-    let known = written.iter().filter_map(|change| change.seen(seen?)).collect();
-    let changes = written.into_iter().map(Change::into_state_change).collect();
+fn changed(result: ToolResult, written: Vec<Written>, seen: Option<&SeenFiles>) -> ToolResult {
+    let known = written
+        .iter()
+        .filter_map(|written| written.change.seen(seen?))
+        .collect();
+    let changes = written.into_iter().map(|written| written.told).collect();
     result.with_seen(known).with_changes(changes)
 }
 
@@ -245,13 +248,7 @@ fn refusal(refused: Refused, left: usize, report: &Report) -> ToolResult {
 }
 
 fn failure(error: String, report: &Report) -> ToolResult {
-    ToolResult {
-        outcome: ToolOutcome::Failure {
-            error,
-            output: value(report),
-        },
-        ..ToolResult::success(Value::Null)
-    }
+    ToolResult::failure(error).with_output(value(report))
 }
 
 fn value(report: &Report) -> Value {

@@ -109,6 +109,14 @@ pub enum FileFault {
         /// The path as it was given.
         path: String,
     },
+    /// What was in it could not be kept, so that the change could not have been undone.
+    #[error("`{path}` is left as it is, as what is in it could not be kept for `undo`: {why}")]
+    NotKept {
+        /// The path as it was given.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// Anything else that the system says.
     #[error("`{path}`: {source}; it is unchanged")]
     Io {

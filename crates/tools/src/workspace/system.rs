@@ -59,6 +59,22 @@ impl WithoutWaiting for OpenOptions {
     }
 }
 
+/// A file's kind and permissions.
+#[cfg(unix)]
+pub(super) fn mode(metadata: &Metadata) -> u32 {
+    use cap_std::fs::MetadataExt;
+    metadata.mode()
+}
+
+#[cfg(not(unix))]
+pub(super) fn mode(metadata: &Metadata) -> u32 {
+    if metadata.is_symlink() {
+        0o120_777
+    } else {
+        0o100_644
+    }
+}
+
 /// Gives a file the owner, the group and the mode of another.
 #[cfg(unix)]
 pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {

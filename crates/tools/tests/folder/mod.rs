@@ -33,6 +33,7 @@ impl Folder {
 
     pub fn context(&self) -> ToolContext {
         ToolContext {
+            contents: None,
             workspace: self.root.path().to_owned(),
             access: Access::ReadWrite,
             run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),

@@ -27,7 +27,7 @@ use crate::message::Message;
 use crate::observation::AgentWork;
 use crate::spec::{AgentSpec, AnswerForm, RunContext};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{Repeat, SeenFiles, ToolResult, ToolSpec};
+use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -403,7 +403,7 @@ impl Agent {
         let tools = self.delegation(call).unwrap_or(self.context.tools());
         tools
             .get(&call.tool)
-            .is_some_and(|tool| tool.repeat == Repeat::Safe)
+            .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 
     fn finish(&mut self, now: Timestamp, result: Result<AgentAnswer, AgentFailure>, commands: &mut Commands) {

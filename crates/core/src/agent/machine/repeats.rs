@@ -29,7 +29,11 @@ fn is_progress(change: &StateChange) -> bool {
         StateChange::FileCreated { .. }
         | StateChange::FileEdited { .. }
         | StateChange::FileDeleted { .. }
-        | StateChange::FileMoved { .. } => true,
+        | StateChange::FileMoved { .. }
+        | StateChange::TableCreated { .. }
+        | StateChange::TableDropped { .. }
+        | StateChange::RowsChanged { .. }
+        | StateChange::RequestSent { .. } => true,
         StateChange::ProcessExited { .. } => false,
     }
 }
@@ -40,7 +44,7 @@ fn digest(call: &ToolCall, result: &ToolResult) -> u64 {
     call.parameters.hash(&mut hasher);
     match &result.outcome {
         ToolOutcome::Success { output } => (true, output).hash(&mut hasher),
-        ToolOutcome::Failure { error, output } => (false, error, output).hash(&mut hasher),
+        ToolOutcome::Failure { error, output, .. } => (false, error, output).hash(&mut hasher),
     }
     hasher.finish()
 }

@@ -10,7 +10,7 @@ use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::run::{Phase, RunCommand, RunTimer};
 use crate::time::Timestamp;
-use crate::tool::{Repeat, ToolResult};
+use crate::tool::ToolResult;
 
 impl Run {
     /// The commands that have no result yet: after a replay, what is still to be done.
@@ -164,7 +164,7 @@ impl Run {
         let tools = self.context.as_ref().map(|context| context.tools());
         tools
             .and_then(|tools| tools.get(&call.tool))
-            .is_some_and(|tool| tool.repeat == Repeat::Safe)
+            .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 }
 
