@@ -238,7 +238,11 @@ pub(crate) async fn watch(
             }
             Some(delta) = next_delta(&mut deltas) => screen.said(&delta),
             typed = typed(&mut person) => {
-                if let Some(person) = &mut person {
+                if matches!(typed, Typed::HungUp) && ends.hang_up.is_some() {
+                    cancelled = true;
+                    let _ = run.cancel();
+                    person.iter_mut().for_each(Person::hang_up);
+                } else if let Some(person) = &mut person {
                     person.take(typed, run, &mut screen).await;
                 }
             }
@@ -256,8 +260,8 @@ pub(crate) async fn watch(
                 }
                 cancelled = true;
                 let _ = run.cancel();
-                if let (Ending::HungUp, Some(person)) = (end, &mut person) {
-                    person.hang_up();
+                if end == Ending::HungUp {
+                    person.iter_mut().for_each(Person::hang_up);
                 }
             }
         }

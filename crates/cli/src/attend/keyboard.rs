@@ -60,6 +60,11 @@ impl Keyboard {
         true
     }
 
+    /// Whether the terminal was ours when it was last looked at. The system tells those in its foreground, and only them, when it is closed.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// The process goes on after it was stopped: whoever had the terminal meanwhile has set it as they like.
     pub(crate) fn continued(&mut self) {
         self.before = None;

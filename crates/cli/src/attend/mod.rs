@@ -43,6 +43,8 @@ pub(crate) enum Typed {
     Keys(Vec<Key>),
     /// The process goes on after it was stopped, and the screen may be another.
     Continued,
+    /// The terminal is closed, and was ours. The signal that says the same may come a moment later, or not at all.
+    HungUp,
     /// The input is at its end.
     Gone,
 }
@@ -72,7 +74,11 @@ impl Person {
     pub(crate) async fn typed(&mut self) -> Typed {
         match &mut self.keyboard {
             Some(keyboard) => tokio::select! {
-                keys = keyboard.keys() => keys.map_or(Typed::Gone, Typed::Keys),
+                keys = keyboard.keys() => match keys {
+                    Some(keys) => Typed::Keys(keys),
+                    None if keyboard.is_ours() => Typed::HungUp,
+                    None => Typed::Gone,
+                },
                 _ = self.continued.recv() => Typed::Continued,
             },
             None if self.is_gone => std::future::pending().await,
@@ -126,7 +132,7 @@ impl Person {
                 }
                 self.draw(screen);
             }
-            Typed::Gone => {
+            Typed::HungUp | Typed::Gone => {
                 self.hang_up();
                 // A run that has just ended needs nobody.
                 let _ = run.leave();
