@@ -375,14 +375,18 @@ fn host_2_a_newer_journal_is_refused() {
 #[test]
 fn host_2_a_journal_in_an_impossible_place_is_refused() {
     let place = Place::with_sample();
-    let below_a_file = refused(&place, &["runs", "--db", "work/Cargo.toml/journal.db"], 5);
+    let below_a_file = refused(
+        &place,
+        &["run", "count the files", "--db", "work/Cargo.toml/journal.db"],
+        5,
+    );
     assert!(
         below_a_file.stderr.starts_with(
             "error: cannot create the folder work/Cargo.toml: check that the path is right and that you may write there: "
         ),
         "{below_a_file}"
     );
-    let folder = refused(&place, &["runs", "--db", "work"], 5);
+    let folder = refused(&place, &["run", "count the files", "--db", "work"], 5);
     assert_eq!(
         folder.stderr,
         "error: cannot open the journal work: check that the path is right and that you may write there: it is not a \
@@ -395,6 +399,7 @@ fn host_2_a_journal_in_an_impossible_place_is_refused() {
 #[test]
 fn host_3_a_run_that_is_not_there_is_reported() {
     let place = Place::new();
+    drop(rusqlite::Connection::open(place.db()).unwrap());
     let said_of = |arguments: &[&str]| said(&place, &refused(&place, arguments, 2));
     assert_eq!(
         said_of(&["show", "last"]),
@@ -548,4 +553,22 @@ fn paor_12_a_time_limit_ends_a_command_that_takes_longer() {
             .contains("\nLeft:\n  Run sleep 1000 (not finished)\n"),
         "{ended}"
     );
+}
+
+#[test]
+fn host_3_a_mistyped_journal_is_an_error_and_none_is_made() {
+    let place = Place::new();
+    for arguments in [
+        &["runs", "--db", "mistyped.db"][..],
+        &["show", "last", "--db", "mistyped.db"],
+        &["resume", "last", "--db", "mistyped.db"],
+        &["guide", "last", "faster", "--db", "mistyped.db"],
+    ] {
+        let ended = refused(&place, arguments, 5);
+        assert_eq!(
+            ended.stderr.trim_end(),
+            "error: there is no journal mistyped.db: check the path; the first run creates one"
+        );
+    }
+    assert!(!place.folder().join("mistyped.db").exists());
 }

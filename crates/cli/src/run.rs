@@ -24,6 +24,17 @@ pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError>
     build(Dirigent::builder(), db).await
 }
 
+/// For what is about a run that there must be already. Only a journal that was named must be there: where nothing has ever run, the
+/// user's own is empty.
+pub(crate) async fn open_existing(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+    let builder = if db.is_some() {
+        builder.existing_journal()
+    } else {
+        builder
+    };
+    build(builder, db).await
+}
+
 /// To ask the configured models.
 pub(crate) async fn open_configured(db: Option<PathBuf>, config: &Config) -> Result<Dirigent, DirigentError> {
     build(Dirigent::builder().config(config), db).await
@@ -98,7 +109,8 @@ pub(crate) async fn resume(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let record = Record::to(command.record.record.as_ref())?;
-    let dirigent = open_configured(db, &config::load(file, None)?).await?;
+    let config = config::load(file, None)?;
+    let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let past = Past {
@@ -128,7 +140,8 @@ pub(crate) async fn fork(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let record = Record::to(command.record.record.as_ref())?;
-    let dirigent = open_configured(db, &config::load(file, None)?).await?;
+    let config = config::load(file, None)?;
+    let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
     let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let user = presence(&command.watching, output);
     let (record_of_source, id) = (
@@ -159,7 +172,7 @@ pub(crate) async fn follow(
     command: WatchCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let watching = Watching {

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::kept::{kept_json, kept_line, kept_of};
 use crate::output::{Output, coloured_diff, inert};
 use crate::replay::Record;
-use crate::run::open;
+use crate::run::open_existing;
 use crate::steer::waiting_lines;
 use crate::steps::Steps;
 use crate::time::local;
@@ -24,7 +24,7 @@ pub(crate) async fn runs(
     command: &RunsCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let mut text = String::new();
     for record in runs.iter().take(command.limit) {
@@ -140,7 +140,7 @@ pub(crate) async fn show(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let file = Record::to(command.record.as_ref())?;
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     if command.steps {
         return steps(&dirigent, command, output);
     }

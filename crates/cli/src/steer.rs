@@ -15,7 +15,7 @@ use crate::attend::{approval_lines, chosen, question_lines};
 use crate::exit::Exit;
 use crate::kept::{kept_json, kept_line, kept_of};
 use crate::output::{Output, inert};
-use crate::run::open;
+use crate::run::open_existing;
 use crate::waits::{Waiting, Waits};
 
 /// A run of the journal and what waits for its user.
@@ -28,7 +28,7 @@ struct Addressed {
 
 impl Addressed {
     async fn find(db: Option<PathBuf>, text: &str) -> anyhow::Result<Self> {
-        let dirigent = open(db).await?;
+        let dirigent = open_existing(Dirigent::builder(), db).await?;
         let (run, waits, kept) = tokio::task::block_in_place(|| {
             let run = dirigent.find(text)?;
             let (view, _) = dirigent.read(run)?;

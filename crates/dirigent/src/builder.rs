@@ -14,7 +14,7 @@ use dirigent_model::{ChatModel, OfflineModel};
 use dirigent_runtime::{
     Events, Kept, Orchestrator, RunHandle, Services, Steered, UserPresence, kept, read_run, record_run,
 };
-use dirigent_store::{Journal, MessageId, MessageState, RunRecord};
+use dirigent_store::{Journal, JournalOptions, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
 use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
@@ -24,6 +24,7 @@ use crate::{DirigentError, Goal, default_journal};
 /// Builds a [`Dirigent`].
 pub struct Builder {
     journal: Option<PathBuf>,
+    journal_options: JournalOptions,
     config: Option<Config>,
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
@@ -37,6 +38,12 @@ impl Builder {
     /// The journal's file; it is created if it is not there. [`default_journal`] if not said.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.journal = Some(path.into());
+        self
+    }
+
+    /// Refuses a journal that is not there, so that a mistyped path is an error and no empty journal.
+    pub fn existing_journal(mut self) -> Self {
+        self.journal_options = self.journal_options.existing();
         self
     }
 
@@ -101,7 +108,8 @@ impl Builder {
             (Some(_) | None, _) => None,
         };
         let path = self.journal.clone().map_or_else(default_journal, Ok)?;
-        let journal = blocking(move || Journal::open(&path)).await?;
+        let options = self.journal_options.clone();
+        let journal = blocking(move || options.open(&path)).await?;
         let model = match (&configured, &self.model) {
             (_, Some(model)) => model.clone(),
             (Some(configured), None) => Arc::new(configured.clone()),
@@ -192,6 +200,7 @@ impl Dirigent {
     pub fn builder() -> Builder {
         Builder {
             journal: None,
+            journal_options: JournalOptions::default(),
             config: None,
             model: None,
             profile: ModelProfile::default(),
