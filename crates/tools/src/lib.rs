@@ -27,7 +27,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use execute_command::execute_command;
-pub use execute_sql::{Connection, Connections, Database};
+pub use execute_sql::{Connection, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
 pub use http_request::HttpRules;
 pub use registry::ToolRegistry;
@@ -92,6 +92,9 @@ pub struct ToolSettings {
 pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.insert(execute_command(&settings.sandbox));
+    if !settings.connections.is_empty() {
+        registry.insert(execute_sql(&settings.connections));
+    }
     registry.insert(file_operations());
     registry.insert(rename_symbol());
     registry.insert(search());
