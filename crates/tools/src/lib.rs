@@ -13,7 +13,9 @@ mod registry;
 mod rename_symbol;
 mod sandbox;
 mod search;
+mod syntax;
 pub mod text;
+mod together;
 mod typed;
 pub mod workspace;
 
