@@ -35,6 +35,8 @@ use crate::scripted::delegate;
 pub const CANARY: &str = "canary-that-must-not-sing";
 /// Bytes that an observation has at the most, whatever a tool met.
 const MOST_TOLD: usize = 1024 * 1024;
+/// The command's exit code where a run waits for its user.
+const WAITS: i32 = 4;
 /// Attacks side by side.
 const SIDE_BY_SIDE: usize = 3;
 /// Long after an agent's time is up a run that has not ended never will.
@@ -67,13 +69,15 @@ pub enum Told {
     NotRun(&'static str, &'static [&'static str]),
     /// The tool succeeded, and all of these words are in what the model reads.
     Bounded(&'static [&'static str]),
-    /// Either: what counts is what is true afterwards.
+    /// A person was to be asked first, and nobody was there: the tool did not run, and the model is told nothing.
+    Asked,
+    /// Any result: what counts is what is true afterwards.
     Either,
 }
 
 /// What came of an attack's last call.
 pub struct Observation {
-    /// What the model was told, as it came to the server.
+    /// What the model was told, as it came to the server; null where it was told nothing.
     pub told: Value,
     /// What the journal has of the call; none where the tool did not run.
     pub journaled: Option<ToolResult>,
@@ -335,7 +339,20 @@ impl Told {
                 assert_eq!(journaled, Some(""), "in the journal");
                 words
             }
-            Told::Either => &[],
+            Told::Asked => {
+                assert_eq!(observation.told, Value::Null, "in the request");
+                assert_eq!(journaled, None, "in the journal");
+                assert_eq!(observation.ended.code(), Some(WAITS), "{}", observation.ended);
+                &[]
+            }
+            Told::Either => {
+                assert!(
+                    !observation.told.is_null(),
+                    "the model is told nothing: {}",
+                    observation.ended
+                );
+                &[]
+            }
         };
         for word in words {
             assert!(text.contains(word), "`{word}` is not in {text}");

@@ -3,4 +3,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod code;
+mod commands;
 mod files;
+mod http;
+mod listeners;
+mod sql;
