@@ -1,6 +1,5 @@
 //! Building an orchestrator, and what can be done with it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use dirigent_runtime::{
 use dirigent_store::{Journal, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
-use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
+use crate::agents::{AgentDefinition, Agents, Crew, KnownTools, Models, Roster, known_tools, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
 use crate::{DirigentError, Goal, default_journal};
 
@@ -143,7 +142,7 @@ impl Builder {
     }
 
     /// The sub-agents of every run, where agents and configuration fit together. Reads the disk.
-    fn checked_roster(&self, known: &BTreeSet<String>) -> Result<Roster, DirigentError> {
+    fn checked_roster(&self, known: &KnownTools) -> Result<Roster, DirigentError> {
         for agent in &self.agents {
             if ["planner", "reflector"].contains(&agent.name()) {
                 return Err(DirigentError::Agent {
@@ -152,8 +151,17 @@ impl Builder {
                         .to_owned(),
                 });
             }
+            if let Some((tool, needs)) = agent.beyond_its_access(known) {
+                return Err(DirigentError::Agent {
+                    name: agent.name().to_owned(),
+                    reason: format!(
+                        "its tool `{tool}` needs {needs} access, which it does not have: give the agent that access, or the tool less, such \
+                         as `.access(Access::ReadOnly)` if it changes nothing"
+                    ),
+                });
+            }
         }
-        let mut roster = Roster::new(shipped_agents(), &self.agents);
+        let mut roster = Roster::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {
             roster = roster.with_users(config, known);
             config.check_roles(roster.names())?;
