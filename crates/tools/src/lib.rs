@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub use execute_command::execute_command;
 pub use execute_sql::{Connection, Connections, Database};
 pub use file_operations::file_operations;
-pub use http_request::HttpRules;
+pub use http_request::{HttpRules, http_request};
 pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};
@@ -93,6 +93,7 @@ pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.insert(execute_command(&settings.sandbox));
     registry.insert(file_operations());
+    registry.insert(http_request(&settings.http));
     registry.insert(rename_symbol());
     registry.insert(search());
     registry

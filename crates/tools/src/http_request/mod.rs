@@ -1,17 +1,72 @@
 //! The `http_request` tool: one request to the public network, or to what the configuration names.
+//!
+//! Where a request goes is decided by the address that its connection is made to, for each redirect anew: what a name is resolved
+//! to is looked at and connected to, and not resolved again. It never uses a proxy, keeps cookies, or says where it comes from.
+//!
+//! A call asks for approval by default, as it carries things out of the workspace. A rule of the run's policy allows a host:
+//! `http_request(url: https://docs.rs/*)`; with it, what that host redirects to is allowed as well, but for what the rules below
+//! refuse, and nothing but a GET, HEAD or OPTIONS without credentials leaves its origin.
+//!
+//! # Codes of failures
+//! | code | when |
+//! | --- | --- |
+//! | `bad_parameters` | no URL, a header that can't be sent, a body where the method has none |
+//! | `access_denied` | a method other than GET, HEAD and OPTIONS, by an agent that may only look |
+//! | `refused_address` | it leads to this machine, a private network, cloud metadata or the like, and is not allowed by name |
+//! | `refused` | neither http nor https; a user or password in the URL; a header that is the tool's own; a redirect from https to http, or of what may change something to another origin; an encoding that was not asked for |
+//! | `too_many_redirects` | more than 10 |
+//! | `unreachable` | no such name, no connection, no HTTP, or an answer that broke off; what there is of it is the output |
+//! | `timed_out` | [`HttpRules::timeout`] was over; what there is of an answer is the output |
+//! | `http_status` | the server answered with 400 or more; the output is that of a success |
+//! | `cancelled` | nobody waits for it any more |
 
+mod address;
+mod answer;
+mod exchange;
+mod fault;
+mod html;
+mod network;
+mod redirect;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use dirigent_core::tool::{Access, Repeat, ToolResult};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::blocking::blocking;
+use crate::{Tool, ToolContext, typed};
+use exchange::{Told, exchange};
+use fault::Fault;
+use network::{Lookup, Network, SystemLookup};
+use redirect::Hop;
 
 /// What `http_request` may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRules {
-    /// Hosts of the user's own machine and network that may be reached all the same: `localhost:8080`, `10.0.0.5`, `wiki.internal`. With a port only
-    /// that port; without one each.
+    /// Hosts of the user's own machine and network that may be reached all the same: `localhost:8080`, `10.0.0.5`, `[::1]:8080`,
+    /// `wiki.internal`. With a port only that port; without one each. An entry is about the host as it stands in a URL, whatever its
+    /// name is resolved to: `localhost` does not allow `127.0.0.1`. What [`HttpRules::is_host`] says no to allows nothing.
     pub allow: Vec<String>,
     /// How long a request may take, redirects and body included.
     pub timeout: Duration,
     /// How much of a body is read, in bytes, unpacked.
     pub max_bytes: u64,
+}
+
+impl HttpRules {
+    /// Whether a text can be an entry of [`HttpRules::allow`].
+    pub fn is_host(text: &str) -> bool {
+        address::is_entry(text)
+    }
 }
 
 impl Default for HttpRules {
@@ -21,5 +76,261 @@ impl Default for HttpRules {
             timeout: Duration::from_secs(30),
             max_bytes: 1024 * 1024,
         }
+    }
+}
+
+/// The tool `http_request`.
+///
+/// Parameters: `{"method": "GET", "url": "https://…", "headers": {"accept": "text/html"}, "body": "text or JSON", "as": "raw"}`, of
+/// which the first two are required. Output: `{"status": 200, "url": "…", "headers": {…}, "body": "…", "truncated": false, "bytes":
+/// 12, "redirects": [{"status": 301, "url": "…"}]}`. The URL is the last one. `bytes` are those that were read, unpacked; `truncated`
+/// says that there are more. A body that is no text is not shown: `not_shown` stands for `body`. `lossy` says that not all of it is in
+/// the charset that it is said to have. Of headers up to 40 are shown, cookies and what only browsers need left out.
+///
+/// What was answered to methods other than GET, HEAD and OPTIONS is a change (LOOP-8). An answer of 400 or more is a failure with the
+/// same output (LOOP-7); its codes and those of the other failures are in a table at the top of the module: `bad_parameters`,
+/// `access_denied`, `refused_address`, `refused`, `too_many_redirects`, `unreachable`, `timed_out`, `http_status`, `cancelled`.
+pub fn http_request(rules: &HttpRules) -> impl Tool {
+    with_lookup(rules, Arc::new(SystemLookup))
+}
+
+fn with_lookup(rules: &HttpRules, lookup: Arc<dyn Lookup>) -> impl Tool + use<> {
+    let network = Arc::new(Network::new(rules, lookup));
+    let looking = [Method::Get, Method::Head, Method::Options];
+    typed(
+        "http_request",
+        "Sends one HTTP request and returns the answer. Only the public network can be reached, and hosts that the user's configuration \
+         allows. Redirects are followed; credentials and bodies are never sent on to another origin. Web pages are shortest with `as` \
+         `text`.",
+        move |context, parameters| request(network.clone(), context, parameters),
+    )
+    .access(Access::ReadOnly)
+    .repeat(Repeat::SafeWhere {
+        parameter: "method".to_owned(),
+        values: looking.iter().map(Method::to_string).collect(),
+    })
+    .requires_approval()
+    .example(json!({"method": "GET", "url": "https://docs.rs/serde/latest/serde/", "as": "text"}))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// GET, HEAD and OPTIONS only look; the others may change something and need more access.
+    method: Method,
+    /// The whole URL, http or https, without user and password.
+    url: String,
+    /// Further headers by name. Length, connection and compression are taken care of.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// What to send: a string as it is, anything else as JSON. Not with GET, HEAD and OPTIONS.
+    #[serde(default)]
+    body: Value,
+    /// How to return the body.
+    #[serde(default, rename = "as")]
+    form: As,
+}
+
+/// How a body is returned.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum As {
+    /// As it came.
+    #[default]
+    Raw,
+    /// A web page as readable text; anything else as it came.
+    Text,
+}
+
+/// A method of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(inline)]
+enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Options,
+}
+
+impl Method {
+    /// Whether it changes nothing elsewhere, as far as HTTP goes.
+    fn only_looks(self) -> bool {
+        match self {
+            Method::Get | Method::Head | Method::Options => true,
+            Method::Post | Method::Put | Method::Patch | Method::Delete => false,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl From<Method> for reqwest::Method {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Get => reqwest::Method::GET,
+            Method::Head => reqwest::Method::HEAD,
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+            Method::Patch => reqwest::Method::PATCH,
+            Method::Delete => reqwest::Method::DELETE,
+            Method::Options => reqwest::Method::OPTIONS,
+        }
+    }
+}
+
+async fn request(network: Arc<Network>, context: ToolContext, parameters: Parameters) -> ToolResult {
+    let form = parameters.form;
+    let timeout = network.rules.timeout;
+    let mut told = Told::default();
+    let ended = match first(parameters, context.access) {
+        Err(fault) => Err(fault),
+        Ok(hop) => tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => Err(Fault::Cancelled),
+            ended = tokio::time::timeout(timeout, exchange(&network, hop, &mut told)) => {
+                ended.unwrap_or(Err(Fault::TimedOut(timeout)))
+            }
+        },
+    };
+    let changes = std::mem::take(&mut told.changes);
+    let result = match ended {
+        Err(Fault::Cancelled) => failed(&Fault::Cancelled, &told),
+        ended => blocking(context, move |_| result(ended, told, form)).await,
+    };
+    result.with_changes(changes)
+}
+
+/// The request that the parameters ask for.
+fn first(parameters: Parameters, access: Access) -> Result<Hop, Fault> {
+    let Parameters {
+        method,
+        url,
+        headers,
+        body,
+        form: _,
+    } = parameters;
+    if !method.only_looks() && access < Access::ReadWrite {
+        return Err(Fault::AccessDenied(method.name()));
+    }
+    let parsed = Url::parse(&url).map_err(|error| {
+        Fault::Parameters(format!(
+            "`{url}` is no URL: {error}; write it whole, with https://"
+        ))
+    })?;
+    let url = redirect::checked(parsed).map_err(|why| Fault::Refused(format!("that is a URL {why}")))?;
+    let mut headers = checked_headers(headers)?;
+    let (body, kind) = match body {
+        Value::Null => (None, None),
+        Value::String(text) => (Some(text.into_bytes()), Some("text/plain; charset=utf-8")),
+        json @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            (Some(json.to_string().into_bytes()), Some("application/json"))
+        }
+    };
+    if body.is_some() && method.only_looks() {
+        return Err(Fault::Parameters(format!(
+            "a {method} has no `body`; put it in the URL's query, or use POST"
+        )));
+    }
+    if let Some(kind) = kind {
+        headers
+            .entry(header::CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static(kind));
+    }
+    Ok(Hop {
+        method,
+        url,
+        headers,
+        body,
+    })
+}
+
+/// Headers that say how a message is sent, which is not the model's to say: two readings of where it ends make two requests of one.
+fn is_ours(name: &HeaderName) -> bool {
+    let ours = [
+        header::HOST,
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+        header::CONNECTION,
+        header::TE,
+        header::TRAILER,
+        header::UPGRADE,
+        header::EXPECT,
+        header::ACCEPT_ENCODING,
+    ];
+    ours.contains(name) || name.as_str() == "keep-alive" || name.as_str().starts_with("proxy-")
+}
+
+fn checked_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| Fault::Parameters(format!("`{name}` is no header's name")))?;
+        if is_ours(&name) {
+            return Err(Fault::Refused(format!(
+                "the header `{name}` is the tool's own; leave it out"
+            )));
+        }
+        let value = HeaderValue::from_str(&value).map_err(|_| {
+            Fault::Parameters(format!("the header `{name}` has characters that can't be sent"))
+        })?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn result(ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
+    let Some(answer) = &told.answer else {
+        return match ended {
+            Err(fault) => failed(&fault, &told),
+            Ok(()) => failed(&Fault::Unreachable("there was no answer".to_owned()), &told),
+        };
+    };
+    let output = answer::output(answer, &told.redirects, form);
+    let result = match ended {
+        Err(fault) => failed(&fault, &told),
+        Ok(()) if answer.status.as_u16() >= 400 => {
+            ToolResult::failure(format!("the server answered {}", answer.status)).with_code("http_status")
+        }
+        Ok(()) => ToolResult::success(Value::Null),
+    };
+    let result = result.with_output(output);
+    match answer.address {
+        Some(address) => result.with_metadata("address", address.to_string()),
+        None => result,
+    }
+}
+
+fn failed(fault: &Fault, told: &Told) -> ToolResult {
+    let error = match told.unanswered {
+        Some(method) => {
+            format!("{fault}; the {method} may have arrived all the same: find out before you send it again")
+        }
+        None => fault.to_string(),
+    };
+    let result = ToolResult::failure(error).with_code(fault.code());
+    if told.redirects.is_empty() {
+        result
+    } else {
+        result.with_output(json!({"redirects": told.redirects}))
     }
 }

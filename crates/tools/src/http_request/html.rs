@@ -1,0 +1,370 @@
+//! The readable text of a page.
+//!
+//! It reads tags one after the other and builds no tree, so that its time and its result grow with the page alone, however a page is
+//! nested to hurt: a hundred thousand open elements are as good as none.
+
+use std::borrow::Cow;
+
+/// Elements whose content nobody reads.
+const UNREAD: [&str; 8] = [
+    "script", "style", "template", "noscript", "svg", "iframe", "object", "select",
+];
+
+/// Elements with a line of their own, and those with an empty line around them.
+const LINES: [&str; 21] = [
+    "address",
+    "article",
+    "aside",
+    "body",
+    "caption",
+    "dd",
+    "details",
+    "div",
+    "dt",
+    "figcaption",
+    "footer",
+    "form",
+    "header",
+    "head",
+    "html",
+    "li",
+    "main",
+    "nav",
+    "section",
+    "summary",
+    "tr",
+    "option",
+];
+const PARAGRAPHS: [&str; 14] = [
+    "blockquote",
+    "dl",
+    "fieldset",
+    "figure",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "p",
+    "table",
+    "title",
+    "pre",
+];
+const LISTS: [&str; 2] = ["ol", "ul"];
+
+/// The names of the characters from U+00A0 to U+00FF, in order.
+const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 \
+    acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil \
+    Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc \
+    Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth \
+    ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml";
+
+/// The text of a page: a line for each block, `#` before headings, `-` before items, `|` between cells, links as `[text](address)`.
+/// Scripts, styles and comments are left out. What is no HTML comes out somehow.
+pub(super) fn text(page: &str) -> String {
+    let mut writer = Writer::default();
+    let mut rest = page;
+    while let Some(place) = rest.find('<') {
+        writer.text(&rest[..place]);
+        rest = &rest[place..];
+        rest = match Tag::read(rest) {
+            Read::Tag(tag, after) => {
+                writer.tag(&tag);
+                if !tag.closes && UNREAD.contains(&tag.name.as_str()) {
+                    after_element(after, &tag.name)
+                } else {
+                    after
+                }
+            }
+            Read::Skipped(after) => after,
+            Read::NoTag => {
+                writer.text("<");
+                &rest[1..]
+            }
+        };
+    }
+    writer.text(rest);
+    writer.end()
+}
+
+struct Tag<'a> {
+    /// In lower case.
+    name: String,
+    closes: bool,
+    attributes: &'a str,
+}
+
+enum Read<'a> {
+    Tag(Tag<'a>, &'a str),
+    /// A comment or the like.
+    Skipped(&'a str),
+    NoTag,
+}
+
+impl<'a> Tag<'a> {
+    /// Reads what begins with `<`.
+    fn read(text: &'a str) -> Read<'a> {
+        if let Some(comment) = text.strip_prefix("<!--") {
+            return Read::Skipped(comment.split_once("-->").map_or("", |(_, after)| after));
+        }
+        if text.starts_with("<!") || text.starts_with("<?") {
+            return Read::Skipped(text.split_once('>').map_or("", |(_, after)| after));
+        }
+        let inner = &text[1..];
+        let (closes, inner) = match inner.strip_prefix('/') {
+            Some(inner) => (true, inner),
+            None => (false, inner),
+        };
+        if !inner.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return Read::NoTag;
+        }
+        let name_end = inner.find(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/');
+        let (name, inner) = inner.split_at(name_end.unwrap_or(inner.len()));
+        let end = tag_end(inner);
+        let tag = Tag {
+            name: name.to_ascii_lowercase(),
+            closes,
+            attributes: &inner[..end],
+        };
+        Read::Tag(tag, inner[end..].strip_prefix('>').unwrap_or(""))
+    }
+
+    fn attribute(&self, wanted: &str) -> Option<Cow<'a, str>> {
+        let mut rest = self.attributes;
+        loop {
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
+            let end = rest.find(|c: char| c.is_ascii_whitespace() || c == '=')?;
+            let (name, after) = rest.split_at(end);
+            let Some(value) = after.trim_start().strip_prefix('=') else {
+                rest = after;
+                continue;
+            };
+            let value = value.trim_start();
+            let (value, after) = match value.chars().next() {
+                Some(quote @ ('"' | '\'')) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
+                Some(_) => value.split_at(
+                    value
+                        .find(|c: char| c.is_ascii_whitespace())
+                        .unwrap_or(value.len()),
+                ),
+                None => return None,
+            };
+            if name.eq_ignore_ascii_case(wanted) {
+                return Some(unescaped(value));
+            }
+            rest = after;
+        }
+    }
+}
+
+/// Where a tag's `>` is, which is not in quotes.
+fn tag_end(text: &str) -> usize {
+    let mut quote = None;
+    for (place, c) in text.char_indices() {
+        match (quote, c) {
+            (None, '>') => return place,
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            (_, _) => {}
+        }
+    }
+    text.len()
+}
+
+/// What follows an element whose content is not read.
+fn after_element<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("</") {
+        let is_it = after
+            .get(..name.len())
+            .is_some_and(|found| found.eq_ignore_ascii_case(name));
+        if is_it {
+            return after.split_once('>').map_or("", |(_, after)| after);
+        }
+        rest = after;
+    }
+    ""
+}
+
+#[derive(Default)]
+struct Writer {
+    out: String,
+    /// How many line ends are due before the next text.
+    breaks: usize,
+    space: bool,
+    /// What the next text begins with, such as `- `.
+    mark: String,
+    /// How many `<pre>` are open.
+    preformatted: usize,
+    /// The address of the link that is open, and where its text begins.
+    link: Option<(String, usize)>,
+}
+
+impl Writer {
+    fn tag(&mut self, tag: &Tag<'_>) {
+        let name = tag.name.as_str();
+        if LINES.contains(&name) {
+            self.block(1);
+        } else if PARAGRAPHS.contains(&name) {
+            self.block(2);
+        } else if LISTS.contains(&name) {
+            // A list in a list follows its item.
+            self.block(1);
+        }
+        match (name, tag.closes) {
+            ("br", _) => self.breaks = (self.breaks + 1).min(2),
+            ("li", false) => self.mark = "- ".to_owned(),
+            ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", false) => {
+                let level = usize::from(name.as_bytes()[1] - b'0');
+                self.mark = format!("{} ", "#".repeat(level));
+            }
+            ("td" | "th", false) if self.breaks == 0 && !self.out.is_empty() => self.mark = " | ".to_owned(),
+            ("pre", false) => self.preformatted += 1,
+            ("pre", true) => self.preformatted = self.preformatted.saturating_sub(1),
+            ("a", _) => {
+                self.close_link();
+                if !tag.closes {
+                    self.open_link(tag);
+                }
+            }
+            ("img", false) => self.text(&tag.attribute("alt").unwrap_or_default()),
+            (_, _) => {}
+        }
+    }
+
+    fn block(&mut self, breaks: usize) {
+        self.breaks = self.breaks.max(breaks);
+        self.space = false;
+        self.mark.clear();
+    }
+
+    fn open_link(&mut self, tag: &Tag<'_>) {
+        let address = tag.attribute("href").unwrap_or_default();
+        let leads_away =
+            !address.is_empty() && !address.starts_with('#') && !address.starts_with("javascript:");
+        if leads_away {
+            self.link = Some((address.into_owned(), self.out.len()));
+        }
+    }
+
+    fn close_link(&mut self) {
+        let Some((address, begin)) = self.link.take() else {
+            return;
+        };
+        // The text may begin after line ends and a mark.
+        let text = self.out[begin..].trim();
+        if !text.is_empty() {
+            self.out.push_str(&format!(" ({address})"));
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let text = unescaped(text);
+        if self.preformatted > 0 {
+            if !text.is_empty() {
+                self.begin();
+                self.out.push_str(&text);
+            }
+            return;
+        }
+        for (place, word) in text.split(|c: char| c.is_ascii_whitespace()).enumerate() {
+            self.space |= place > 0;
+            if !word.is_empty() {
+                self.begin();
+                self.out.push_str(word);
+            }
+        }
+    }
+
+    /// What is due before text.
+    fn begin(&mut self) {
+        if !self.out.is_empty() {
+            match self.breaks {
+                0 if self.mark.is_empty() && self.space => self.out.push(' '),
+                0 => {}
+                breaks => self.out.push_str(&"\n".repeat(breaks)),
+            }
+        }
+        self.out.push_str(&self.mark);
+        (self.breaks, self.space) = (0, false);
+        self.mark.clear();
+    }
+
+    fn end(mut self) -> String {
+        self.close_link();
+        self.out
+    }
+}
+
+/// With the characters that are written by name or number.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('&') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('&') {
+        out.push_str(before);
+        let end = after
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '#')
+            .unwrap_or(after.len());
+        rest = match character(&after[..end]) {
+            Some(c) => {
+                out.extend(c);
+                after[end..].strip_prefix(';').unwrap_or(&after[end..])
+            }
+            None => {
+                out.push('&');
+                after
+            }
+        };
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The character of a name or number, if any: a soft hyphen is none to read.
+fn character(name: &str) -> Option<Option<char>> {
+    if let Some(number) = name.strip_prefix('#') {
+        let number = match number.strip_prefix(['x', 'X']) {
+            Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16),
+            None => number.parse(),
+        };
+        return number
+            .ok()
+            .and_then(char::from_u32)
+            .filter(|c| *c != '\0')
+            .map(Some);
+    }
+    let c = match name {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        "nbsp" | "ensp" | "emsp" | "thinsp" => ' ',
+        "shy" | "zwnj" | "zwj" => return Some(None),
+        "hellip" => '…',
+        "ndash" => '–',
+        "mdash" => '—',
+        "lsquo" => '‘',
+        "rsquo" => '’',
+        "ldquo" => '“',
+        "rdquo" => '”',
+        "bull" => '•',
+        "euro" => '€',
+        "trade" => '™',
+        "larr" => '←',
+        "rarr" => '→',
+        "minus" => '−',
+        "le" => '≤',
+        "ge" => '≥',
+        "ne" => '≠',
+        _ => {
+            let place = LATIN_1.split_ascii_whitespace().position(|known| known == name)?;
+            char::from_u32(0xa0 + u32::try_from(place).ok()?)?
+        }
+    };
+    Some(Some(c))
+}
