@@ -6,7 +6,7 @@
 mod edit;
 mod list;
 mod read;
-mod seen;
+pub(crate) mod seen;
 
 use dirigent_core::tool::{Access, Repeat, ToolResult};
 use schemars::JsonSchema;

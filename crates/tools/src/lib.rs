@@ -4,6 +4,7 @@
 //! wrong in it is a failed [`ToolResult`], never a panic or an error of ours.
 #![warn(missing_docs)]
 
+mod apply_patch;
 mod blocking;
 mod execute_command;
 mod execute_sql;
@@ -13,7 +14,9 @@ mod registry;
 mod rename_symbol;
 mod sandbox;
 mod search;
+mod syntax;
 pub mod text;
+mod together;
 mod typed;
 pub mod workspace;
 
@@ -26,6 +29,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
 pub use execute_sql::{Connection, Connections, Database};
 pub use file_operations::file_operations;
@@ -91,6 +95,7 @@ pub struct ToolSettings {
 /// All the tools that come with Dirigent. However many agents call them at once, none loses what another has written (PAOR-5).
 pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
+    registry.insert(apply_patch());
     registry.insert(execute_command(&settings.sandbox));
     registry.insert(file_operations());
     registry.insert(http_request(&settings.http));

@@ -17,7 +17,7 @@ const MAX_SHOWN_BYTES: usize = 16 * 1024;
 
 /// How much of a file a change takes the place of.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Extent {
+pub(crate) enum Extent {
     /// A part that the agent names word for word: it may do without having seen the rest.
     Part,
     /// The file by its name: it may do without having looked at it, but not after a look at a part.
@@ -29,7 +29,7 @@ pub(super) enum Extent {
 /// A file that is not as the agent last saw it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", why.text(path))]
-pub(super) struct Stale {
+pub(crate) struct Stale {
     path: String,
     why: Why,
 }
@@ -64,7 +64,7 @@ impl Why {
 }
 
 /// Whether the caller may change a file of which this is the present content; none where there is no such file.
-pub(super) fn check(
+pub(crate) fn check(
     context: &ToolContext,
     name: &str,
     present: Option<&[u8]>,
@@ -100,7 +100,7 @@ fn is(known: &SeenFile, bytes: &[u8]) -> bool {
 }
 
 /// What the caller knows of a file by having written this.
-pub(super) fn content(name: &str, bytes: &[u8]) -> SeenFile {
+pub(crate) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
         digest: Some(sha256_hex(bytes)),
@@ -121,7 +121,7 @@ pub(super) fn shown(context: &ToolContext, name: &str, bytes: &[u8], shown: &Sho
 }
 
 /// What the caller knows of a file once it has edited it at that line: no more than before.
-pub(super) fn edited(
+pub(crate) fn edited(
     context: &ToolContext,
     name: &str,
     before: &[u8],
@@ -145,7 +145,7 @@ fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize>
 }
 
 /// That there is no such file, as far as the caller thought that there was.
-pub(super) fn absence(context: &ToolContext, name: &str) -> Option<SeenFile> {
+pub(crate) fn absence(context: &ToolContext, name: &str) -> Option<SeenFile> {
     let known = context.seen.as_ref()?.get(name)?;
     known.digest.as_ref().map(|_| nothing(name))
 }
@@ -159,7 +159,7 @@ fn nothing(name: &str) -> SeenFile {
 }
 
 /// What the caller knew of a file, or of those in a folder, it knows by the new name.
-pub(super) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
+pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
     let known = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()
             .filter(|(_, file)| file.digest.is_some())
@@ -179,19 +179,19 @@ pub(super) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile
 
 impl Stale {
     /// A file that somebody else changed between the look at it and the change.
-    pub(super) fn overtaken(path: String) -> Self {
+    pub(crate) fn overtaken(path: String) -> Self {
         let why = Why::Changed;
         Stale { path, why }
     }
 
     /// A file that somebody else made where there was none.
-    pub(super) fn made_meanwhile(path: String) -> Self {
+    pub(crate) fn made_meanwhile(path: String) -> Self {
         let why = Why::Unseen;
         Stale { path, why }
     }
 
     /// The result of a call that is refused for it: it has the present content, and lets the next call through where that is all of it.
-    pub(super) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
+    pub(crate) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
         let first = match self.why {
             Why::UnseenFrom(line) => line,
             Why::Changed | Why::Unseen | Why::Gone => 1,
@@ -221,6 +221,7 @@ impl Stale {
         };
         let error = format!("{self}; {tail}");
         ToolResult::failure(error)
+            .with_code("stale")
             .with_output(output)
             .with_seen(seen.into_iter().collect())
     }

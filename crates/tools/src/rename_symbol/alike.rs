@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::language::Language;
+use crate::syntax::Language;
 
 /// How alike a word must be, from 0 to 1.
 const ALIKE: f64 = 0.6;

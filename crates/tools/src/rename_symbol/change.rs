@@ -1,16 +1,14 @@
-//! Writing a rename to the files, once all of it has been worked out and checked.
-//!
-//! It leaves either every file renamed or, as far as the disk allows, every file as it was.
+//! What a rename makes of the files, worked out and checked before any of it is written.
 
 use dirigent_core::digest::sha256_hex;
-use dirigent_core::tool::{SeenFile, SeenFiles, StateChange};
+use dirigent_core::tool::{SeenFile, SeenFiles};
 use tokio_util::sync::CancellationToken;
 
-use super::language::Language;
 use super::scan::{Affected, Names, Source};
-use super::syntax::{Part, State, Syntax, Unparsed};
+use super::syntax::{Part, State, Syntax};
+use crate::syntax::{Language, Unparsed};
 use crate::text::unified_diff;
-use crate::workspace::{FileFault, Workspace};
+use crate::together;
 
 /// A file as it will be.
 pub(super) struct Change {
@@ -20,13 +18,19 @@ pub(super) struct Change {
     diff: Option<String>,
 }
 
-/// A file that was written, and what is told of it.
-pub(super) struct Written {
-    pub(super) change: Change,
-    pub(super) told: StateChange,
-}
-
 impl Change {
+    /// The change as it is written.
+    pub(super) fn to_write(&self) -> together::Change {
+        together::Change {
+            what: together::What::Replace {
+                path: self.path.clone(),
+                before: self.before.clone(),
+                after: self.after.clone(),
+            },
+            diff: self.diff.clone(),
+        }
+    }
+
     /// What is known of the file once it is written, by who last saw this of it.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
         let known = seen.get(&self.path)?;
@@ -46,12 +50,6 @@ pub(super) enum Refused {
     Because(String),
 }
 
-/// Why it stopped between the files, and what stays changed.
-pub(super) struct Halted {
-    pub(super) refused: Refused,
-    pub(super) left: Vec<Written>,
-}
-
 /// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
 pub(super) fn plan(
     affected: Affected,
@@ -62,7 +60,7 @@ pub(super) fn plan(
     let Affected { source, names } = affected;
     let text = replaced(&source, &names, to);
     let syntax = Syntax::parse(source.language, &text, cancel).map_err(|unparsed| match unparsed {
-        Unparsed::Cancelled => Refused::Cancelled,
+        Unparsed::Stopped => Refused::Cancelled,
         Unparsed::Grammar(reason) => Refused::Because(reason),
     })?;
     let (old, new) = count(source.language, &syntax, from, to);
@@ -111,40 +109,4 @@ fn count(language: Language, syntax: &Syntax<'_>, from: &str, to: &str) -> (usiz
         Part::Prose(_) => {}
     });
     (old, new)
-}
-
-/// Writes all of them. Where one cannot be written, or nobody waits any more, those before it are put back.
-pub(super) fn apply(
-    workspace: &Workspace,
-    changes: Vec<Change>,
-    cancel: &CancellationToken,
-) -> Result<Vec<Written>, Halted> {
-    let mut written: Vec<Written> = Vec::with_capacity(changes.len());
-    let refused = changes.into_iter().find_map(|mut change| {
-        if cancel.is_cancelled() {
-            return Some(Refused::Cancelled);
-        }
-        match workspace.replace(&change.path, &change.before, &change.after) {
-            Ok(told) => {
-                let told = told.with_diff(change.diff.take());
-                written.push(Written { change, told });
-                None
-            }
-            Err(fault) => Some(Refused::Because(fault.to_string())),
-        }
-    });
-    let Some(refused) = refused else {
-        return Ok(written);
-    };
-    let left = written
-        .into_iter()
-        .filter(|written| put_back(workspace, &written.change).is_err())
-        .collect();
-    Err(Halted { refused, left })
-}
-
-fn put_back(workspace: &Workspace, change: &Change) -> Result<(), FileFault> {
-    workspace
-        .replace(&change.path, &change.after, &change.before)
-        .map(drop)
 }

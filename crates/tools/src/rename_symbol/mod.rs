@@ -5,7 +5,6 @@
 
 mod alike;
 mod change;
-mod language;
 mod lines;
 mod report;
 mod scan;
@@ -13,16 +12,17 @@ mod syntax;
 
 use std::collections::BTreeSet;
 
-use dirigent_core::tool::{Access, SeenFiles, ToolResult};
+use dirigent_core::tool::{Access, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::change::{Refused, Written};
-use self::language::{Language, is_name, plain};
+use self::change::{Change, Refused};
 use self::report::Report;
 use self::scan::{Affected, Query, Scan, Stop};
 use crate::blocking::{blocking, cancelled};
+use crate::syntax::{Language, is_name, plain};
+use crate::together::{self, Halt, Halted};
 use crate::workspace::Workspace;
 use crate::{ToolContext, TypedTool, typed};
 
@@ -212,27 +212,25 @@ fn write(
         Ok(changes) => changes,
         Err(refused) => return refusal(refused, 0, &report),
     };
-    let seen = context.seen.as_deref();
-    match change::apply(workspace, changes, &context.cancel) {
-        Ok(written) => {
+    let mut to_write: Vec<together::Change> = changes.iter().map(Change::to_write).collect();
+    match together::make(workspace, &mut to_write, &context.cancel) {
+        Ok(told) => {
             report.renamed = true;
-            changed(ToolResult::success(value(&report)), written, seen)
+            // Its caller knows a file afterwards only if it knew it before: it saw lines of it at most.
+            let seen = context.seen.as_deref();
+            let known = changes.iter().filter_map(|change| change.seen(seen?)).collect();
+            ToolResult::success(value(&report))
+                .with_seen(known)
+                .with_changes(told)
         }
-        Err(halted) => {
-            let left = halted.left;
-            changed(refusal(halted.refused, left.len(), &report), left, seen)
+        Err(Halted { halt, left }) => {
+            let refused = match halt {
+                Halt::Cancelled => Refused::Cancelled,
+                Halt::Fault(fault) => Refused::Because(fault.to_string()),
+            };
+            refusal(refused, left.len(), &report).with_changes(left)
         }
     }
-}
-
-/// The result with what was written. Its caller knows a file afterwards only if it knew it before: it saw lines of it at most.
-fn changed(result: ToolResult, written: Vec<Written>, seen: Option<&SeenFiles>) -> ToolResult {
-    let known = written
-        .iter()
-        .filter_map(|written| written.change.seen(seen?))
-        .collect();
-    let changes = written.into_iter().map(|written| written.told).collect();
-    result.with_seen(known).with_changes(changes)
 }
 
 fn refusal(refused: Refused, left: usize, report: &Report) -> ToolResult {

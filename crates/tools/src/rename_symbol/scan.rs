@@ -9,10 +9,10 @@ use std::ops::Range;
 use tokio_util::sync::CancellationToken;
 
 use super::alike::AlikeWords;
-use super::language::Language;
 use super::lines::Lines;
 use super::report::Report;
-use super::syntax::{Part, Role, State, Syntax, Unparsed};
+use super::syntax::{Part, Role, State, Syntax};
+use crate::syntax::{Language, Unparsed};
 use crate::text::TextFile;
 use crate::workspace::{FileFault, Hidden, Kind, Workspace};
 
@@ -214,7 +214,7 @@ impl Scan<'_> {
     fn parse<'s>(&self, source: &'s Source, report: &mut Report) -> Result<Option<Syntax<'s>>, Stop> {
         match Syntax::parse(source.language, &source.file.text, self.cancel) {
             Ok(syntax) => Ok(Some(syntax)),
-            Err(Unparsed::Cancelled) => Err(Stop::Cancelled),
+            Err(Unparsed::Stopped) => Err(Stop::Cancelled),
             Err(Unparsed::Grammar(reason)) => {
                 report.add_skipped(&source.path, reason);
                 Ok(None)

@@ -2,25 +2,17 @@
 //!
 //! It knows names, not what they refer to: two things of one name are not told apart.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
-use tree_sitter::{Node, ParseOptions, Parser, Tree};
+use tree_sitter::{Node, Tree};
 
-use super::language::Language;
+use crate::syntax::{Language, Unparsed, is_definition, parse};
 
 /// A parsed file.
 pub(super) struct Syntax<'a> {
     tree: Tree,
     text: &'a str,
-}
-
-/// Why there is no syntax.
-pub(super) enum Unparsed {
-    /// Nobody waits for it any more.
-    Cancelled,
-    /// The grammar does not fit its parser.
-    Grammar(String),
 }
 
 /// A part of a file that can hold a name.
@@ -65,20 +57,7 @@ impl<'a> Syntax<'a> {
         text: &'a str,
         cancel: &CancellationToken,
     ) -> Result<Self, Unparsed> {
-        let mut parser = Parser::new();
-        parser
-            .set_language(&language.grammar())
-            .map_err(|error| Unparsed::Grammar(error.to_string()))?;
-        let mut go_on = |_: &tree_sitter::ParseState| match cancel.is_cancelled() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        };
-        let mut source = |offset: usize, _| text.as_bytes().get(offset..).unwrap_or_default();
-        let options = ParseOptions::new().progress_callback(&mut go_on);
-        parser
-            .parse_with_options(&mut source, None, Some(options))
-            .map(|tree| Syntax { tree, text })
-            .ok_or(Unparsed::Cancelled)
+        parse(language, text, || cancel.is_cancelled()).map(|tree| Syntax { tree, text })
     }
 
     /// Whether all of it fits the grammar.
@@ -168,66 +147,11 @@ fn is_html_tag(node: Node<'_>, parent: Option<Node<'_>>, text: &str) -> bool {
 }
 
 fn role(field: Option<&str>, parent: Option<Node<'_>>) -> Role {
-    let defines = parent.is_some_and(|parent| match (parent.kind(), field) {
-        ("variable_declarator" | "public_field_definition", Some("name"))
-        | ("field_definition", Some("property")) => parent
-            .child_by_field_name("value")
-            .is_some_and(is_function_or_class),
-        (kind, Some("name")) => DEFINITIONS.contains(&kind),
-        _ => false,
-    });
-    if defines { Role::Definition } else { Role::Use }
+    match parent.is_some_and(|parent| is_definition(parent, field)) {
+        true => Role::Definition,
+        false => Role::Use,
+    }
 }
-
-fn is_function_or_class(value: Node<'_>) -> bool {
-    matches!(
-        value.kind(),
-        "arrow_function" | "function_expression" | "generator_function" | "class"
-    )
-}
-
-/// The nodes whose `name` is what they define, of all grammars.
-const DEFINITIONS: &[&str] = &[
-    // Rust
-    "associated_type",
-    "const_item",
-    "enum_item",
-    "function_item",
-    "function_signature_item",
-    "macro_definition",
-    "mod_item",
-    "static_item",
-    "struct_item",
-    "trait_item",
-    "type_item",
-    "union_item",
-    // Python
-    "class_definition",
-    "function_definition",
-    // JavaScript and TypeScript
-    "abstract_class_declaration",
-    "abstract_method_signature",
-    "class",
-    "class_declaration",
-    "enum_declaration",
-    "function_declaration",
-    "function_expression",
-    "function_signature",
-    "generator_function",
-    "generator_function_declaration",
-    "interface_declaration",
-    "internal_module",
-    "method_definition",
-    "method_signature",
-    "module",
-    "type_alias_declaration",
-    // Go
-    "const_spec",
-    "method_declaration",
-    "method_elem",
-    "type_alias",
-    "type_spec",
-];
 
 /// A string without its escapes: the `n` of `\n` is no part of the word after it.
 fn pieces(node: Node<'_>) -> Vec<Range<usize>> {

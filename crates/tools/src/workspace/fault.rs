@@ -128,6 +128,29 @@ pub enum FileFault {
 }
 
 impl FileFault {
+    /// What kind of fault it is, in a word that stays the same.
+    pub fn code(&self) -> &'static str {
+        match self {
+            FileFault::Workspace { .. } => "workspace",
+            FileFault::Outside { .. } => "outside_workspace",
+            FileFault::NotFound { .. } => "not_found",
+            FileFault::IsFolder { .. } => "is_folder",
+            FileFault::NotAFolder { .. } => "not_a_folder",
+            FileFault::NotAFile { .. } => "not_a_file",
+            FileFault::TooBig { .. } => "too_big",
+            FileFault::Binary { .. } => "binary",
+            FileFault::NotEncodable { .. } => "not_encodable",
+            FileFault::Protected { .. } => "protected",
+            FileFault::Denied { .. } => "denied",
+            FileFault::Exists { .. } => "exists",
+            FileFault::NotEmpty { .. } => "not_empty",
+            FileFault::IntoItself { .. } => "into_itself",
+            FileFault::Changed { .. } => "changed",
+            FileFault::NotKept { .. } => "not_kept",
+            FileFault::Io { .. } => "io",
+        }
+    }
+
     /// What an error of the system means for a path beneath the workspace.
     pub(super) fn from_io(path: &str, error: io::Error) -> Self {
         let path = path.to_owned();

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A language with a grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Language {
+pub(crate) enum Language {
     Rust,
     Python,
     JavaScript,
@@ -20,7 +20,7 @@ const RAW: &str = "r#";
 
 impl Language {
     /// The language of a file by the end of its name; none for a file that is not source.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub(crate) fn of(path: &str) -> Option<Self> {
         let (_, extension) = path.rsplit_once('.')?;
         Some(match extension {
             "rs" => Language::Rust,
@@ -33,7 +33,7 @@ impl Language {
         })
     }
 
-    pub(super) fn grammar(self) -> tree_sitter::Language {
+    pub(crate) fn grammar(self) -> tree_sitter::Language {
         match self {
             Language::Rust => tree_sitter_rust::LANGUAGE,
             Language::Python => tree_sitter_python::LANGUAGE,
@@ -46,7 +46,7 @@ impl Language {
     }
 
     /// Why `name` cannot be an identifier of this language; none where it can.
-    pub(super) fn fault(self, name: &str) -> Option<String> {
+    pub(crate) fn fault(self, name: &str) -> Option<String> {
         if let (Language::Rust, Some(raw)) = (self, name.strip_prefix(RAW)) {
             let never = ["crate", "self", "super", "Self", "_"];
             return (never.contains(&raw) || !self.is_word(raw))
@@ -67,7 +67,7 @@ impl Language {
     }
 
     /// Whether a character next to a name makes it a part of a longer one.
-    pub(super) fn continues_word(self, character: char) -> bool {
+    pub(crate) fn continues_word(self, character: char) -> bool {
         let dollar = match self {
             Language::JavaScript | Language::TypeScript | Language::Tsx => character == '$',
             Language::Rust | Language::Python | Language::Go => false,
@@ -76,7 +76,7 @@ impl Language {
     }
 
     /// What an identifier is called, however it is written: `r#type` and `type` are the same name in Rust.
-    pub(super) fn name_of(self, identifier: &str) -> &str {
+    pub(crate) fn name_of(self, identifier: &str) -> &str {
         match self {
             Language::Rust => plain(identifier),
             Language::Python | Language::JavaScript | Language::TypeScript | Language::Tsx | Language::Go => {
@@ -108,12 +108,12 @@ impl fmt::Display for Language {
 }
 
 /// The name without the mark of a raw identifier.
-pub(super) fn plain(name: &str) -> &str {
+pub(crate) fn plain(name: &str) -> &str {
     name.strip_prefix(RAW).unwrap_or(name)
 }
 
 /// Whether it is an identifier by its characters in any of the languages.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     Language::JavaScript.is_word(plain(name))
 }
 

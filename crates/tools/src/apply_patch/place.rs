@@ -1,0 +1,279 @@
+//! Finding where the hunks of a patch belong in a text, and what the text is then.
+//!
+//! A hunk is put only where its old lines stand word for word. Line numbers choose between several such places; they never make one.
+
+use std::ops::Range;
+
+use super::parse::{Ending, Hunk, Line};
+use crate::text::LineEnding;
+
+/// How many lines around a place that nearly fits are shown.
+const SHOWN_AROUND: usize = 3;
+/// The most lines that are shown, and the longest part of one, in characters.
+const MAX_SHOWN_LINES: usize = 60;
+const MAX_SHOWN_CHARS: usize = 300;
+/// How many of several places are named.
+const MAX_PLACES: usize = 10;
+/// Lines of a text times lines of a hunk up to which the nearest place is looked for.
+const MAX_COMPARED: usize = 20_000_000;
+
+/// A text after its hunks.
+pub(super) struct Patched {
+    pub(super) text: String,
+    /// The first line of each hunk in the old text, from 1, in the order of the text.
+    pub(super) lines: Vec<usize>,
+}
+
+/// Why a hunk has no place. Hunks and lines are counted from 1.
+#[derive(Debug)]
+pub(super) enum NoPlace {
+    /// It stands nowhere.
+    NoMatch {
+        hunk: usize,
+        /// Where it nearly does.
+        nearest: Option<Nearest>,
+        /// Where its new lines stand already.
+        applied: Option<usize>,
+    },
+    /// It stands in several places, and its line number is that of none.
+    Ambiguous { hunk: usize, lines: Vec<usize> },
+    /// It has neither context nor lines that it removes.
+    NoContext { hunk: usize },
+    /// It stands only where another one is.
+    Overlaps { hunk: usize, line: usize },
+}
+
+/// The place in a text that a hunk fits best.
+#[derive(Debug)]
+pub(super) struct Nearest {
+    /// The first line that differs.
+    pub(super) line: usize,
+    /// What is there; none past the end.
+    pub(super) there: Option<String>,
+    /// What the hunk has in its place.
+    pub(super) wanted: String,
+    /// The first line that is shown.
+    pub(super) start: usize,
+    pub(super) shown: String,
+}
+
+/// A text by lines: where each is, with its line break.
+struct Lines<'a> {
+    text: &'a str,
+    ranges: Vec<Range<usize>>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut end = 0;
+        let ranges = text.split_inclusive('\n').map(|line| {
+            let start = end;
+            end += line.len();
+            start..end
+        });
+        Lines {
+            text,
+            ranges: ranges.collect(),
+        }
+    }
+
+    fn whole(&self, line: usize) -> &'a str {
+        let range = self.ranges.get(line).cloned();
+        range.and_then(|range| self.text.get(range)).unwrap_or_default()
+    }
+
+    /// Without its line break.
+    fn bare(&self, line: usize) -> &'a str {
+        without_break(self.whole(line))
+    }
+
+    fn has(&self, at: usize, wanted: &[&str]) -> bool {
+        at + wanted.len() <= self.ranges.len()
+            && wanted
+                .iter()
+                .enumerate()
+                .all(|(n, line)| self.bare(at + n) == *line)
+    }
+
+    fn places(&self, wanted: &[&str]) -> Vec<usize> {
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        (0..self.ranges.len())
+            .filter(|at| self.has(*at, wanted))
+            .collect()
+    }
+}
+
+fn without_break(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
+/// Puts all hunks into the text, each at its place in the text as it was.
+pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<Patched, NoPlace> {
+    let lines = Lines::of(text);
+    let mut placed: Vec<(Range<usize>, &Hunk)> = Vec::with_capacity(hunks.len());
+    // By how much the line numbers of the hunk before were wrong: often all are by as much.
+    let mut drift = 0;
+    for (number, hunk) in (1..).zip(hunks) {
+        let at = place(&lines, hunk, number, &placed, drift)?;
+        if let Some(start) = hunk.start {
+            drift = (at + 1).cast_signed() - start.cast_signed();
+        }
+        placed.push((at..at + hunk.old().len(), hunk));
+    }
+    placed.sort_by_key(|(range, _)| range.start);
+    let ending = LineEnding::of(text);
+    let mut new = String::with_capacity(text.len());
+    let mut done = 0;
+    for (range, hunk) in &placed {
+        (done..range.start).for_each(|line| new.push_str(lines.whole(line)));
+        put(&lines, range.clone(), hunk, ending, &mut new);
+        done = range.end;
+    }
+    (done..lines.ranges.len()).for_each(|line| new.push_str(lines.whole(line)));
+    Ok(Patched {
+        text: new,
+        lines: placed.iter().map(|(range, _)| range.start + 1).collect(),
+    })
+}
+
+/// The line from 0 at which a hunk begins.
+fn place(
+    lines: &Lines<'_>,
+    hunk: &Hunk,
+    number: usize,
+    placed: &[(Range<usize>, &Hunk)],
+    drift: isize,
+) -> Result<usize, NoPlace> {
+    let old = hunk.old();
+    if old.is_empty() {
+        return match lines.ranges.is_empty() && placed.is_empty() {
+            true => Ok(0),
+            false => Err(NoPlace::NoContext { hunk: number }),
+        };
+    }
+    let at_end = |at: &usize| match hunk.old_end {
+        Ending::Unsaid => true,
+        Ending::NoLineBreak => at + old.len() == lines.ranges.len() && !lines.text.ends_with('\n'),
+    };
+    let all: Vec<usize> = lines.places(&old).into_iter().filter(at_end).collect();
+    let free = |at: &usize| {
+        placed
+            .iter()
+            .all(|(taken, _)| at + old.len() <= taken.start || *at >= taken.end)
+    };
+    let mut places: Vec<usize> = all.iter().copied().filter(free).collect();
+    if let (Some(line), true) = (all.first(), places.is_empty()) {
+        return Err(NoPlace::Overlaps {
+            hunk: number,
+            line: line + 1,
+        });
+    }
+    // Hunks stand in the order of the file.
+    let before = placed.last().map_or(0, |(range, _)| range.end);
+    if places.iter().any(|at| *at >= before) {
+        places.retain(|at| *at >= before);
+    }
+    let said = hunk.start.map(|start| start.saturating_sub(1));
+    let drifted = said.and_then(|said| said.checked_add_signed(drift));
+    match places.as_slice() {
+        [only] => Ok(*only),
+        [] => Err(NoPlace::NoMatch {
+            hunk: number,
+            nearest: nearest(lines, &old, said.unwrap_or(0)),
+            applied: lines.places(&hunk.new_lines()).first().map(|at| at + 1),
+        }),
+        [..] => {
+            let exact = [drifted, said].into_iter().flatten();
+            let mut exact = exact.filter(|at| places.contains(at));
+            exact.next().ok_or_else(|| NoPlace::Ambiguous {
+                hunk: number,
+                lines: places.iter().take(MAX_PLACES).map(|at| at + 1).collect(),
+            })
+        }
+    }
+}
+
+/// Writes the new lines of a hunk whose old lines stand in that range. Context stays byte for byte as it is.
+fn put(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineEnding, new: &mut String) {
+    let line_break = ending.apply("\n");
+    let at_end = range.end == lines.ranges.len();
+    let (begin, mut old) = (new.len(), range.start);
+    for line in &hunk.lines {
+        match line {
+            Line::Context(_) => {
+                end_line(new, begin, &line_break);
+                new.push_str(lines.whole(old));
+                old += 1;
+            }
+            Line::Removed(_) => old += 1,
+            Line::Added(text) => {
+                end_line(new, begin, &line_break);
+                new.push_str(text);
+                new.push_str(&line_break);
+            }
+        }
+    }
+    let ended = lines.text.ends_with('\n') || lines.text.is_empty();
+    let ends = match (hunk.new_end, hunk.old_end) {
+        (Ending::NoLineBreak, _) => false,
+        (Ending::Unsaid, Ending::NoLineBreak) => true,
+        (Ending::Unsaid, Ending::Unsaid) => ended,
+    };
+    if !at_end || new.len() == begin {
+        return;
+    }
+    match (ends, new.ends_with('\n')) {
+        (true, false) => new.push_str(&line_break),
+        (false, true) => new.truncate(begin + without_break(&new[begin..]).len()),
+        (true, true) | (false, false) => {}
+    }
+}
+
+/// The last line of a file may have no line break; one that follows it gives it one.
+fn end_line(new: &mut String, begin: usize, line_break: &str) {
+    if new.len() > begin && !new.ends_with('\n') {
+        new.push_str(line_break);
+    }
+}
+
+/// Where most of the lines stand, spaces apart; of several such places the one nearest to where they were said to be.
+fn nearest(lines: &Lines<'_>, old: &[&str], said: usize) -> Option<Nearest> {
+    let count = lines.ranges.len();
+    if count == 0 || count.saturating_mul(old.len()) > MAX_COMPARED {
+        return None;
+    }
+    let there: Vec<&str> = (0..count).map(|line| lines.bare(line).trim()).collect();
+    let wanted: Vec<&str> = old.iter().map(|line| line.trim()).collect();
+    let alike = |at: usize| {
+        let pairs = there.iter().skip(at).zip(&wanted);
+        pairs.filter(|(a, b)| a == b && !a.is_empty()).count()
+    };
+    let best = (0..count).max_by_key(|at| (alike(*at), std::cmp::Reverse(at.abs_diff(said))))?;
+    let first = (0..old.len())
+        .find(|n| best + n >= count || Some(&lines.bare(best + n)) != old.get(*n))
+        .unwrap_or(0);
+    let start = best.saturating_sub(SHOWN_AROUND);
+    let end = (best + old.len() + SHOWN_AROUND)
+        .min(count)
+        .min(start + MAX_SHOWN_LINES);
+    let shown: Vec<String> = (start..end).map(|line| short(lines.bare(line))).collect();
+    Some(Nearest {
+        line: best + first + 1,
+        there: (best + first < count).then(|| short(lines.bare(best + first))),
+        wanted: short(old.get(first).copied().unwrap_or_default()),
+        start: start + 1,
+        shown: shown.join("\n"),
+    })
+}
+
+fn short(line: &str) -> String {
+    let mut characters = line.chars();
+    let mut text: String = characters.by_ref().take(MAX_SHOWN_CHARS).collect();
+    if characters.next().is_some() {
+        text.push('…');
+    }
+    text
+}
