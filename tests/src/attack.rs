@@ -201,25 +201,6 @@ impl Scene {
     pub fn noticed(&self) -> Vec<String> {
         self.noticed.lock().unwrap().clone()
     }
-
-    /// The processes that were started here, by the home in their environment.
-    pub fn processes(&self) -> Vec<String> {
-        let home = self.place.folder().join("home");
-        let marker = [b"HOME=", home.as_os_str().as_bytes()].concat();
-        let is_ours = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|line| line == marker);
-        let mut found = Vec::new();
-        for process in fs::read_dir("/proc").unwrap().flatten() {
-            // One that is gone by now, or a thread of the system's.
-            let Ok(environment) = fs::read(process.path().join("environ")) else {
-                continue;
-            };
-            if is_ours(&environment) {
-                let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
-                found.push(String::from_utf8_lossy(&line).replace('\0', " "));
-            }
-        }
-        found
-    }
 }
 
 /// Carries out the attacks of a table; all that fail are named.
@@ -483,14 +464,33 @@ fn names(folder: &Path) -> BTreeSet<PathBuf> {
     all
 }
 
+/// The processes that were started in a place, whoever their parent is by now: its home is in their environment.
+pub fn processes_of(place: &Place) -> Vec<String> {
+    let home = place.folder().join("home");
+    let marker = [b"HOME=", home.as_os_str().as_bytes()].concat();
+    let is_ours = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|line| line == marker);
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        // One that is gone by now, or a thread of the system's.
+        let Ok(environment) = fs::read(process.path().join("environ")) else {
+            continue;
+        };
+        if is_ours(&environment) {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            found.push(String::from_utf8_lossy(&line).replace('\0', " "));
+        }
+    }
+    found
+}
+
 /// Neither a process nor a temporary file is there any more.
 fn check_nothing_left(scene: &Scene) {
     // What was killed is gone once the system has come to it.
     let patience = Instant::now() + Duration::from_secs(10);
-    while !scene.processes().is_empty() && Instant::now() < patience {
+    while !processes_of(&scene.place).is_empty() && Instant::now() < patience {
         std::thread::yield_now();
     }
-    assert_eq!(scene.processes(), [] as [&str; 0], "processes are left");
+    assert_eq!(processes_of(&scene.place), [] as [&str; 0], "processes are left");
     let temporary = names(&scene.place.folder().join("tmp"));
     assert!(temporary.is_empty(), "temporary files are left: {temporary:?}");
 }
