@@ -5,6 +5,7 @@
 //! nothing of what a program does, so a command that is denied by its name can be run by another's, nor where a link leads.
 
 mod reading;
+mod web;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -130,6 +131,10 @@ impl Rule {
     /// One that asks or denies also looks at the simple commands in a string and in what follows a `-c` in a list, without words such
     /// as `then`, `sudo` or `NAME=value` before them, and at paths without `.`, `..` and the workspace's own: it may fit too much. One
     /// that allows does not, and its `*` stands for no `..` and for nothing that begins another command.
+    ///
+    /// Addresses of the web are compared as they would be asked, whatever their spelling. In a pattern that allows and begins with
+    /// `https://` or `http://`, a `*` does not reach out of the host or into it: `https://docs.rs/*` and `https://docs.rs*` both fit that
+    /// host alone.
     pub fn fits(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let fits = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {

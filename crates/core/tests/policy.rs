@@ -435,3 +435,91 @@ proptest! {
         prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(["sh", "-c", text])), false);
     }
 }
+
+#[test]
+fn approve_1_a_rule_that_allows_a_host_is_not_tricked_into_another() {
+    let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
+    for pattern in ["https://docs.rs/*", "https://docs.rs*"] {
+        for url in [
+            "https://docs.rs/",
+            "https://docs.rs",
+            "HTTPS://Docs.RS:443/serde",
+            "https://docs.rs/search?a=1&b=2;c|d",
+            "https://docs.rs/a/../b",
+            "https://docs.rs/https://x/",
+        ] {
+            assert!(fits(pattern, url), "{pattern} {url}");
+        }
+        for url in [
+            "https://docs.rs.evil.example/",
+            "https://docs.rs@evil.example/",
+            "https://docs.rs:pw@evil.example/",
+            "https://docs.rs\\@evil.example/",
+            "https://docs.rs%2f@evil.example/",
+            "https://user@docs.rs/",
+            "https://docs.rs:8443/",
+            "http://docs.rs/",
+            "https://evil.example/https://docs.rs/",
+            "https://evil.example/?https://docs.rs/",
+            "https://evil.example\t/docs.rs/",
+            "ftp://docs.rs/",
+            "docs.rs/",
+            "",
+        ] {
+            assert!(!fits(pattern, url), "{pattern} {url}");
+        }
+    }
+}
+
+#[test]
+fn approve_1_a_star_in_a_host_or_a_path_stays_there() {
+    let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
+    assert!(fits("https://*.example.com/*", "https://a.example.com/b"));
+    for url in [
+        "https://evil.example/.example.com/",
+        "https://evil.example?.example.com/",
+        "https://evil.example#.example.com/",
+        "https://evil.example\\.example.com/",
+        "https://evil.example:80@x.example.com/",
+    ] {
+        assert!(!fits("https://*.example.com/*", url), "{url}");
+    }
+    let public = "https://api.example/public/*";
+    assert!(fits(public, "https://api.example/public/a"));
+    for url in [
+        "https://api.example/public/../private",
+        "https://api.example/public/%2e%2E/private",
+        "https://api.example/public/.\t./private",
+        "https://api.example/public/..\\private",
+        "https://api.example/public",
+    ] {
+        assert!(!fits(public, url), "{url}");
+    }
+    assert!(fits("https://*", "https://anything.example/at?all"));
+    assert!(!fits("https://*", "http://anything.example/"));
+    assert!(fits("https://a.example/x", "https://a.example/x"));
+    assert!(!fits("https://a.example/x", "https://a.example/xy"));
+}
+
+#[test]
+fn approve_1_a_rule_that_denies_a_host_does_so_in_every_spelling() {
+    for url in [
+        "https://evil.example",
+        "HTTPS://EVIL.example/a",
+        "https:evil.example/a",
+        "https:\\\\evil.example\\a",
+        "https://evil.example:443/a",
+        " https://evil.example/a",
+        "https://e\tvil.example/a",
+        "https://evil%2eexample/a",
+    ] {
+        for rule in [
+            "https://evil.example/*",
+            "https://Evil.Example/*",
+            "*evil.example/*",
+        ] {
+            assert!(fits(Ruling::Deny, rule, &json!(url)), "{rule} {url}");
+            assert!(fits(Ruling::Ask, rule, &json!(url)), "{rule} {url}");
+        }
+    }
+}

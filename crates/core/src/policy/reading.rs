@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::web;
 use crate::digest::canonical;
 
 /// A simple command or a whole value.
@@ -23,6 +24,11 @@ const LEADING: [&str; 19] = [
 /// Whether a rule that allows fits. What `*` stands for is never a step up (`..`), nor, where a shell may read it, what begins
 /// another command or a redirection. A pattern of nothing but `*` is meant for everything.
 pub(super) fn allows(pattern: &str, value: &Value) -> bool {
+    if let Value::String(text) = value
+        && web::is_pattern(pattern)
+    {
+        return web::allows(pattern, text);
+    }
     let text = text_of(value);
     let anything = pattern.bytes().all(|byte| byte == b'*') && !pattern.is_empty();
     // All that the pattern says word for word is in the text, so more of them there are from a `*`.
@@ -36,6 +42,7 @@ pub(super) fn allows(pattern: &str, value: &Value) -> bool {
 /// Whether a rule that asks or denies fits, in any reading.
 pub(super) fn holds_back(pattern: &str, value: &Value, workspace: &str) -> bool {
     matches(pattern, &text_of(value))
+        || value.as_str().is_some_and(|text| web::holds_back(pattern, text))
         || readings(value, workspace)
             .iter()
             .any(|reading| reading.fits(pattern))

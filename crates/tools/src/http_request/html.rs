@@ -33,7 +33,6 @@ const LINES: [&str; 21] = [
     "section",
     "summary",
     "tr",
-    "option",
 ];
 const PARAGRAPHS: [&str; 14] = [
     "blockquote",
