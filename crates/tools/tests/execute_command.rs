@@ -281,19 +281,34 @@ async fn what_a_program_leaves_in_its_group_is_ended_with_it() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_keeps_the_pipe_open_does_not_hold_up_the_call() {
+async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
-    // The daemon keeps both output pipes, and lives until the test writes to `stop`.
-    let script = "mkfifo stop; setsid sh -c 'exec 3>lifeline; printf ready >&3; cat stop' & echo done";
-    let (result, holders) = tokio::join!(shell(&workspace, script), lifeline.ready());
+    // It keeps both output pipes, has left the group and the session, has lost its parent, and has nothing of its environment.
+    let script = "setsid env -i sh -c 'exec 3>lifeline; trap \"\" TERM HUP; (printf ready >&3; sleep 1000) &' & \
+                  until [ -e started ]; do sleep 0.01; done; echo done";
+    let started = workspace.path().join("started");
+    let (result, holders) = tokio::join!(shell(&workspace, script), async {
+        let holders = lifeline.ready().await;
+        std::fs::write(started, "").unwrap();
+        holders
+    });
 
-    assert!(result.succeeded());
+    assert!(result.succeeded(), "{result:?}");
     assert_eq!(output(&result)["stdout"], "done\n");
-    let note = output(&result)["note"].as_str().unwrap();
-    assert!(note.starts_with("it left a process behind"), "{note}");
-    std::fs::write(workspace.path().join("stop"), "").unwrap();
+    assert_eq!(
+        output(&result)["note"],
+        "it left a process behind that held its output open and was ended"
+    );
     Lifeline::all_gone(holders).await;
+}
+
+#[tokio::test]
+async fn a_string_is_a_line_for_the_shell() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(&workspace, json!({"command": "echo a b | tr a-z A-Z && exit 3"})).await;
+    assert_eq!(error(&result), "`echo a b | tr a-z A-Z && exit 3` exited with 3");
+    assert_eq!(output(&result)["stdout"], "A B\n");
 }
 
 #[tokio::test]
@@ -326,7 +341,7 @@ async fn a_command_line_in_one_element_is_told_how_to_split_it() {
     let result = run(&workspace, json!({"command": ["echo hello"]})).await;
     assert!(
         error(&result)
-            .ends_with("each argument must be an element of its own, as there is no shell to split them")
+            .ends_with("each argument must be an element of its own; give one string instead of a list for a shell to split it")
     );
 }
 
@@ -336,7 +351,11 @@ async fn an_empty_command_and_a_bad_timeout_are_refused() {
     for (parameters, expected) in [
         (
             json!({"command": []}),
-            "`command` is empty; its first element is the program to run",
+            "`command` is empty; it begins with the program to run",
+        ),
+        (
+            json!({"command": " "}),
+            "`command` is empty; it begins with the program to run",
         ),
         (
             json!({"command": ["true"], "timeout_seconds": 0}),

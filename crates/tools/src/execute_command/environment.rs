@@ -4,7 +4,9 @@
 //! here too.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::sandbox::{Confinement, Reach, Sandbox};
 
 /// Passed on as they are. None of them carries a secret by its purpose; proxies and registries are not here because
 /// their addresses may hold passwords.
@@ -54,17 +56,38 @@ const FIXED: &[(&str, &str)] = &[
 /// Where programs are looked for without a `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What of an environment is passed on, with the fixed settings.
+/// What of an environment is passed on, with the fixed settings. In the sandbox temporary files and caches are in `temporary`.
 pub(super) fn clean(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
-) -> impl Iterator<Item = (OsString, OsString)> {
-    let kept = ours.into_iter().filter(|(name, _)| is_allowed(name));
-    kept.chain(FIXED.iter().map(|(name, value)| (name.into(), value.into())))
+    sandbox: &Sandbox,
+    reach: &Reach,
+    temporary: &Path,
+) -> Vec<(OsString, OsString)> {
+    let kept = ours
+        .into_iter()
+        .filter(|(name, _)| is_allowed(name, &sandbox.environment));
+    let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
+    let mut all: Vec<_> = kept.chain(fixed).collect();
+    match sandbox.confinement {
+        Confinement::Off => {}
+        Confinement::Required => {
+            // Go gives up where it cannot write its cache; without the variable it takes the one below.
+            let lost = |name: &OsStr, value: &OsStr| {
+                name == "XDG_RUNTIME_DIR" || name == "GOCACHE" && !reach.writes(Path::new(value))
+            };
+            all.retain(|(name, value)| !lost(name, value));
+            let cache = temporary.join("cache");
+            all.push(("TMPDIR".into(), temporary.into()));
+            all.push(("npm_config_cache".into(), cache.join("npm").into()));
+            all.push(("XDG_CACHE_HOME".into(), cache.into()));
+        }
+    }
+    all
 }
 
-fn is_allowed(name: &OsStr) -> bool {
-    name.to_str()
-        .is_some_and(|name| name.starts_with("LC_") || ALLOWED.contains(&name))
+fn is_allowed(name: &OsStr, more: &[String]) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    name.starts_with("LC_") || ALLOWED.contains(&name) || more.iter().any(|more| more == name)
 }
 
 /// The folders in which programs are looked for, in order. Relative ones are left out: what they mean would depend on

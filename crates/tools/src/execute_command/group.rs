@@ -1,7 +1,7 @@
-//! A running program with all the processes of its group: waiting for its end, or bringing it about.
+//! A running program with all the processes that descend from it: waiting for its end, or bringing it about.
 //!
 //! It never waits without a bound for anything but the program itself, and never outlives its owner: dropped before the
-//! end, it kills the group.
+//! end, it kills them.
 
 use std::future::Future;
 use std::io;
@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use futures::future::{MaybeDone, join, maybe_done};
 use process_wrap::tokio::ChildWrapper;
+use rustix::process::Signal;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Capture;
+use super::temporary::Temporary;
+use crate::sandbox::Keeper;
 
 /// How long the output may stay open after the program's own end, for what it left to finish writing.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -22,13 +25,16 @@ const SETTLE: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_millis(400);
 /// How long to wait for the end of what was sent SIGKILL, and then for the end of its output.
 const REAP: Duration = Duration::from_millis(200);
-const SIGTERM: i32 = 15;
 
-/// A program and its process group.
+/// A program and its processes. When it is dropped, what is left of them is ended before their temporary files are removed.
 pub(super) struct Group {
     child: Box<dyn ChildWrapper>,
     /// Set when nothing of it is left to kill: its id may then belong to a stranger.
     over: bool,
+    keeper: Keeper,
+    /// How many processes could not be ended.
+    left: usize,
+    _temporary: Temporary,
 }
 
 /// How it ended.
@@ -58,11 +64,22 @@ impl Ended {
 }
 
 impl Group {
-    pub(super) fn new(child: Box<dyn ChildWrapper>) -> Self {
-        Group { child, over: false }
+    pub(super) fn new(child: Box<dyn ChildWrapper>, keeper: Keeper, temporary: Temporary) -> Self {
+        Group {
+            child,
+            over: false,
+            keeper,
+            left: 0,
+            _temporary: temporary,
+        }
     }
 
-    /// Reads its output until it ends: by itself, past its limit or by the token. Afterwards nothing of the group is left.
+    /// How many of its processes could not be ended, once it has run.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Reads its output until it ends: by itself, past its limit or by the token. Afterwards nothing of it is left.
     pub(super) async fn run(
         &mut self,
         limit: Duration,
@@ -86,13 +103,16 @@ impl Group {
         };
         self.kill();
         self.over = true;
+        self.left = self.keeper.end().await;
         ended
     }
 
-    /// Asks the group to end, then makes it. An open output is a sign that one of the group still runs.
+    /// Asks its processes to end, then makes them. An open output is a sign that one of them still runs.
     async fn end<F: Future>(&mut self, mut reading: Pin<&mut MaybeDone<F>>) -> Option<ExitStatus> {
-        // Where there is nobody left to signal, the waiting below returns at once.
-        let _ = self.child.signal(SIGTERM);
+        if !self.keeper.signal(Signal::TERM) {
+            // Where there is nobody left to signal, the waiting below returns at once.
+            let _ = self.child.signal(Signal::TERM.as_raw());
+        }
         let all_over = join(self.child.wait(), reading.as_mut());
         if let Ok((status, ())) = timeout(GRACE, all_over).await {
             return status.ok();
@@ -107,6 +127,8 @@ impl Group {
     fn kill(&mut self) {
         // The only failure is that no process of the group is left, which is what was wanted.
         let _ = self.child.start_kill();
+        // It knows those, too, that have left the group.
+        let _ = self.keeper.signal(Signal::KILL);
     }
 }
 

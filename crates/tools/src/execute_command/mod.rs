@@ -1,44 +1,51 @@
-//! The `execute_command` tool: one program with its arguments, run in the workspace, with an end that is certain.
+//! The `execute_command` tool: one command, run in the workspace and in the sandbox, with an end that is certain.
 //!
-//! It never starts a shell, never hands a secret of its own environment to the program, never holds more than a bounded
-//! part of the output, and never leaves a process of the program's group behind.
+//! It never hands a secret of its own environment to the program, never holds more than a bounded part of the output, and never leaves a
+//! process of the command or a file of its temporary folder behind.
 
 mod capture;
 mod environment;
+mod fault;
 mod group;
+mod outcome;
 mod program;
+mod temporary;
 
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use dirigent_core::tool::{Access, StateChange, ToolResult};
+use dirigent_core::tool::{Access, ToolResult};
 use process_wrap::tokio::{CommandWrap, KillOnDrop, ProcessGroup};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::capture::Capture;
-use self::group::{Ended, Group};
+use self::fault::Fault;
+use self::group::Group;
+use self::outcome::Outcome;
+use self::program::CommandLine;
+use self::temporary::Temporary;
+use crate::sandbox::{Keeper, Reach};
 use crate::workspace::{FileFault, Kind, Workspace};
 use crate::{Sandbox, ToolContext, TypedTool, typed};
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 120;
 const MAX_TIMEOUT_SECONDS: u64 = 3600;
 
-const DESCRIPTION: &str = "Runs a program with arguments in the workspace and returns its exit code and output. \
-    `command` is the list of the program and each of its arguments, without a shell: pipes, `&&`, globs and variables \
-    need an explicit [\"sh\", \"-c\", \"…\"]. Its input is empty; of long output the middle is left out. It fails where \
-    the exit code is not 0. All processes that it started are ended with it.";
+const DESCRIPTION: &str = "Runs a command in the workspace and returns its exit code and output. \
+    `command` is the list of a program and each of its arguments, or one string for a shell (`sh -c`) where pipes, `&&`, globs or \
+    variables are needed. Unless the user allowed more, it can write in the workspace and in $TMPDIR alone and has no network. Its \
+    input is empty; of long output the middle is left out. It fails where the exit code is not 0. All processes that it started are \
+    ended with it.";
 
 /// The parameters of `execute_command`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The program and its arguments, one element each: ["cargo", "test", "--quiet"].
-    #[schemars(length(min = 1))]
-    command: Vec<String>,
+    /// What to run: a list of the program and its arguments, or one string for a shell.
+    command: CommandLine,
     /// The folder to run it in, relative to the workspace; the workspace itself by default.
     #[serde(default)]
     working_directory: Option<String>,
@@ -52,59 +59,80 @@ fn default_timeout() -> u64 {
     DEFAULT_TIMEOUT_SECONDS
 }
 
-/// The tool `execute_command`: runs a program without a shell, in a process group of its own, with a clean
-/// environment.
+/// The tool `execute_command`: runs a program, or a line by `sh -c`, in the [`Sandbox`], with a clean environment.
 ///
 /// Its output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`,
-/// and `"note"` where a process that the program left behind still held its output open. Any end but exit code 0 is a
-/// failure with the same output. Unix only.
-pub fn execute_command(_sandbox: &Sandbox) -> TypedTool {
-    typed("execute_command", DESCRIPTION, execute)
+/// and `"note"` where there is something to know of what the command left behind. Any end but exit code 0 is a failure with the same
+/// output. For operators there are `confined` and `network`. Unix only; the sandbox is Linux's.
+///
+/// | code | what was wrong |
+/// | --- | --- |
+/// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
+/// | `timed_out` | it ran past its time and was ended |
+/// | `cancelled` | nobody waits for it, so it was ended |
+/// | `no_sandbox` | the system cannot confine commands, and they are not to run without; nothing was run |
+/// | `access_denied` | the agent may only look; nothing was run |
+/// | `bad_parameters` | an empty command or an impossible time; nothing was run |
+/// | `outside_workspace` | the working directory is not in the workspace; nothing was run |
+/// | `not_found` | no such program or working directory; nothing was run |
+/// | `denied` | the system did not start it: permissions, or a program that the sandbox does not let it read; nothing was run |
+pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
+    let sandbox = sandbox.clone();
+    let run = move |context, parameters| execute(context, parameters, sandbox.clone());
+    typed("execute_command", DESCRIPTION, run)
         .access(Access::Execute)
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
 
-async fn execute(context: ToolContext, parameters: Parameters) -> ToolResult {
-    let mut group = match start(&context, &parameters) {
+async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
+    let mut group = match start(&context, &parameters, &sandbox).await {
         Ok(group) => group,
-        Err(error) => return ToolResult::failure(error),
+        Err(fault) => return fault.into_result(),
     };
     let limit = Duration::from_secs(parameters.timeout_seconds);
     let started = Instant::now();
     let (mut stdout, mut stderr) = (Capture::default(), Capture::default());
     let ended = group.run(limit, &context.cancel, &mut stdout, &mut stderr).await;
-    let output = Output {
+    let outcome = Outcome {
+        command: parameters.command.display(),
         ended,
+        left: group.left(),
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
         duration: started.elapsed(),
+        timeout_seconds: parameters.timeout_seconds,
     };
-    output.into_result(&parameters)
+    // Removing many temporary files may take a while.
+    let _ = tokio::task::spawn_blocking(move || drop(group)).await;
+    outcome.into_result(&sandbox)
 }
 
 /// Checks the call and starts the program.
-fn start(context: &ToolContext, parameters: &Parameters) -> Result<Group, String> {
+async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox) -> Result<Group, Fault> {
     match context.access {
-        Access::ReadOnly => {
-            return Err(
-                "commands may change files, and this agent may only look; nothing was run".to_owned(),
-            );
-        }
+        Access::ReadOnly => return Err(Fault::AccessDenied),
         Access::Execute | Access::ReadWrite => {}
     }
     let timeout = parameters.timeout_seconds;
     if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {
-        return Err(format!(
+        return Err(Fault::BadParameters(format!(
             "`timeout_seconds` is {timeout}; it must be 1 to {MAX_TIMEOUT_SECONDS}"
-        ));
+        )));
     }
-    let Some((program, arguments)) = parameters.command.split_first() else {
-        return Err("`command` is empty; its first element is the program to run".to_owned());
+    let Some((program, arguments)) = parameters.command.words() else {
+        return Err(Fault::BadParameters(
+            "`command` is empty; it begins with the program to run".to_owned(),
+        ));
     };
-    let folder = working_directory(&context.workspace, parameters.working_directory.as_deref())
-        .map_err(|fault| format!("`working_directory`: {fault}"))?;
+    let workspace = Workspace::open(&context.workspace).map_err(Fault::Folder)?;
+    let folder =
+        working_directory(&workspace, parameters.working_directory.as_deref()).map_err(Fault::Folder)?;
     let search = environment::search_path();
-    let path = program::locate(program, &folder, &search)?;
+    let path = program::locate(program, &folder, &search).map_err(Fault::NoProgram)?;
+    let temporary = Temporary::new().map_err(Fault::NoTemporary)?;
+    let reach = Reach::new(sandbox, workspace.root(), temporary.path(), &search, |name| {
+        std::env::var_os(name)
+    });
 
     let mut command = CommandWrap::with_new(&path, |command| {
         command
@@ -112,94 +140,34 @@ fn start(context: &ToolContext, parameters: &Parameters) -> Result<Group, String
             .args(arguments)
             .current_dir(&folder)
             .env_clear()
-            .envs(environment::clean(std::env::vars_os()))
+            .envs(environment::clean(
+                std::env::vars_os(),
+                sandbox,
+                &reach,
+                temporary.path(),
+            ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
     });
     command.wrap(KillOnDrop).wrap(ProcessGroup::leader());
-    let child = command
-        .spawn()
-        .map_err(|error| format!("`{}` could not be started: {error}", path.display()))?;
-    Ok(Group::new(child))
+    match Keeper::start(sandbox.clone(), reach, command).await {
+        Ok((keeper, child)) => Ok(Group::new(child, keeper, temporary)),
+        Err(not_started) => Err(Fault::of(not_started, path, sandbox.confinement)),
+    }
 }
 
-/// The folder to run in, with all links followed. A command is not confined to it, yet a model that names a folder
-/// outside is mistaken about where it is.
-fn working_directory(workspace: &Path, wanted: Option<&str>) -> Result<PathBuf, FileFault> {
-    let workspace = Workspace::open(workspace)?;
+/// The folder to run in, with all links followed. A model that names a folder outside is mistaken about where it is.
+fn working_directory(workspace: &Workspace, wanted: Option<&str>) -> Result<PathBuf, FileFault> {
     let wanted = wanted.unwrap_or(".");
     match workspace.kind(wanted)? {
         Kind::Folder => {
             let folder = workspace.root().join(workspace.canonical(wanted)?);
             // The components leave out the `.` of the workspace itself.
-            Ok(folder.components().collect())
+            Ok(folder.components().collect::<PathBuf>())
         }
         Kind::File | Kind::Other => Err(FileFault::NotAFolder {
             path: wanted.to_owned(),
         }),
-    }
-}
-
-/// What came of a program that was started.
-struct Output {
-    ended: Ended,
-    stdout: String,
-    stderr: String,
-    duration: Duration,
-}
-
-impl Output {
-    fn into_result(self, parameters: &Parameters) -> ToolResult {
-        let command = program::display(&parameters.command);
-        let code = self.ended.status().and_then(|status| status.code());
-        let error = self.error(&command, parameters.timeout_seconds);
-        let output = self.into_json(code);
-        let result = match error {
-            None => ToolResult::success(output),
-            Some(error) => ToolResult::failure(error).with_output(output),
-        };
-        result.with_changes(vec![StateChange::ProcessExited { command, code }])
-    }
-
-    /// What is wrong with how it ended; nothing for exit code 0.
-    fn error(&self, command: &str, timeout_seconds: u64) -> Option<String> {
-        match &self.ended {
-            Ended::Exited { status, .. } => fault(*status).map(|fault| format!("`{command}` {fault}")),
-            Ended::TimedOut(_) => Some(format!(
-                "`{command}` ran past its {timeout_seconds} s and was ended with all that it had started"
-            )),
-            Ended::Cancelled(_) => Some(format!("`{command}` was ended, as the call was cancelled")),
-            Ended::Lost(error) => Some(format!(
-                "`{command}` was started, but how it ended is unknown: {error}"
-            )),
-        }
-    }
-
-    fn into_json(self, code: Option<i32>) -> Value {
-        let mut output = json!({
-            "exit_code": code,
-            "signal": self.ended.status().and_then(|status| status.signal()),
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-            "timed_out": matches!(self.ended, Ended::TimedOut(_)),
-            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
-        });
-        if let Ended::Exited { left_open: true, .. } = self.ended {
-            output["note"] = Value::from(
-                "it left a process behind that held its output open; what that wrote later is not here, and it was \
-                 ended unless it had detached itself",
-            );
-        }
-        output
-    }
-}
-
-fn fault(status: ExitStatus) -> Option<String> {
-    match (status.code(), status.signal()) {
-        (Some(0), _) => None,
-        (Some(code), _) => Some(format!("exited with {code}")),
-        (None, Some(signal)) => Some(format!("was ended by signal {signal}")),
-        (None, None) => Some(format!("ended with {status}")),
     }
 }

@@ -1,0 +1,83 @@
+//! Why nothing was run, in words that a model can act on.
+
+use std::io;
+use std::path::PathBuf;
+
+use dirigent_core::tool::ToolResult;
+
+use crate::sandbox::{Confinement, NotStarted};
+use crate::workspace::FileFault;
+
+/// One variant for each thing that the caller can do about it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// The agent may only look.
+    #[error("commands may change files, and this agent may only look; nothing was run")]
+    AccessDenied,
+    /// A parameter that makes no sense.
+    #[error("{0}")]
+    BadParameters(String),
+    /// Where to run it.
+    #[error("`working_directory`: {0}")]
+    Folder(FileFault),
+    /// No program of that name, or none that can be run.
+    #[error("{0}")]
+    NoProgram(String),
+    /// There is no place for its temporary files.
+    #[error("no folder could be made for its temporary files: {0}; nothing was run")]
+    NoTemporary(io::Error),
+    /// The system cannot confine it.
+    #[error(
+        "this system cannot confine commands, so nothing was run: {0}. It takes Linux 5.13 or newer with Landlock switched on (`lsm=` of \
+         the kernel's command line) and seccomp. The user can let commands run unconfined by `commands = \"unconfined\"` under \
+         `[sandbox]` in dirigent.toml"
+    )]
+    NoSandbox(String),
+    /// The system did not start it.
+    #[error("`{path}` could not be started: {error}{}", outside(error, *confinement))]
+    Refused {
+        /// Its file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+        /// Whether it was to be confined.
+        confinement: Confinement,
+    },
+}
+
+impl Fault {
+    pub(super) fn of(not_started: NotStarted, path: PathBuf, confinement: Confinement) -> Self {
+        match not_started {
+            NotStarted::NoSandbox(why) => Fault::NoSandbox(why),
+            NotStarted::Refused(error) => Fault::Refused {
+                path,
+                error,
+                confinement,
+            },
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Fault::AccessDenied => "access_denied",
+            Fault::BadParameters(_) => "bad_parameters",
+            Fault::Folder(FileFault::Outside { .. }) => "outside_workspace",
+            Fault::Folder(_) | Fault::NoProgram(_) => "not_found",
+            Fault::NoSandbox(_) => "no_sandbox",
+            Fault::NoTemporary(_) | Fault::Refused { .. } => "denied",
+        }
+    }
+
+    pub(super) fn into_result(self) -> ToolResult {
+        ToolResult::failure(self.to_string()).with_code(self.code())
+    }
+}
+
+fn outside(error: &io::Error, confinement: Confinement) -> &'static str {
+    match confinement {
+        Confinement::Required if error.kind() == io::ErrorKind::PermissionDenied => {
+            "; it is not executable or not in the workspace, the system's folders or what `read` under `[sandbox]` in dirigent.toml names"
+        }
+        Confinement::Required | Confinement::Off => "",
+    }
+}

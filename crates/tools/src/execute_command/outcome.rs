@@ -1,0 +1,109 @@
+//! What a command that was started says to model and operator.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use dirigent_core::tool::{StateChange, ToolResult};
+use serde_json::{Value, json};
+
+use super::group::Ended;
+use crate::sandbox::{Confinement, Sandbox};
+
+/// What came of a program that was started.
+pub(super) struct Outcome {
+    pub(super) command: String,
+    pub(super) ended: Ended,
+    /// How many of its processes could not be ended.
+    pub(super) left: usize,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) duration: Duration,
+    pub(super) timeout_seconds: u64,
+}
+
+impl Outcome {
+    pub(super) fn into_result(self, sandbox: &Sandbox) -> ToolResult {
+        let code = self.ended.status().and_then(|status| status.code());
+        let fault = self.fault();
+        let exited = StateChange::ProcessExited {
+            command: self.command.clone(),
+            code,
+        };
+        let confined = match sandbox.confinement {
+            Confinement::Required => true,
+            Confinement::Off => false,
+        };
+        let left = self.left;
+        let output = self.into_json(code);
+        let result = match fault {
+            None => ToolResult::success(output),
+            Some((word, error)) => ToolResult::failure(error).with_code(word).with_output(output),
+        };
+        let result = result
+            .with_metadata("confined", confined)
+            .with_metadata("network", !confined || sandbox.network)
+            .with_changes(vec![exited]);
+        match left {
+            0 => result,
+            left => result.with_metadata("processes_left", left),
+        }
+    }
+
+    /// What is wrong with how it ended, with its code; nothing for exit code 0.
+    fn fault(&self) -> Option<(&'static str, String)> {
+        let command = &self.command;
+        match &self.ended {
+            Ended::Exited { status, .. } => Some(("exited", format!("`{command}` {}", fault(*status)?))),
+            Ended::TimedOut(_) => Some((
+                "timed_out",
+                format!(
+                    "`{command}` ran past its {} s and was ended with all that it had started",
+                    self.timeout_seconds
+                ),
+            )),
+            Ended::Cancelled(_) => Some((
+                "cancelled",
+                format!("`{command}` was ended, as the call was cancelled"),
+            )),
+            Ended::Lost(error) => Some((
+                "exited",
+                format!("`{command}` was started, but how it ended is unknown: {error}"),
+            )),
+        }
+    }
+
+    fn into_json(self, code: Option<i32>) -> Value {
+        let mut notes = Vec::new();
+        if let Ended::Exited { left_open: true, .. } = self.ended {
+            notes.push("it left a process behind that held its output open and was ended".to_owned());
+        }
+        if self.left > 0 {
+            notes.push(format!(
+                "{} of its processes could not be ended in time",
+                self.left
+            ));
+        }
+        let mut output = json!({
+            "exit_code": code,
+            "signal": self.ended.status().and_then(|status| status.signal()),
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "timed_out": matches!(self.ended, Ended::TimedOut(_)),
+            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+        });
+        if !notes.is_empty() {
+            output["note"] = Value::from(notes.join("; "));
+        }
+        output
+    }
+}
+
+fn fault(status: ExitStatus) -> Option<String> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("exited with {code}")),
+        (None, Some(signal)) => Some(format!("was ended by signal {signal}")),
+        (None, None) => Some(format!("ended with {status}")),
+    }
+}

@@ -1,0 +1,36 @@
+//! What there is of a sandbox on systems other than Linux: commands are started unconfined, where that is allowed, and end with their
+//! process group.
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use rustix::process::Signal;
+
+use super::{Confinement, NotStarted, Reach, Sandbox};
+
+/// Stands for the thread that keeps a command on Linux.
+pub(crate) struct Keeper;
+
+impl Keeper {
+    #[expect(clippy::unused_async, reason = "it waits on Linux")]
+    pub(crate) async fn start(
+        sandbox: Sandbox,
+        _reach: Reach,
+        mut command: CommandWrap,
+    ) -> Result<(Self, Box<dyn ChildWrapper>), NotStarted> {
+        match sandbox.confinement {
+            Confinement::Required => Err(NotStarted::NoSandbox("only Linux has Landlock".to_owned())),
+            Confinement::Off => {
+                let child = command.spawn().map_err(NotStarted::Refused)?;
+                Ok((Keeper, child))
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, _signal: Signal) -> bool {
+        false
+    }
+
+    #[expect(clippy::unused_async, reason = "it waits on Linux")]
+    pub(crate) async fn end(&mut self) -> usize {
+        0
+    }
+}

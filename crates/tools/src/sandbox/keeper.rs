@@ -1,0 +1,149 @@
+//! The thread that starts a command in a domain of its own, stays in it for as long as the command, and ends all that is in it.
+
+use std::io;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use rustix::process::{Pid, Signal};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::domain::Domain;
+use super::{Confinement, NotStarted, Reach, Sandbox, filter, limits};
+
+/// It has little to do.
+const STACK: usize = 256 * 1024;
+/// How often it looks whether all have ended that it killed, and with which pause: a third of a second in all.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(3);
+
+/// The keeper of a command that was started. Dropped, it ends what is in the domain before it returns.
+pub(crate) struct Keeper {
+    orders: Option<mpsc::Sender<Signal>>,
+    thread: Option<JoinHandle<()>>,
+    left: Option<oneshot::Receiver<usize>>,
+    has_domain: bool,
+}
+
+/// A command that runs, and whether its keeper has a domain.
+type Started = (Box<dyn ChildWrapper>, bool);
+
+impl Keeper {
+    /// Starts a command in a domain of its own. Where it is to be confined, it can reach what `reach` says.
+    pub(crate) async fn start(
+        sandbox: Sandbox,
+        reach: Reach,
+        command: CommandWrap,
+    ) -> Result<(Self, Box<dyn ChildWrapper>), NotStarted> {
+        let (orders, ordered) = mpsc::channel();
+        let (tell_started, started) = oneshot::channel();
+        let (tell_left, left) = oneshot::channel();
+        let runtime = Handle::current();
+        let keep = move || {
+            let (domain, child) = match start(&sandbox, &reach, command, &runtime) {
+                Ok(started) => started,
+                Err(why) => {
+                    let _ = tell_started.send(Err(why));
+                    return;
+                }
+            };
+            let _ = tell_started.send(Ok((child, domain.is_some())));
+            let left = domain.map_or(0, |domain| keep(&domain, &ordered));
+            let _ = tell_left.send(left);
+        };
+        let thread = thread::Builder::new()
+            .name("command".to_owned())
+            .stack_size(STACK);
+        let thread = thread.spawn(keep).map_err(NotStarted::Refused)?;
+        // From here on, whatever becomes of this future, the thread ends what it starts.
+        let mut keeper = Keeper {
+            orders: Some(orders),
+            thread: Some(thread),
+            left: Some(left),
+            has_domain: false,
+        };
+        let (child, has_domain): Started = match started.await {
+            Ok(started) => started?,
+            Err(_) => return Err(NotStarted::Refused(io::Error::other("its thread broke"))),
+        };
+        keeper.has_domain = has_domain;
+        Ok((keeper, child))
+    }
+
+    /// Sends a signal to every process of the command; false where there is no domain to know them by.
+    pub(crate) fn signal(&self, signal: Signal) -> bool {
+        let sent = self
+            .orders
+            .as_ref()
+            .is_some_and(|orders| orders.send(signal).is_ok());
+        sent && self.has_domain
+    }
+
+    /// Ends all that is left, and waits for its end; returns how many processes could not be ended in time.
+    pub(crate) async fn end(&mut self) -> usize {
+        self.orders = None;
+        match self.left.take() {
+            Some(left) => left.await.unwrap_or_default(),
+            None => 0,
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // It cannot do more about its own panic than to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Shuts this thread in and starts the command from here. Without confinement the system need not have domains.
+fn start(
+    sandbox: &Sandbox,
+    reach: &Reach,
+    mut command: CommandWrap,
+    runtime: &Handle,
+) -> Result<(Option<Domain>, Box<dyn ChildWrapper>), NotStarted> {
+    let domain = match sandbox.confinement {
+        Confinement::Required => {
+            let domain = Domain::enter(Some(reach)).map_err(NotStarted::NoSandbox)?;
+            filter::apply(sandbox.network).map_err(NotStarted::NoSandbox)?;
+            Some(domain)
+        }
+        Confinement::Off => Domain::enter(None).ok(),
+    };
+    let _runtime = runtime.enter();
+    let mut child = command.spawn().map_err(NotStarted::Refused)?;
+    let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(Err(error)) = id.map(|id| limits::set(id, sandbox)) {
+        let _ = child.start_kill();
+        if let Some(domain) = domain {
+            end(&domain);
+        }
+        return Err(NotStarted::Refused(error.into()));
+    }
+    Ok((domain, child))
+}
+
+/// Carries out orders until there are no more to come; returns how many processes are left then.
+fn keep(domain: &Domain, orders: &mpsc::Receiver<Signal>) -> usize {
+    while let Ok(signal) = orders.recv() {
+        domain.signal(signal);
+    }
+    end(domain)
+}
+
+fn end(domain: &Domain) -> usize {
+    for _ in 0..LOOKS {
+        domain.signal(Signal::KILL);
+        if domain.processes().is_empty() {
+            return 0;
+        }
+        thread::sleep(PAUSE);
+    }
+    domain.processes().len()
+}
