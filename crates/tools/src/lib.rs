@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
-pub use execute_sql::{Connection, Connections, Database};
+pub use execute_sql::{Connection, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
 pub use http_request::{HttpRules, http_request};
 pub use registry::ToolRegistry;
@@ -97,6 +97,9 @@ pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.insert(apply_patch());
     registry.insert(execute_command(&settings.sandbox));
+    if !settings.connections.is_empty() {
+        registry.insert(execute_sql(&settings.connections));
+    }
     registry.insert(file_operations());
     registry.insert(http_request(&settings.http));
     registry.insert(rename_symbol());

@@ -1,11 +1,34 @@
 //! The `execute_sql` tool: one statement for a database that the configuration names.
+//!
+//! What a statement may do is for the database to say, never for the words of the statement: where a connection or the agent may only
+//! look, it runs in a read-only transaction. Each statement has a connection of its own, so that nothing that one sets holds for the
+//! next. Models never see where a database is, nor who Dirigent is there.
+
+mod changes;
+mod fault;
+mod mysql;
+mod parameter;
+mod postgres;
+mod rows;
+mod secrets;
+mod sqlite;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use dirigent_core::tool::Access;
+use dirigent_core::tool::{Access, StateChange, ToolResult};
+use schemars::JsonSchema;
 use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use self::fault::{Fault, Looker};
+use self::parameter::Parameter;
+use self::rows::Rows;
+use crate::{ToolContext, TypedTool, typed};
 
 /// The databases that agents can use, by the names under which they know them.
 pub type Connections = BTreeMap<String, Connection>;
@@ -19,7 +42,7 @@ pub struct Connection {
     pub access: Access,
     /// The most rows that one call returns.
     pub max_rows: usize,
-    /// How long one statement may take.
+    /// How long one statement may take, connecting included.
     pub timeout: Duration,
 }
 
@@ -41,4 +64,227 @@ pub enum Database {
         /// `mysql://user:password@host:port/database`.
         url: SecretString,
     },
+}
+
+impl Database {
+    /// What people call it.
+    fn name(&self) -> &'static str {
+        match self {
+            Database::Sqlite { .. } => "SQLite",
+            Database::Postgres { .. } => "PostgreSQL",
+            Database::Mysql { .. } => "MySQL or MariaDB",
+        }
+    }
+
+    /// How its statements name their parameters.
+    fn placeholders(&self) -> &'static str {
+        match self {
+            Database::Sqlite { .. } | Database::Mysql { .. } => "?",
+            Database::Postgres { .. } => "$1",
+        }
+    }
+}
+
+/// How many statements a connection of the configuration runs at once; further ones wait.
+const AT_ONCE: usize = 4;
+
+const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its rows. `parameters` are the values of its \
+    placeholders, in order: never write values into the statement. The statement has a transaction of its own, which is kept where \
+    the statement succeeds. Rows are lists in the order of `columns`; integers too long for JSON, decimals, dates and the like \
+    are strings, bytes are {\"hex\": …}. Of many rows only the first are returned: use WHERE and LIMIT. Databases: ";
+
+/// The parameters of `execute_sql`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// The database's name.
+    connection: String,
+    /// One statement, with `?` (SQLite, MySQL) or `$1`, `$2` (PostgreSQL) in place of values.
+    sql: String,
+    /// The values in order: null, booleans, numbers, strings, {"hex": "00ff"} for bytes; other lists and objects are sent as JSON.
+    #[serde(default)]
+    parameters: Vec<Value>,
+}
+
+/// The tool `execute_sql`: one statement on one of these databases.
+///
+/// Its output is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}`; `"rows_affected"` where the statement returns no rows,
+/// and `"truncated": true` with a `"note"` where there is more than is shown. Values, whatever the database:
+///
+/// | value | JSON |
+/// | --- | --- |
+/// | NULL | `null` |
+/// | boolean (PostgreSQL; others have integers) | `true`, `false` |
+/// | integer | a number; a string where a double would not hold it exactly (beyond ±2^53) |
+/// | real | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
+/// | text | a string; past 16 KiB it is cut, and says so at its end |
+/// | bytes | `{"hex": "00ff", "bytes": 2}`, of which the first 1,024 are shown |
+/// | all others (decimals, dates and times, UUIDs, JSON, arrays, ranges …) | the database's own text |
+///
+/// Times are in UTC where the database converts them. A failure has one of these codes:
+///
+/// | code | what was wrong |
+/// | --- | --- |
+/// | `bad_parameters` | several statements or none, or values that do not fit the placeholders |
+/// | `not_found` | no connection of that name, or its SQLite file does not exist |
+/// | `access_denied` | the statement changes something, and the connection or the agent may only look |
+/// | `refused` | what this tool never does: `ATTACH`, extensions, most of SQLite's `PRAGMA`s |
+/// | `outside_workspace`, `protected`, `not_a_file`, `denied` | the SQLite file's path |
+/// | `database` | what the database said |
+/// | `too_big` | one row alone is too big to show |
+/// | `timed_out` | it took longer than the connection's timeout |
+/// | `cancelled` | nobody waits for the result any more |
+/// | `unreachable` | the server cannot be reached, or does not let Dirigent in |
+pub fn execute_sql(connections: &Connections) -> TypedTool {
+    let described: Vec<String> = connections.iter().map(described).collect();
+    let description = format!("{DESCRIPTION}{}.", described.join(", "));
+    let connections: Arc<BTreeMap<String, Known>> = Arc::new(
+        connections
+            .iter()
+            .map(|(name, connection)| (name.clone(), Known::new(connection)))
+            .collect(),
+    );
+    let example = example(&connections);
+    typed("execute_sql", description, move |context, parameters| {
+        execute(Arc::clone(&connections), context, parameters)
+    })
+    .access(Access::ReadOnly)
+    .example(example)
+}
+
+fn described((name, connection): (&String, &Connection)) -> String {
+    let access = access(connection);
+    format!("`{name}` ({}, {access})", connection.database.name())
+}
+
+/// Running commands is nothing that a database knows.
+fn access(connection: &Connection) -> Access {
+    match connection.access {
+        Access::ReadOnly | Access::Execute => Access::ReadOnly,
+        Access::ReadWrite => Access::ReadWrite,
+    }
+}
+
+fn example(connections: &BTreeMap<String, Known>) -> Value {
+    let (name, placeholder) = match connections.first_key_value() {
+        Some((name, known)) => (name.as_str(), known.connection.database.placeholders()),
+        None => ("app", "?"),
+    };
+    json!({
+        "connection": name,
+        "sql": format!("SELECT id, name FROM users WHERE name = {placeholder} ORDER BY id LIMIT 20"),
+        "parameters": ["Ada"],
+    })
+}
+
+/// A connection of the configuration, and how many more statements it may run now.
+struct Known {
+    connection: Connection,
+    free: Semaphore,
+}
+
+impl Known {
+    fn new(connection: &Connection) -> Self {
+        Known {
+            connection: connection.clone(),
+            free: Semaphore::new(AT_ONCE),
+        }
+    }
+}
+
+/// A statement that is to be run.
+struct Statement {
+    /// The name of its connection.
+    connection: String,
+    sql: String,
+    parameters: Vec<Parameter>,
+    /// Who may only look, where anybody may.
+    looks_only: Option<Looker>,
+    max_rows: usize,
+    timeout: Duration,
+}
+
+/// What came of a statement.
+struct Done {
+    rows: Rows,
+    /// How many rows it changed, where the database says so.
+    affected: Option<u64>,
+    changes: Vec<StateChange>,
+}
+
+async fn execute(
+    connections: Arc<BTreeMap<String, Known>>,
+    context: ToolContext,
+    parameters: Parameters,
+) -> ToolResult {
+    let cancel = context.cancel.clone();
+    let done = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(Fault::Cancelled),
+        done = run(&connections, context, parameters) => done,
+    };
+    match done.and_then(|done| Ok((done.rows.into_output(done.affected)?, done.changes))) {
+        Ok((output, changes)) => ToolResult::success(output).with_changes(changes),
+        Err(fault) => fault.into_result(),
+    }
+}
+
+async fn run(
+    connections: &BTreeMap<String, Known>,
+    context: ToolContext,
+    parameters: Parameters,
+) -> Result<Done, Fault> {
+    let Some(known) = connections.get(&parameters.connection) else {
+        return Err(Fault::NoConnection {
+            name: parameters.connection,
+            known: connections.keys().cloned().collect(),
+        });
+    };
+    let connection = &known.connection;
+    let statement = statement(connection, &context, parameters)?;
+    let work = async {
+        // Never closed, so that there is always one to wait for.
+        let _place = known.free.acquire().await;
+        match &connection.database {
+            Database::Sqlite { path } => sqlite::run(path, context, statement).await,
+            Database::Postgres { url } => postgres::run(url, statement).await,
+            Database::Mysql { url } => mysql::run(url, statement).await,
+        }
+    };
+    // The work is dropped where it takes too long, which ends the statement.
+    match tokio::time::timeout(connection.timeout, work).await {
+        Ok(done) => done,
+        Err(_) => Err(Fault::TimedOut {
+            limit: connection.timeout,
+        }),
+    }
+}
+
+fn statement(
+    connection: &Connection,
+    context: &ToolContext,
+    parameters: Parameters,
+) -> Result<Statement, Fault> {
+    if parameters.sql.contains('\0') {
+        return Err(Fault::Parameters("`sql` has a NUL character in it".to_owned()));
+    }
+    if parameters.sql.trim().is_empty() {
+        return Err(Fault::nothing_to_run());
+    }
+    let looks_only = match (access(connection), context.access) {
+        (Access::ReadOnly | Access::Execute, _) => Some(Looker::Connection),
+        (Access::ReadWrite, Access::ReadOnly | Access::Execute) => Some(Looker::Agent),
+        (Access::ReadWrite, Access::ReadWrite) => None,
+    };
+    let values = parameters.parameters.iter().enumerate();
+    Ok(Statement {
+        parameters: values
+            .map(|(place, value)| Parameter::read(place + 1, value))
+            .collect::<Result<_, _>>()?,
+        connection: parameters.connection,
+        sql: parameters.sql,
+        looks_only,
+        max_rows: connection.max_rows,
+        timeout: connection.timeout,
+    })
 }

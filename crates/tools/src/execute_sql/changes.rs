@@ -1,0 +1,30 @@
+//! What a statement changed, from what the database says before and after it.
+
+use std::collections::BTreeSet;
+
+use dirigent_core::tool::StateChange;
+
+/// The names of a database's tables.
+pub(super) type Tables = BTreeSet<String>;
+
+/// The tables that came and went.
+pub(super) fn tables(connection: &str, before: &Tables, after: &Tables) -> Vec<StateChange> {
+    let created = after.difference(before).map(|table| StateChange::TableCreated {
+        connection: connection.to_owned(),
+        table: table.clone(),
+    });
+    let dropped = before.difference(after).map(|table| StateChange::TableDropped {
+        connection: connection.to_owned(),
+        table: table.clone(),
+    });
+    created.chain(dropped).collect()
+}
+
+/// The rows of a table that were changed; nothing for no rows.
+pub(super) fn rows(connection: &str, table: Option<String>, rows: u64) -> Option<StateChange> {
+    (rows > 0).then(|| StateChange::RowsChanged {
+        connection: connection.to_owned(),
+        table,
+        rows,
+    })
+}

@@ -1,0 +1,333 @@
+//! PostgreSQL, whose values come as the text that it writes itself.
+//!
+//! The statement is first sent alone to be parsed, which the protocol does for one statement only. Then it runs in the simple protocol, as
+//! text comes back by no other; values go by `PREPARE` and `EXECUTE`, where they are literals that PostgreSQL reads by the types of
+//! its placeholders.
+
+use futures::TryStreamExt;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use sqlx::postgres::{
+    PgConnectOptions, PgConnection, PgDatabaseError, PgRow, PgTypeInfo, PgTypeKind, PgValueRef,
+};
+use sqlx::{
+    AssertSqlSafe, Column, ConnectOptions, Either, Executor, Row, Statement as _, TypeInfo, ValueRef,
+};
+
+use super::changes::{self, Tables};
+use super::fault::Fault;
+use super::parameter::{Parameter, to_hex};
+use super::rows::{Cells, Rows, integer, real};
+use super::secrets::Secrets;
+use super::{Done, Statement};
+
+const TABLES: &str = "SELECT CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END \
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE c.relkind IN ('r', 'p', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'";
+const CHANGED_ROWS: &str = "SELECT CASE schemaname WHEN 'public' THEN relname ELSE schemaname || '.' || relname END, \
+    (n_tup_ins + n_tup_upd + n_tup_del)::text FROM pg_catalog.pg_stat_xact_user_tables \
+    WHERE n_tup_ins + n_tup_upd + n_tup_del > 0 ORDER BY 1";
+
+/// What reading on beyond the rows that are shown would be for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Nothing: the transaction is given up.
+    Left,
+    /// What the statement changes is kept only where it runs to its end.
+    Read,
+}
+
+/// Runs it on a connection of its own. The server ends the statement when the future is dropped, as the connection closes.
+pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Done, Fault> {
+    let options: PgConnectOptions = url
+        .expose_secret()
+        .parse()
+        .map_err(|error| Fault::connecting(&error))?;
+    let options = options.application_name("dirigent").disable_statement_logging();
+    let mut session = Session {
+        connection: options
+            .connect()
+            .await
+            .map_err(|error| Fault::connecting(&error))?,
+        secrets: Secrets::of(url),
+        statement,
+    };
+    session.carry_out().await
+}
+
+struct Session {
+    connection: PgConnection,
+    secrets: Secrets,
+    statement: Statement,
+}
+
+impl Session {
+    async fn carry_out(&mut self) -> Result<Done, Fault> {
+        self.begin().await?;
+        let looks_only = self.statement.looks_only.is_some();
+        let before = if looks_only {
+            Tables::new()
+        } else {
+            self.tables().await?
+        };
+        let rest = if looks_only || self.is_query().await? {
+            Rest::Left
+        } else {
+            Rest::Read
+        };
+        let (mut rows, parameters) = self.parse().await?;
+        let sql = self.executable(&parameters).await?;
+        let affected = self.collect(sql, rest, &mut rows).await?;
+        let Some(affected) = affected else {
+            // The rest is still on its way.
+            if !looks_only {
+                rows.note("its transaction is not kept, as not all was read");
+            }
+            return Ok(Done {
+                rows,
+                affected: None,
+                changes: Vec::new(),
+            });
+        };
+        let affected = (!rows.has_columns()).then_some(affected);
+        let changes = if looks_only {
+            Vec::new()
+        } else {
+            self.commit(&before).await?
+        };
+        Ok(Done {
+            rows,
+            affected,
+            changes,
+        })
+    }
+
+    /// Begins the transaction, which only looks where the statement may do no more.
+    async fn begin(&mut self) -> Result<(), Fault> {
+        let limit = self.statement.timeout.as_millis();
+        // The server notices that we are gone where it can; where not, it gives up by itself.
+        let settings = format!(
+            "SET statement_timeout = {limit}; SET lock_timeout = {limit}; SET bytea_output = hex; \
+             SELECT set_config(name, '1s', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'"
+        );
+        self.ours(settings).await?;
+        let begin = match self.statement.looks_only {
+            // It cannot become a writing one once it has looked at anything.
+            Some(_) => "SET default_transaction_read_only = on; BEGIN READ ONLY; SELECT 1",
+            None => "BEGIN READ WRITE",
+        };
+        self.ours(begin.to_owned()).await
+    }
+
+    /// Whether PostgreSQL takes it for a query that changes nothing by itself: a cursor is for nothing else.
+    async fn is_query(&mut self) -> Result<bool, Fault> {
+        self.ours("SAVEPOINT dirigent".to_owned()).await?;
+        let cursor = format!("DECLARE dirigent CURSOR FOR {}", self.statement.sql);
+        let parsed = (&mut self.connection)
+            .prepare(sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(cursor)))
+            .await;
+        let is_query = match parsed {
+            Ok(_) => true,
+            Err(sqlx::Error::Database(_)) => false,
+            Err(error) => return Err(self.fault(&error)),
+        };
+        self.ours("ROLLBACK TO SAVEPOINT dirigent; RELEASE SAVEPOINT dirigent".to_owned())
+            .await?;
+        Ok(is_query)
+    }
+
+    /// Has it parsed alone; what comes back are its columns and the types of its placeholders.
+    async fn parse(&mut self) -> Result<(Rows, Vec<PgTypeInfo>), Fault> {
+        let sql = sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.statement.sql.clone()));
+        let parsed = match (&mut self.connection).prepare(sql).await {
+            Ok(parsed) => parsed,
+            Err(error) if is_several(&error) => return Err(Fault::several()),
+            Err(error) => return Err(self.fault(&error)),
+        };
+        let types = match parsed.parameters() {
+            Some(Either::Left(types)) => types.to_vec(),
+            Some(Either::Right(_)) | None => Vec::new(),
+        };
+        let given = self.statement.parameters.len();
+        if types.len() != given {
+            return Err(Fault::count(types.len(), given));
+        }
+        let mut rows = Rows::new(self.statement.max_rows);
+        let columns: Vec<(&str, String)> = parsed
+            .columns()
+            .iter()
+            .map(|column| (column.name(), column.type_info().name().to_ascii_lowercase()))
+            .collect();
+        rows.set_columns(columns.iter().map(|(name, kind)| (*name, Some(kind.as_str()))));
+        Ok((rows, types))
+    }
+
+    /// The statement as it can be sent whole: itself, or the execution of it with its values.
+    async fn executable(&mut self, types: &[PgTypeInfo]) -> Result<String, Fault> {
+        if types.is_empty() {
+            return Ok(self.statement.sql.clone());
+        }
+        // Nothing can follow in it, as it was parsed alone.
+        self.ours(format!("PREPARE dirigent AS {}", self.statement.sql))
+            .await?;
+        let values = self.statement.parameters.iter().zip(types);
+        let values: Vec<String> = values.map(|(value, kind)| literal(value, kind)).collect();
+        Ok(format!("EXECUTE dirigent ({})", values.join(", ")))
+    }
+
+    /// How many rows the database says that it was about; none where the rest is left.
+    async fn collect(&mut self, sql: String, rest: Rest, rows: &mut Rows) -> Result<Option<u64>, Fault> {
+        let mut found = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_many(&mut self.connection);
+        let mut affected = 0;
+        loop {
+            let next = match found.try_next().await {
+                Ok(next) => next,
+                Err(error) => {
+                    drop(found);
+                    return Err(self.fault(&error));
+                }
+            };
+            match next {
+                None => return Ok(Some(affected)),
+                Some(Either::Left(done)) => affected += done.rows_affected(),
+                Some(Either::Right(row)) => {
+                    let full = rows.push(|cells| cells_of(cells, &row))?.is_break();
+                    if full && rest == Rest::Left {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was changed, once it is there to stay.
+    async fn commit(&mut self, before: &Tables) -> Result<Vec<dirigent_core::tool::StateChange>, Fault> {
+        let name = self.statement.connection.clone();
+        let mut all = Vec::new();
+        let wrote = self
+            .texts("SELECT pg_catalog.txid_current_if_assigned()::text")
+            .await?;
+        if wrote.first().is_some_and(|row| row[0].is_some()) {
+            all = changes::tables(&name, before, &self.tables().await?);
+            for row in self.texts(CHANGED_ROWS).await? {
+                let count = row[1].as_deref().and_then(|count| count.parse().ok());
+                all.extend(changes::rows(&name, row[0].clone(), count.unwrap_or(0)));
+            }
+        }
+        self.ours("COMMIT".to_owned()).await?;
+        Ok(all)
+    }
+
+    async fn tables(&mut self) -> Result<Tables, Fault> {
+        let rows = self.texts(TABLES).await?;
+        Ok(rows
+            .into_iter()
+            .filter_map(|row| row.into_iter().next()?)
+            .collect())
+    }
+
+    /// The rows of a query of ours.
+    async fn texts(&mut self, sql: &'static str) -> Result<Vec<Vec<Option<String>>>, Fault> {
+        let rows = sqlx::raw_sql(sql).fetch_all(&mut self.connection).await;
+        let rows = rows.map_err(|error| self.fault(&error))?;
+        let text = |row: &PgRow, at| Some(row.try_get_raw(at).ok()?.as_str().ok()?.to_owned());
+        Ok(rows
+            .iter()
+            .map(|row| (0..row.len()).map(|at| text(row, at)).collect())
+            .collect())
+    }
+
+    async fn ours(&mut self, sql: String) -> Result<(), Fault> {
+        match sqlx::raw_sql(AssertSqlSafe(sql))
+            .execute(&mut self.connection)
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.fault(&error)),
+        }
+    }
+
+    fn fault(&self, error: &sqlx::Error) -> Fault {
+        let sqlx::Error::Database(said) = error else {
+            return Fault::lost(error, &self.secrets);
+        };
+        let mut text = said.message().to_owned();
+        if let Some(said) = said.try_downcast_ref::<PgDatabaseError>() {
+            for (name, more) in [("detail", said.detail()), ("hint", said.hint())] {
+                if let Some(more) = more {
+                    text = format!("{text}; {name}: {more}");
+                }
+            }
+        }
+        let text = self.secrets.left_out(&text);
+        match (said.code().as_deref(), self.statement.looks_only) {
+            (Some("25006"), Some(who)) => Fault::OnlyLooks { who, what: text },
+            (Some("57014"), _) => Fault::TimedOut {
+                limit: self.statement.timeout,
+            },
+            _ => Fault::Database(text),
+        }
+    }
+}
+
+/// The code of a syntax error is that of several statements as well, and the words are in the server's language: so it is known by who said it.
+fn is_several(error: &sqlx::Error) -> bool {
+    let said = error
+        .as_database_error()
+        .and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
+    said.is_some_and(|said| said.code() == "42601" && said.routine() == Some("exec_parse_message"))
+}
+
+/// The value as PostgreSQL reads it from text, whatever type its placeholder has.
+fn literal(value: &Parameter, kind: &PgTypeInfo) -> String {
+    let text = match value {
+        Parameter::Null => return "NULL".to_owned(),
+        Parameter::Bool(value) => value.to_string(),
+        Parameter::Integer(value) => value.to_string(),
+        Parameter::Unsigned(value) => value.to_string(),
+        Parameter::Real(value) => value.to_string(),
+        Parameter::Text(value) => value.clone(),
+        Parameter::Bytes(value) => format!("\\x{}", to_hex(value)),
+        Parameter::Json(Value::Array(items)) if matches!(kind.kind(), PgTypeKind::Array(_)) => array(items),
+        Parameter::Json(value) => value.to_string(),
+    };
+    // In this form a backslash means the same whatever the server's settings are.
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// A list as PostgreSQL writes arrays.
+fn array(items: &[Value]) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let items: Vec<String> = items
+        .iter()
+        .map(|item| match item {
+            Value::Null => "NULL".to_owned(),
+            Value::Bool(_) | Value::Number(_) => item.to_string(),
+            Value::String(text) => quoted(text),
+            Value::Array(items) => array(items),
+            Value::Object(_) => quoted(&item.to_string()),
+        })
+        .collect();
+    format!("{{{}}}", items.join(","))
+}
+
+fn cells_of(cells: &mut Cells, row: &PgRow) -> Result<Vec<Value>, Fault> {
+    let broken = || Fault::Database("the server sent a row that cannot be read".to_owned());
+    (0..row.len())
+        .map(|at| cell(cells, &row.try_get_raw(at).map_err(|_| broken())?).ok_or_else(broken))
+        .collect()
+}
+
+fn cell(cells: &mut Cells, value: &PgValueRef<'_>) -> Option<Value> {
+    if value.is_null() {
+        return Some(Value::Null);
+    }
+    let text = value.as_str().ok()?;
+    Some(match value.type_info().name() {
+        "BOOL" => Value::from(text == "t"),
+        "INT2" | "INT4" | "INT8" | "OID" => integer(text.parse().ok()?),
+        "FLOAT4" | "FLOAT8" => real(text.parse().ok()?),
+        "BYTEA" => cells.hex(text.strip_prefix("\\x")?),
+        _ => cells.text(text),
+    })
+}

@@ -1,0 +1,85 @@
+//! What models must not read in a database's words: who Dirigent is there, and where that is.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+/// Stands for what is left out.
+const LEFT_OUT: &str = "***";
+
+/// The secrets of one server.
+#[derive(Clone)]
+pub(super) struct Secrets {
+    /// Left out wherever they are, the longest first.
+    anywhere: Vec<String>,
+    /// Left out where they are a word of their own: a table may well be called like a user.
+    words: Vec<String>,
+}
+
+impl Secrets {
+    /// The secrets in a URL. One that cannot be read has none beside itself.
+    pub(super) fn of(url: &SecretString) -> Self {
+        let whole = url.expose_secret();
+        let (mut anywhere, mut words) = (vec![whole.to_owned()], Vec::new());
+        if let Ok(url) = Url::parse(whole) {
+            let password = url.password().unwrap_or_default();
+            anywhere.extend([password.to_owned(), decoded(password)]);
+            words.extend([url.username().to_owned(), decoded(url.username())]);
+            words.extend(url.host_str().map(str::to_owned));
+        }
+        anywhere.retain(|secret| !secret.is_empty());
+        anywhere.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        words.retain(|word| !word.is_empty());
+        Secrets { anywhere, words }
+    }
+
+    /// The text without them.
+    pub(super) fn left_out(&self, text: &str) -> String {
+        let text = self
+            .anywhere
+            .iter()
+            .fold(text.to_owned(), |text, secret| text.replace(secret, LEFT_OUT));
+        self.words
+            .iter()
+            .fold(text, |text, word| without_word(&text, word))
+    }
+}
+
+/// Says nothing.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+fn without_word(text: &str, word: &str) -> String {
+    let of_a_word = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut rest, mut result) = (text, String::with_capacity(text.len()));
+    while let Some((before, after)) = rest.split_once(word) {
+        let alone = !before.ends_with(of_a_word) && !after.starts_with(of_a_word);
+        result.push_str(before);
+        result.push_str(if alone { LEFT_OUT } else { word });
+        rest = after;
+    }
+    result + rest
+}
+
+/// With `%41` read as `A`.
+fn decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut bytes: Vec<u8> = pieces.next().unwrap_or_default().into();
+    for piece in pieces {
+        match piece.get(..2).and_then(super::parameter::from_hex) {
+            Some(byte) => {
+                bytes.extend(byte);
+                bytes.extend(&piece.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend(piece.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,505 @@
+//! `execute_sql` on SQLite files of the workspace.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use std::time::Duration;
+
+use dirigent_core::tool::{Access, StateChange, ToolOutcome, ToolResult};
+use dirigent_tools::{
+    Connection, Connections, Database, Tool, ToolContext, ToolSettings, built_in, execute_sql,
+};
+use folder::{Folder, output};
+use rusqlite::Connection as Sqlite;
+use serde_json::{Value, json};
+
+/// `app`, which can be changed, and `look`, the same file, which cannot.
+fn connections(path: &str) -> Connections {
+    let connection = |access| Connection {
+        database: Database::Sqlite { path: path.into() },
+        access,
+        max_rows: 3,
+        timeout: Duration::from_secs(30),
+    };
+    Connections::from([
+        ("app".to_owned(), connection(Access::ReadWrite)),
+        ("look".to_owned(), connection(Access::ReadOnly)),
+    ])
+}
+
+/// A workspace with `app.db`, in which the script was run.
+fn with_database(script: &str) -> Folder {
+    let folder = Folder::with(&[]);
+    Sqlite::open(folder.path("app.db"))
+        .unwrap()
+        .execute_batch(script)
+        .unwrap();
+    folder
+}
+
+async fn call(folder: &Folder, connection: &str, sql: &str, parameters: Value) -> ToolResult {
+    let call = json!({"connection": connection, "sql": sql, "parameters": parameters});
+    folder.call(execute_sql(&connections("app.db")), call).await
+}
+
+/// The code and the error of a call, which must have failed and changed nothing.
+#[track_caller]
+fn failure(result: ToolResult) -> (String, String) {
+    assert_eq!(result.changes, []);
+    match result.outcome {
+        ToolOutcome::Failure { code, error, .. } => (code, error),
+        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
+    }
+}
+
+#[tokio::test]
+async fn rows_are_lists_in_the_order_of_columns_which_may_have_one_name() {
+    let folder = with_database(
+        "CREATE TABLE users (id INTEGER, name TEXT); INSERT INTO users VALUES (1, 'Ada'), (2, 'Grace')",
+    );
+    let sql = "SELECT id, name, id * 2 AS id FROM users WHERE id >= ? ORDER BY id";
+    assert_eq!(
+        output(call(&folder, "look", sql, json!([2])).await),
+        json!({
+            "columns": [
+                {"name": "id", "type": "INTEGER"},
+                {"name": "name", "type": "TEXT"},
+                {"name": "id", "type": null},
+            ],
+            "rows": [[2, "Grace", 4]],
+            "row_count": 1,
+        })
+    );
+}
+
+#[tokio::test]
+async fn every_value_has_one_form() {
+    let folder = with_database("");
+    let cases = [
+        ("NULL", json!(null)),
+        ("9007199254740992", json!(9_007_199_254_740_992_i64)),
+        ("9007199254740993", json!("9007199254740993")),
+        ("-9223372036854775808", json!("-9223372036854775808")),
+        ("0.1", json!(0.1)),
+        ("9e999", json!("Infinity")),
+        ("-9e999", json!("-Infinity")),
+        ("'naïve'", json!("naïve")),
+        ("x'00ff'", json!({"hex": "00ff", "bytes": 2})),
+        // What is called text need not be any.
+        ("CAST(x'ff' AS TEXT)", json!({"hex": "ff", "bytes": 1})),
+        ("''", json!("")),
+    ];
+    for (sql, value) in cases {
+        let result = output(call(&folder, "look", &format!("SELECT {sql}"), json!([])).await);
+        assert_eq!(result["rows"], json!([[value]]), "{sql}");
+        assert_eq!(result.get("truncated"), None, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn parameters_are_bound_by_their_type() {
+    let folder = with_database("");
+    let cases = [
+        (json!(null), "null", json!(null)),
+        (json!(true), "integer", json!(1)),
+        (json!(7), "integer", json!(7)),
+        (json!(1.5), "real", json!(1.5)),
+        (json!("'; DROP TABLE x --"), "text", json!("'; DROP TABLE x --")),
+        (json!({"hex": "00fF"}), "blob", json!({"hex": "00ff", "bytes": 2})),
+        (json!([1, "a"]), "text", json!("[1,\"a\"]")),
+        (json!({"a": 1}), "text", json!("{\"a\":1}")),
+    ];
+    for (parameter, kind, value) in cases {
+        let result = call(
+            &folder,
+            "look",
+            "SELECT typeof(?1), ?1",
+            json!([parameter.clone()]),
+        )
+        .await;
+        assert_eq!(output(result)["rows"], json!([[kind, value]]), "{parameter}");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_do_not_fit_are_refused_before_anything_runs() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let cases = [
+        (
+            "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)",
+            json!([]),
+            "several statements",
+        ),
+        ("SELECT 1;; /* and */ SELECT 2", json!([]), "several statements"),
+        ("  ", json!([]), "no statement"),
+        ("-- nothing", json!([]), "no statement"),
+        (
+            "INSERT INTO t VALUES (?)",
+            json!([]),
+            "1 placeholders and `parameters` has 0",
+        ),
+        (
+            "INSERT INTO t VALUES (1)",
+            json!([2]),
+            "0 placeholders and `parameters` has 1",
+        ),
+        ("SELECT ?", json!([{"hex": "0"}]), "parameter 1: `hex`"),
+        (
+            "SELECT ?",
+            json!([18_446_744_073_709_551_615_u64]),
+            "integers end at",
+        ),
+        ("SELECT 1\0; DROP TABLE t", json!([]), "NUL"),
+    ];
+    for (sql, parameters, named) in cases {
+        let (code, error) = failure(call(&folder, "app", sql, parameters).await);
+        assert_eq!(code, "bad_parameters", "{sql}: {error}");
+        assert!(error.contains(named), "{sql}: {error}");
+    }
+    let count = output(call(&folder, "look", "SELECT count(*) FROM t", json!([])).await);
+    assert_eq!(count["rows"], json!([[0]]));
+}
+
+#[tokio::test]
+async fn a_semicolon_and_a_comment_after_the_statement_are_no_second_one() {
+    let folder = with_database("");
+    let result = call(&folder, "look", "SELECT 1; -- that is all", json!([])).await;
+    assert_eq!(output(result)["rows"], json!([[1]]));
+}
+
+#[tokio::test]
+async fn what_reaches_beyond_the_database_is_refused() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let cases = [
+        "ATTACH 'other.db' AS other",
+        "ATTACH ':memory:' AS other",
+        "DETACH main",
+        "VACUUM INTO 'copy.db'",
+        "VACUUM",
+        "SELECT load_extension('evil')",
+        "SELECT fts3_tokenizer('simple')",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA temp_store_directory = '/'",
+        "PRAGMA journal_mode = OFF",
+        "PRAGMA query_only = 0",
+        "PRAGMA trusted_schema = 1",
+        "PRAGMA database_list",
+        "SELECT * FROM pragma_database_list",
+        "BEGIN",
+        "COMMIT",
+        "ROLLBACK",
+        "SAVEPOINT a",
+        "INSERT INTO t VALUES (load_extension('evil'))",
+        "CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT load_extension('evil'); END",
+    ];
+    for connection in ["app", "look"] {
+        for sql in cases {
+            let (code, error) = failure(call(&folder, connection, sql, json!([])).await);
+            let known = ["refused", "access_denied", "database"].contains(&code.as_str());
+            assert!(known, "{sql}: {code}: {error}");
+            assert!(
+                !error.contains(folder.path("").to_str().unwrap()),
+                "{sql}: {error}"
+            );
+        }
+    }
+    for (sql, code) in [
+        ("ATTACH 'x' AS y", "refused"),
+        ("VACUUM INTO 'copy.db'", "refused"),
+        ("COMMIT", "refused"),
+    ] {
+        assert_eq!(
+            failure(call(&folder, "app", sql, json!([])).await).0,
+            code,
+            "{sql}"
+        );
+    }
+    assert!(!folder.path("copy.db").exists() && !folder.path("other.db").exists());
+    // The schema's own table is no table to write to.
+    let sql = "UPDATE sqlite_schema SET sql = 'x'";
+    assert_eq!(failure(call(&folder, "app", sql, json!([])).await).0, "database");
+}
+
+#[tokio::test]
+async fn pragmas_that_tell_something_are_allowed() {
+    let folder = with_database("CREATE TABLE t (a INTEGER PRIMARY KEY); PRAGMA user_version = 7");
+    for (sql, rows) in [
+        ("PRAGMA user_version", json!([[7]])),
+        ("PRAGMA table_info(t)", json!([[0, "a", "INTEGER", 0, null, 1]])),
+        ("SELECT name FROM pragma_table_info('t')", json!([["a"]])),
+        ("PRAGMA integrity_check", json!([["ok"]])),
+    ] {
+        assert_eq!(
+            output(call(&folder, "look", sql, json!([])).await)["rows"],
+            rows,
+            "{sql}"
+        );
+    }
+    assert_eq!(
+        failure(call(&folder, "look", "PRAGMA user_version = 8", json!([])).await).0,
+        "access_denied"
+    );
+    output(call(&folder, "app", "PRAGMA user_version = 8", json!([])).await);
+}
+
+#[tokio::test]
+async fn a_connection_or_an_agent_that_may_only_look_changes_nothing() {
+    let folder = with_database("CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    let before = std::fs::read(folder.path("app.db")).unwrap();
+    let cases = [
+        "INSERT INTO t VALUES (2)",
+        "WITH x AS (SELECT 2) INSERT INTO t SELECT * FROM x",
+        "UPDATE t SET a = 3 RETURNING a",
+        "DELETE FROM t",
+        "CREATE TABLE u (a)",
+        "DROP TABLE t",
+        "ALTER TABLE t ADD b",
+        "CREATE INDEX i ON t (a)",
+        "REINDEX",
+        "ANALYZE",
+    ];
+    for sql in cases {
+        let (code, error) = failure(call(&folder, "look", sql, json!([])).await);
+        assert_eq!(code, "access_denied", "{sql}: {error}");
+        assert!(error.starts_with("this connection is read-only"), "{error}");
+        for access in [Access::ReadOnly, Access::Execute] {
+            let context = ToolContext {
+                access,
+                ..folder.context()
+            };
+            let call = json!({"connection": "app", "sql": sql});
+            let result = execute_sql(&connections("app.db")).call(context, call).await;
+            let (code, error) = failure(result);
+            assert_eq!(code, "access_denied", "{sql}: {error}");
+            assert!(error.starts_with("this agent may only look"), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read(folder.path("app.db")).unwrap(), before);
+    // A file that is not there is not made.
+    let call = json!({"connection": "look", "sql": "SELECT 1"});
+    let result = folder.call(execute_sql(&connections("none.db")), call).await;
+    assert_eq!(failure(result).0, "not_found");
+    assert!(!folder.path("none.db").exists());
+}
+
+#[tokio::test]
+async fn a_database_whose_log_is_beside_it_can_be_looked_at() {
+    let folder = with_database("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    let result = call(&folder, "look", "SELECT a FROM t", json!([])).await;
+    assert_eq!(output(result)["rows"], json!([[1]]));
+    // Also while somebody else writes.
+    let other = Sqlite::open(folder.path("app.db")).unwrap();
+    other
+        .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2)")
+        .unwrap();
+    let result = call(&folder, "look", "SELECT a FROM t", json!([])).await;
+    assert_eq!(output(result)["rows"], json!([[1]]));
+}
+
+#[tokio::test]
+async fn loop_8_changes_are_what_the_database_reports() {
+    let folder = Folder::with(&[]);
+    let connection = || "app".to_owned();
+    let changed = |table: &str, rows| StateChange::RowsChanged {
+        connection: connection(),
+        table: Some(table.to_owned()),
+        rows,
+    };
+    let created = |table: &str| StateChange::TableCreated {
+        connection: connection(),
+        table: table.to_owned(),
+    };
+    let dropped = |table: &str| StateChange::TableDropped {
+        connection: connection(),
+        table: table.to_owned(),
+    };
+    let cases = [
+        ("CREATE TABLE t (a UNIQUE)", vec![created("t")], 0),
+        (
+            "CREATE TABLE t2 (a PRIMARY KEY) WITHOUT ROWID",
+            vec![created("t2")],
+            0,
+        ),
+        ("CREATE TABLE audit (a)", vec![created("audit")], 0),
+        ("INSERT INTO t VALUES (1), (2), (3)", vec![changed("t", 3)], 3),
+        ("INSERT INTO t2 SELECT a FROM t", vec![changed("t2", 3)], 3),
+        (
+            "CREATE TRIGGER x AFTER UPDATE ON t BEGIN INSERT INTO audit VALUES (new.a); END",
+            vec![],
+            0,
+        ),
+        (
+            "UPDATE t SET a = a + 10 WHERE a > 1",
+            vec![changed("audit", 2), changed("t", 2)],
+            2,
+        ),
+        ("SELECT 'INSERT INTO t VALUES (1)'", vec![], 0),
+        ("DELETE FROM t WHERE a = 99", vec![], 0),
+        ("DELETE FROM t", vec![changed("t", 3)], 3),
+        ("ALTER TABLE t RENAME TO u", vec![created("u"), dropped("t")], 0),
+        ("CREATE TABLE copy AS SELECT 1 AS a", vec![created("copy")], 0),
+        ("DROP TABLE u", vec![dropped("u")], 0),
+    ];
+    for (sql, changes, affected) in cases {
+        let result = call(&folder, "app", sql, json!([])).await;
+        assert_eq!(result.changes, changes, "{sql}");
+        let result = output(result);
+        if result["columns"] == json!([]) {
+            assert_eq!(result["rows_affected"], json!(affected), "{sql}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_half_way_changes_nothing() {
+    let folder = with_database("CREATE TABLE t (a CHECK (a < 3))");
+    let (code, error) = failure(call(&folder, "app", "INSERT INTO t VALUES (1), (2), (3)", json!([])).await);
+    assert_eq!(
+        (code.as_str(), error.as_str()),
+        ("database", "CHECK constraint failed: a < 3")
+    );
+    let count = output(call(&folder, "look", "SELECT count(*) FROM t", json!([])).await);
+    assert_eq!(count["rows"], json!([[0]]));
+}
+
+#[tokio::test]
+async fn more_rows_than_the_limit_are_left_out_and_writes_are_whole() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
+    let result = output(call(&folder, "look", endless, json!([])).await);
+    assert_eq!(result["rows"], json!([[1], [2], [3]]));
+    assert_eq!(result["truncated"], json!(true));
+    assert!(result["note"].as_str().unwrap().contains("LIMIT"), "{result}");
+
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) INSERT INTO t SELECT i FROM n RETURNING a";
+    let result = call(&folder, "app", sql, json!([])).await;
+    assert_eq!(result.changes.len(), 1);
+    assert_eq!(output(result)["row_count"], json!(3));
+    let count = output(call(&folder, "look", "SELECT count(*) FROM t", json!([])).await);
+    assert_eq!(count["rows"], json!([[9]]));
+}
+
+#[tokio::test]
+async fn long_values_are_cut_and_say_so() {
+    let folder = with_database("");
+    let sql = "SELECT replace(hex(zeroblob(10000)), '0', 'ä'), zeroblob(2000)";
+    let result = output(call(&folder, "look", sql, json!([])).await);
+    let text = result["rows"][0][0].as_str().unwrap();
+    assert!(text.ends_with("ä… [16384 of 40000 bytes]"));
+    assert_eq!(result["rows"][0][1]["bytes"], json!(2000));
+    assert_eq!(result["rows"][0][1]["hex"].as_str().unwrap().len(), 2048);
+    assert_eq!(result["truncated"], json!(true));
+    assert!(
+        result["note"]
+            .as_str()
+            .unwrap()
+            .starts_with("2 of the values are cut"),
+        "{result}"
+    );
+
+    let wide = vec!["hex(zeroblob(8000))"; 20].join(", ");
+    let (code, _) = failure(call(&folder, "look", &format!("SELECT {wide}"), json!([])).await);
+    assert_eq!(code, "too_big");
+}
+
+#[tokio::test]
+async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
+    let outside = Folder::with(&[]);
+    Sqlite::open(outside.path("secret.db"))
+        .unwrap()
+        .execute_batch("CREATE TABLE t (a)")
+        .unwrap();
+    let folder = Folder::with(&[("text.txt", b"not a database"), (".git/x.db", b""), ("d/e", b"")]);
+    std::os::unix::fs::symlink(outside.path("secret.db"), folder.path("link.db")).unwrap();
+    std::os::unix::fs::symlink(outside.path(""), folder.path("folder")).unwrap();
+    std::fs::hard_link(outside.path("secret.db"), folder.path("hard.db")).unwrap();
+    let absolute = outside.path("secret.db");
+    let cases = [
+        ("link.db", "outside_workspace"),
+        ("folder/secret.db", "outside_workspace"),
+        ("../secret.db", "outside_workspace"),
+        (absolute.to_str().unwrap(), "outside_workspace"),
+        ("hard.db", "refused"),
+        (":memory:", "refused"),
+        ("", "refused"),
+        ("file:app.db?mode=memory", "refused"),
+        (".git/x.db", "protected"),
+        (".GIT/new.db", "protected"),
+        ("d", "not_a_file"),
+        ("text.txt", "database"),
+    ];
+    for (path, expected) in cases {
+        for connection in ["app", "look"] {
+            let call = json!({"connection": connection, "sql": "SELECT * FROM t"});
+            let (code, error) = failure(folder.call(execute_sql(&connections(path)), call).await);
+            assert_eq!(code, expected, "{path}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_journal_beside_the_database_reaches_nothing_outside() {
+    let outside = Folder::with(&[("victim", b"precious")]);
+    let folder = with_database("CREATE TABLE t (a)");
+    std::os::unix::fs::symlink(outside.path("victim"), folder.path("app.db-journal")).unwrap();
+    // Whether it opens or not: what the link leads to stays as it is.
+    let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
+    assert_eq!(std::fs::read(outside.path("victim")).unwrap(), b"precious");
+}
+
+#[tokio::test]
+async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let mut short = connections("app.db");
+    short.get_mut("app").unwrap().timeout = Duration::from_millis(200);
+    let call = json!({"connection": "app", "sql": endless});
+    let (code, error) = failure(folder.call(execute_sql(&short), call.clone()).await);
+    assert_eq!(code, "timed_out");
+    assert!(error.contains("0.2 s"), "{error}");
+
+    let context = folder.context();
+    let cancel = context.cancel.clone();
+    let running = tokio::spawn(execute_sql(&connections("app.db")).call(context, call));
+    cancel.cancel();
+    assert_eq!(failure(running.await.unwrap()).0, "cancelled");
+    // Nothing holds the database any more: a statement that needs it alone gets it.
+    output(self::call(&folder, "app", "DROP TABLE t", json!([])).await);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
+    let folder = Folder::with(&[]);
+    let (code, error) = failure(call(&folder, "prod", "SELECT 1", json!([])).await);
+    assert_eq!(code, "not_found");
+    assert_eq!(error, "there is no connection `prod`; there are: app, look");
+}
+
+#[test]
+fn models_read_which_databases_there_are_and_nothing_of_where() {
+    let secret = "postgres://conductor:canary-secret@db.internal.example:5432/app";
+    let mut connections = connections("data/app.db");
+    for (name, database) in [
+        ("bookings", Database::Postgres { url: secret.into() }),
+        ("crm", Database::Mysql { url: secret.into() }),
+    ] {
+        let connection = Connection {
+            database,
+            access: Access::Execute,
+            max_rows: 200,
+            timeout: Duration::from_secs(30),
+        };
+        connections.insert(name.to_owned(), connection);
+    }
+    let debugged = format!("{connections:?} {:?}", execute_sql(&connections));
+    for part in ["conductor", "canary", "internal"] {
+        assert!(!debugged.contains(part), "{debugged}");
+    }
+    let settings = ToolSettings {
+        connections,
+        ..ToolSettings::default()
+    };
+    let spec = built_in(&settings).get("execute_sql").unwrap().spec();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&spec).unwrap());
+    assert!(built_in(&ToolSettings::default()).get("execute_sql").is_none());
+}
