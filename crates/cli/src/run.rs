@@ -47,6 +47,7 @@ pub(crate) async fn start(
     }
     let config = config::load(file, command.model.model.clone())?;
     config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
+    config::tell_unconfined(&config, output);
     let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
     let known = tokio::task::block_in_place(|| dirigent.agents(Some(&command.workspace)));
@@ -98,7 +99,9 @@ pub(crate) async fn resume(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let record = Record::to(command.record.record.as_ref())?;
-    let dirigent = open_configured(db, &config::load(file, None)?).await?;
+    let config = config::load(file, None)?;
+    config::tell_unconfined(&config, output);
+    let dirigent = open_configured(db, &config).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let past = Past {
@@ -128,7 +131,9 @@ pub(crate) async fn fork(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let record = Record::to(command.record.record.as_ref())?;
-    let dirigent = open_configured(db, &config::load(file, None)?).await?;
+    let config = config::load(file, None)?;
+    config::tell_unconfined(&config, output);
+    let dirigent = open_configured(db, &config).await?;
     let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let user = presence(&command.watching, output);
     let (record_of_source, id) = (
