@@ -119,7 +119,6 @@ impl Scene {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join(name), format!("{CANARY}\n")).unwrap();
         }
-        fs::create_dir(place.folder().join("tmp")).unwrap();
         Scene {
             place,
             settings: Mutex::default(),
@@ -395,7 +394,6 @@ fn command(scene: &Scene) -> Command {
         .args(scene.through.lock().unwrap().iter())
         .arg(direct.get_program())
         .args(direct.get_args())
-        .env("TMPDIR", scene.place.folder().join("tmp"))
         .env("DEPLOY_TOKEN", CANARY);
     command
 }
@@ -491,7 +489,7 @@ fn check_nothing_left(scene: &Scene) {
         std::thread::yield_now();
     }
     assert_eq!(processes_of(&scene.place), [] as [&str; 0], "processes are left");
-    let temporary = names(&scene.place.folder().join("tmp"));
+    let temporary = names(&scene.place.temporary());
     assert!(temporary.is_empty(), "temporary files are left: {temporary:?}");
 }
 

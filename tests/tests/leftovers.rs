@@ -226,20 +226,18 @@ fn interrupted_command_leaves_nothing() {
         ]),
     });
     let served = Served::new("", script);
-    let temporary = served.place.folder().join("tmp");
-    fs::create_dir(&temporary).unwrap();
     let mut command = served
         .place
         .command(["run", "Wait", "--workspace", "work", "--json"]);
 
-    let mut watched = Watched::start(command.env("TMPDIR", &temporary));
+    let mut watched = Watched::start(&mut command);
     watched.wait_for(|event| event.to_string().contains("tool_started"));
     let process = rustix::process::Pid::from_raw(i32::try_from(watched.id()).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     let _ = watched.end().with_code(130);
 
     check_gone(&served.place);
-    assert_eq!(names(&temporary), BTreeSet::new(), "temporary files are left");
+    assert_eq!(names(&served.place.temporary()), BTreeSet::new(), "temporary files are left");
     assert_eq!(names(&served.place.work()), BTreeSet::new());
 }
 
