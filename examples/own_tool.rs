@@ -3,7 +3,7 @@
 //! The model here is a few lines of code, so that the example needs no key; a real one sends the conversation to its server.
 
 use dirigent::core::message::{Message, ModelFailure, ModelReply};
-use dirigent::core::tool::{Access, Repeat, ToolResult};
+use dirigent::core::tool::{Access, Repeat};
 use dirigent::model::{ChatModel, ChatRequest};
 use dirigent::tools::typed;
 use dirigent::{AgentDefinition, Detail, Dirigent, Goal};
@@ -67,9 +67,9 @@ async fn main() -> Result<(), dirigent::DirigentError> {
         "Says where an order is.",
         |_context, Order { number }| async move {
             if number == 17 {
-                ToolResult::success(json!({"order": number, "status": "on its way"}))
+                Ok(json!({"order": number, "status": "on its way"}))
             } else {
-                ToolResult::failure(format!("there is no order {number}; orders are 17"))
+                Err(format!("there is no order {number}; orders are 17"))
             }
         },
     )

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A home, a project and a journal that nobody else has.
+/// A home, a project, a journal and a folder for temporary files that nobody else has.
 pub struct Place {
     folder: TempDir,
 }
@@ -36,7 +36,7 @@ impl Place {
             .prefix("dirigent-test-")
             .tempdir()
             .expect("a temporary folder");
-        for name in ["home", "work"] {
+        for name in ["home", "work", "tmp"] {
             fs::create_dir(folder.path().join(name)).expect("a new folder");
         }
         Place { folder }
@@ -57,6 +57,11 @@ impl Place {
     /// The project.
     pub fn work(&self) -> PathBuf {
         self.folder().join("work")
+    }
+
+    /// The folder for temporary files.
+    pub fn temporary(&self) -> PathBuf {
+        self.folder().join("tmp")
     }
 
     /// The journal.
@@ -101,6 +106,7 @@ impl Place {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("XDG_DATA_HOME", home.join("data"))
             .env("HOME", home)
+            .env("TMPDIR", self.folder().join("tmp"))
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC")
             .current_dir(self.folder())
@@ -298,10 +304,8 @@ fn tool_homes() -> Vec<(OsString, OsString)> {
         (name.into(), path)
     };
     let mut homes = vec![at("CARGO_HOME", ".cargo"), at("RUSTUP_HOME", ".rustup")];
-    homes.extend(["RUSTUP_TOOLCHAIN", "TMPDIR"].into_iter().filter_map(|name| {
-        let value = std::env::var_os(name)?;
-        Some((name.into(), value))
-    }));
+    let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN");
+    homes.extend(toolchain.map(|value| ("RUSTUP_TOOLCHAIN".into(), value)));
     homes
 }
 

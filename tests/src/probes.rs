@@ -73,11 +73,12 @@ pub fn fail() -> impl Tool {
 
 /// `break_down`: panics.
 pub fn break_down() -> impl Tool {
-    typed("break_down", "Panics.", |_, Nothing {}| async {
+    async fn panics(_: ToolContext, _: Nothing) -> ToolResult {
         panic!("the valve came off")
-    })
-    .repeat(Repeat::Safe)
-    .access(Access::ReadOnly)
+    }
+    typed("break_down", "Panics.", panics)
+        .repeat(Repeat::Safe)
+        .access(Access::ReadOnly)
 }
 
 /// `wait`: notes `started`, and ends only when the gate is open; notes `cancelled` when nobody waits for it any more.

@@ -657,7 +657,7 @@ fn host_3_a_file_with_a_key_that_others_can_read_is_told_of() {
     let place = place(&format!(
         "[model]\nprovider = \"openai\"\nname = \"gpt-4.1-mini\"\napi_key = \"{CANARY}\"\n"
     ));
-    let note = "holds a key, and others on this computer can read it: chmod 600";
+    let note = "holds a key or a password, and others on this computer can read it: chmod 600";
     for (mode, is_told) in [(0o644, true), (0o600, false)] {
         std::fs::set_permissions(own_file(&place), std::fs::Permissions::from_mode(mode)).unwrap();
         let checked = check(&place, &["--offline"], &[]).with_code(0);

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use console::style;
-use dirigent::config::{ApiKey, Connection, ModelSettings, Provider, Sources};
-use dirigent::{Config, Dirigent, DirigentError, Price};
+use dirigent::config::{ApiKey, Connection, ConnectionSettings, ModelSettings, Provider, Sources};
+use dirigent::{Config, Confinement, Dirigent, DirigentError, Price};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
@@ -29,6 +29,15 @@ pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Confi
 pub(crate) fn tell_unread(config: &Config, folders: &[&Path], output: &Output) {
     for note in unread(config, folders) {
         output.note(&inert(&format!("note: {note}")));
+    }
+}
+
+/// Tells whoever starts a run that nothing confines its commands.
+pub(crate) fn tell_unconfined(config: &Config, output: &Output) {
+    match config.sandbox().confinement {
+        Confinement::Required => {}
+        Confinement::Off => output
+            .note("note: commands are not confined: they can do whatever you can ([sandbox] commands = \"unconfined\")"),
     }
 }
 
@@ -61,7 +70,9 @@ pub(crate) async fn check(
     for reference in &used {
         results.insert(reference.clone(), test(&config, reference, &command).await);
     }
+    let connections = config.connections()?;
     let found = Found {
+        connections,
         notes: config
             .notes()
             .into_iter()
@@ -102,17 +113,27 @@ async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Resul
     }
 }
 
+/// What came of testing a database. Whether its server lets anybody in is not asked.
+fn test_database(settings: &ConnectionSettings) -> Result<&'static str, String> {
+    match &settings.connection {
+        Ok(_) => Ok("not tested"),
+        Err(error) => Err(inert(&error.to_string())),
+    }
+}
+
 /// All that is to be told.
 struct Found {
     config: Config,
     used: Vec<String>,
     results: BTreeMap<String, Result<&'static str, String>>,
+    connections: Vec<ConnectionSettings>,
     notes: Vec<String>,
 }
 
 impl Found {
     fn is_well(&self) -> bool {
-        self.results.values().all(Result::is_ok)
+        let mut databases = self.connections.iter().map(test_database);
+        self.results.values().all(Result::is_ok) && databases.all(|tested| tested.is_ok())
     }
 
     /// The models that runs ask, then those that nobody asks.
@@ -168,12 +189,38 @@ impl Found {
         for (role, model) in self.roles() {
             let _ = writeln!(text, "  {role:<11} {model}");
         }
+        self.write_tools(&mut text);
         let _ = writeln!(text, "\n{}", style("Limits of a run").bold());
         let _ = writeln!(text, "  {}", limits(config));
         for note in &self.notes {
             let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), inert(note));
         }
         Ok(text)
+    }
+
+    /// What the built-in tools may reach.
+    fn write_tools(&self, text: &mut String) {
+        let sandbox = self.config.sandbox();
+        let network = if sandbox.network { "with" } else { "without" };
+        let commands = match sandbox.confinement {
+            Confinement::Required => format!("confined, {network} network"),
+            Confinement::Off => "not confined: they can do whatever you can".to_owned(),
+        };
+        let _ = writeln!(text, "\n{}\n  {commands}", style("Commands").bold());
+        if self.connections.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "\n{}", style("Databases").bold());
+        for connection in &self.connections {
+            let (name, place) = (inert(&connection.name), inert(&connection.place));
+            let (kind, access) = (&connection.database, connection.access);
+            let _ = writeln!(text, "  {}: {kind}, {access}", style(name).bold());
+            let _ = writeln!(text, "    {:<11} {place}", "address");
+            let _ = match test_database(connection) {
+                Ok(well) => writeln!(text, "    {:<11} {}", "connection", style(well).green()),
+                Err(problem) => writeln!(text, "    {:<11} {}", "connection", style(problem).red()),
+            };
+        }
     }
 
     fn write_sources(&self, text: &mut String) {
@@ -240,6 +287,8 @@ impl Found {
             "default_model": {"model": config.default_model(), "from": config.default_model_origin().to_string()},
             "models": models,
             "roles": roles,
+            "commands": commands_json(config),
+            "connections": self.connections.iter().map(connection_json).collect::<Vec<_>>(),
             "limits": config.limits(),
             "agent_timeout": config.agent_timeout(),
             "notes": self.notes,
@@ -312,6 +361,27 @@ impl Found {
         });
         asked.join(", ")
     }
+}
+
+fn commands_json(config: &Config) -> Value {
+    let sandbox = config.sandbox();
+    let confined = match sandbox.confinement {
+        Confinement::Required => true,
+        Confinement::Off => false,
+    };
+    json!({"confined": confined, "network": sandbox.network})
+}
+
+fn connection_json(settings: &ConnectionSettings) -> Value {
+    let tested = test_database(settings);
+    json!({
+        "name": settings.name,
+        "database": settings.database,
+        "access": settings.access.to_string(),
+        "address": settings.place,
+        "connection": tested.as_ref().ok(),
+        "problem": tested.as_ref().err(),
+    })
 }
 
 fn title(model: &ModelSettings) -> String {

@@ -58,6 +58,7 @@ pub(crate) async fn start(
     }
     let config = config::load(file, command.model.model.clone())?;
     config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
+    config::tell_unconfined(&config, output);
     let record = Record::to(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
     let known = tokio::task::block_in_place(|| dirigent.agents(Some(&command.workspace)));
@@ -110,6 +111,7 @@ pub(crate) async fn resume(
 ) -> anyhow::Result<Exit> {
     let record = Record::to(command.record.record.as_ref())?;
     let config = config::load(file, None)?;
+    config::tell_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
@@ -141,6 +143,7 @@ pub(crate) async fn fork(
 ) -> anyhow::Result<Exit> {
     let record = Record::to(command.record.record.as_ref())?;
     let config = config::load(file, None)?;
+    config::tell_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
     let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let user = presence(&command.watching, output);

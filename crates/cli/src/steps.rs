@@ -8,7 +8,7 @@ use dirigent::core::journal::Input;
 use dirigent::core::recording::RecordedEntry;
 use dirigent::core::run::RunInput;
 use dirigent::{Event, EventKind};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::output::inert;
 use crate::plain::decided;
@@ -81,13 +81,17 @@ fn brief(kind: &EventKind) -> String {
         EventKind::ModelFailed { error } => format!("no reply: {error}"),
         EventKind::ToolStarted { tool, parameters, .. } => format!("{tool} {parameters}"),
         EventKind::ToolFinished {
-            tool, error: None, ..
-        } => format!("{tool} done"),
+            tool,
+            error: None,
+            metadata,
+            ..
+        } => format!("{tool} done{}", said_to_operators(metadata)),
         EventKind::ToolFinished {
             tool,
             error: Some(error),
+            metadata,
             ..
-        } => format!("{tool} failed: {error}"),
+        } => format!("{tool} failed: {error}{}", said_to_operators(metadata)),
         EventKind::AgentFinished { failure: None, .. } => "done".to_owned(),
         EventKind::AgentFinished {
             failure: Some(failure),
@@ -108,6 +112,18 @@ fn brief(kind: &EventKind) -> String {
         EventKind::Resumed => "resumed".to_owned(),
         EventKind::RunFinished { reason, .. } => format!("end: {reason}"),
     }
+}
+
+/// What a tool says that no model reads: ` (rows: 3, plan: "index")`.
+fn said_to_operators(metadata: &Map<String, Value>) -> String {
+    let said: Vec<String> = metadata
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", said.join(", "))
 }
 
 fn name(role: &AgentRole) -> &str {

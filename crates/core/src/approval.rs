@@ -12,7 +12,7 @@ use crate::id::EffectId;
 use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
-use crate::tool::{ToolOutcome, ToolResult};
+use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// A call that waits for a person. JSON: as the fields are named, times in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -218,7 +218,7 @@ pub(crate) fn settle(
 
 /// Why a call did not run about which nobody decided in time.
 pub(crate) fn expired_result() -> ToolResult {
-    ToolResult::failure("nobody approved it in time; it did not run")
+    ToolResult::failure("nobody approved it in time; it did not run").with_code(code::NOT_APPROVED)
 }
 
 const REJECTED: &str = "the user rejected the call";
@@ -226,7 +226,7 @@ const REJECTED: &str = "the user rejected the call";
 /// Why a call did not run that a person rejected.
 pub(crate) fn rejected_result(reason: Option<&str>) -> ToolResult {
     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    ToolResult::failure(format!("{REJECTED}{reason}"))
+    ToolResult::failure(format!("{REJECTED}{reason}")).with_code(code::NOT_APPROVED)
 }
 
 /// The reason, if there is one, of a call that a person rejected; none for any other result.
@@ -244,7 +244,7 @@ const GUIDED: &str = "the user did not approve this call: ";
 
 /// Why a call did not run for which a person had other words.
 pub(crate) fn guided_result(guidance: &str) -> ToolResult {
-    ToolResult::failure(format!("{GUIDED}{guidance}"))
+    ToolResult::failure(format!("{GUIDED}{guidance}")).with_code(code::NOT_APPROVED)
 }
 
 /// The person's words, where they are why a call failed with that error.

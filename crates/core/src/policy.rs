@@ -15,7 +15,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tool::ToolSpec;
+use crate::tool::{ToolResult, ToolSpec, code};
 
 use self::reading::{allows, holds_back, matches};
 
@@ -90,6 +90,11 @@ pub struct PatternError {
     pub text: String,
     /// What is wrong with it.
     pub problem: String,
+}
+
+/// Why a call did not run that a rule denies.
+pub(crate) fn denied_result(rule: String) -> ToolResult {
+    ToolResult::failure(rule).with_code(code::DENIED_BY_RULE)
 }
 
 impl Policy {

@@ -1,6 +1,7 @@
 //! What a tool is to the machines: a description before the call, a result after it.
 
 mod change;
+pub mod code;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -158,7 +159,8 @@ pub enum ToolOutcome {
     },
     /// It did not.
     Failure {
-        /// What kind of failure it is, in a word that stays the same whatever the text says: `outside_workspace`. Empty for none.
+        /// What kind of failure it is, in a word that stays the same whatever the text says: `outside_workspace`; those of Dirigent's own are
+        /// in [`code`]. Empty for none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         code: String,
         /// What was wrong and what to do.

@@ -60,7 +60,7 @@ fn tools() -> ToolSet {
 fn refusal(name: &str, parameters: Value) -> String {
     let allowed = ["search", "read_file", "broken", "remote"].map(str::to_owned);
     tools()
-        .check(&call(name, parameters), &allowed)
+        .check(&call(name, parameters), &allowed, Access::Execute)
         .expect_err(name)
         .to_string()
 }
@@ -70,9 +70,12 @@ fn call_6_a_call_that_keeps_to_the_schema_may_run() {
     let tools = tools();
     let allowed = ["search".to_owned(), "read_file".to_owned()];
     let good = json!({"pattern": "a", "max_results": null, "mode": "regex", "globs": [{"pattern": "*.rs"}], "context": 3});
-    assert_eq!(tools.check(&call("search", good), &allowed), Ok(()));
     assert_eq!(
-        tools.check(&call("read_file", json!({"any": 1})), &allowed),
+        tools.check(&call("search", good), &allowed, Access::ReadOnly),
+        Ok(())
+    );
+    assert_eq!(
+        tools.check(&call("read_file", json!({"any": 1})), &allowed, Access::ReadOnly),
         Ok(())
     );
 }
@@ -94,7 +97,10 @@ fn call_6_a_tool_of_others_is_known_but_not_allowed() {
         tool: "search".to_owned(),
         allowed: Vec::new(),
     };
-    assert_eq!(tools().check(&call("search", json!({})), &[]), Err(fault));
+    assert_eq!(
+        tools().check(&call("search", json!({})), &[], Access::ReadWrite),
+        Err(fault)
+    );
 }
 
 #[test]
@@ -113,17 +119,27 @@ fn call_6_a_broken_schema_is_a_fault_of_each_call_and_no_panic() {
     insta::assert_snapshot!(refusal("broken", json!({})), @"the tool `broken` cannot be called, as the schema of its parameters is invalid: at `/type`, the value is not valid under any of the schemas listed in the 'anyOf' keyword. Use another tool");
     insta::assert_snapshot!(refusal("remote", json!({})), @"the tool `remote` cannot be called, as the schema of its parameters is invalid: Resource 'https://example.com/schema.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch https://example.com/schema.json. Use another tool");
     let tools = tools();
-    let first = tools.check(&call("broken", json!({})), &["broken".to_owned()]);
-    let second = tools
-        .clone()
-        .check(&call("broken", json!({})), &["broken".to_owned()]);
+    let first = tools.check(
+        &call("broken", json!({})),
+        &["broken".to_owned()],
+        Access::ReadOnly,
+    );
+    let second = tools.clone().check(
+        &call("broken", json!({})),
+        &["broken".to_owned()],
+        Access::ReadOnly,
+    );
     assert!(matches!(first, Err(CallFault::BadSchema { .. })));
     assert_eq!(first, second);
 }
 
 #[test]
 fn call_6_a_schema_that_refers_to_itself_ends() {
-    let _ = tools().check(&call("circular", json!({})), &["circular".to_owned()]);
+    let _ = tools().check(
+        &call("circular", json!({})),
+        &["circular".to_owned()],
+        Access::ReadOnly,
+    );
 }
 
 #[test]
@@ -134,5 +150,42 @@ fn a_tool_set_is_looked_up_by_name_and_the_first_of_a_name_counts() {
     assert_eq!(tools.get("c"), None);
     assert_eq!(tools.specs().len(), 3);
     assert_eq!(tools.names().collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(tools.check(&call("a", json!({})), &["a".to_owned()]), Ok(()));
+    assert_eq!(
+        tools.check(&call("a", json!({})), &["a".to_owned()], Access::ReadOnly),
+        Ok(())
+    );
+}
+
+#[test]
+fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parameters_are_looked_at() {
+    let deploy = ToolSpec {
+        access: Access::ReadWrite,
+        ..tool("deploy", json!({"type": "object", "required": ["to"]}))
+    };
+    let (tools, allowed) = (ToolSet::new(vec![deploy]), ["deploy".to_owned()]);
+    let refused = |access, parameters| {
+        let fault = tools
+            .check(&call("deploy", parameters), &allowed, access)
+            .unwrap_err();
+        (fault.code(), fault.to_string())
+    };
+    let (code, text) = refused(Access::Execute, json!({}));
+    assert_eq!(code, "access_denied");
+    insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, and you have execute access: do it with other tools, or finish and say what you may not do");
+    assert_eq!(refused(Access::ReadWrite, json!({})).0, "bad_parameters");
+    let good = call("deploy", json!({"to": "production"}));
+    assert_eq!(tools.check(&good, &allowed, Access::ReadWrite), Ok(()));
+}
+
+#[test]
+fn call_6_each_fault_has_a_code() {
+    let code = |name: &str, parameters| {
+        let allowed = ["search", "broken"].map(str::to_owned);
+        let fault = tools().check(&call(name, parameters), &allowed, Access::ReadOnly);
+        fault.unwrap_err().code()
+    };
+    assert_eq!(code("serch", json!({})), "unknown_tool");
+    assert_eq!(code("run_command", json!({})), "access_denied");
+    assert_eq!(code("search", json!({})), "bad_parameters");
+    assert_eq!(code("broken", json!({})), "broke_down");
 }

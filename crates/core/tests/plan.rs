@@ -320,11 +320,15 @@ fn the_schema_of_a_plan_accepts_what_is_read() {
     let allowed = ["submit_plan".to_owned()];
     let good = plan(vec![subtask("a", &[]), calls("b", &[("search", json!({}))])]);
     assert_eq!(
-        schema.check(&submit(serde_json::to_value(good).unwrap()), &allowed),
+        schema.check(
+            &submit(serde_json::to_value(good).unwrap()),
+            &allowed,
+            Access::ReadOnly
+        ),
         Ok(())
     );
     let bad = json!({"summary": "s", "subtasks": [{"id": "a", "title": "A", "dependsOn": []}]});
-    insta::assert_snapshot!(schema.check(&submit(bad), &allowed).unwrap_err(), @"the parameters of `submit_plan` are wrong: `parameters.subtasks[0].dependsOn` is unknown: did you mean `depends_on`?");
+    insta::assert_snapshot!(schema.check(&submit(bad), &allowed, Access::ReadOnly).unwrap_err(), @"the parameters of `submit_plan` are wrong: `parameters.subtasks[0].dependsOn` is unknown: did you mean `depends_on`?");
 }
 
 #[test]

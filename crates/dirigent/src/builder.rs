@@ -1,6 +1,5 @@
 //! Building an orchestrator, and what can be done with it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{AgentSpec, ModelProfile};
 use dirigent_core::steering::Steering;
+use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
 use dirigent_runtime::{
@@ -28,7 +28,9 @@ pub struct Builder {
     config: Option<Config>,
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
+    /// The program's own.
     tools: ToolRegistry,
+    tool_settings: Option<ToolSettings>,
     /// The program's own.
     agents: Vec<AgentDefinition>,
     policy: Policy,
@@ -47,7 +49,7 @@ impl Builder {
         self
     }
 
-    /// The models, who asks which, and what bounds runs whose goal doesn't say.
+    /// The models, who asks which, what bounds runs whose goal doesn't say, and what the built-in tools may reach.
     pub fn config(mut self, config: &Config) -> Self {
         self.config = Some(config.clone());
         self
@@ -74,6 +76,14 @@ impl Builder {
         self
     }
 
+    /// What the built-in tools may reach: what confines commands, which databases there are, which hosts beside the public network; what the
+    /// configuration says if not said, or else [`ToolSettings::default`]. What must be asked before a call is another matter:
+    /// [`Builder::policy`].
+    pub fn tool_settings(mut self, settings: ToolSettings) -> Self {
+        self.tool_settings = Some(settings);
+        self
+    }
+
     /// One more sub-agent; it replaces the one of its name.
     pub fn agent(mut self, agent: AgentDefinition) -> Self {
         self.agents.retain(|other| other.name() != agent.name());
@@ -94,7 +104,8 @@ impl Builder {
     /// A role of an agent that there is not, a rule about a tool that there is not, a model that is not configured. A key that is not set
     /// is found when building.
     pub fn check(&self) -> Result<(), DirigentError> {
-        self.checked_roster(&known_tools(&self.tools.specs())).map(drop)
+        self.checked_roster(&self.tools_as_far_as_known().specs())
+            .map(drop)
     }
 
     /// Opens the journal and starts the orchestrator in the present tokio runtime.
@@ -102,7 +113,8 @@ impl Builder {
     /// # Errors
     /// What is wrong with the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
-        let roster = self.checked_roster(&known_tools(&self.tools.specs()))?;
+        let tools = self.all_tools(&self.settings()?);
+        let roster = self.checked_roster(&tools.specs())?;
         let configured = match (&self.config, &self.model) {
             (Some(config), None) => Some(config.models()?),
             (Some(_) | None, _) => None,
@@ -115,7 +127,7 @@ impl Builder {
             (Some(configured), None) => Arc::new(configured.clone()),
             (None, None) => Arc::new(OfflineModel),
         };
-        let services = Services::new(journal.clone(), model, self.tools.clone());
+        let services = Services::new(journal.clone(), model, tools);
         let tools = services.tools().specs();
         let crew = Crew::new(self.models(), roster, tools, self.all_rules())?;
         prepare(configured.as_ref(), crew.all())?;
@@ -134,10 +146,10 @@ impl Builder {
     /// # Errors
     /// As [`Builder::check`].
     pub fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
-        let known = known_tools(&self.tools.specs());
-        let roster = self.checked_roster(&known)?;
+        let specs = self.tools_as_far_as_known().specs();
+        let roster = self.checked_roster(&specs)?;
         let roster = match (workspace, &self.config) {
-            (Some(workspace), Some(config)) => roster.with_project(workspace, config, &known),
+            (Some(workspace), Some(config)) => roster.with_project(workspace, config, &known_tools(&specs)),
             (Some(_) | None, _) => roster,
         };
         Ok(self.models().listed(roster))
@@ -157,8 +169,31 @@ impl Builder {
         }
     }
 
+    fn settings(&self) -> Result<ToolSettings, DirigentError> {
+        match (&self.tool_settings, &self.config) {
+            (Some(settings), _) => Ok(settings.clone()),
+            (None, Some(config)) => Ok(config.tool_settings()?),
+            (None, None) => Ok(ToolSettings::default()),
+        }
+    }
+
+    /// The built-in tools with those settings, and the program's.
+    fn all_tools(&self, settings: &ToolSettings) -> ToolRegistry {
+        let mut tools = dirigent_tools::built_in(settings);
+        tools.extend(self.tools.clone());
+        tools
+    }
+
+    /// The same before all is set that the configuration names: a connection whose variable is not set is left out.
+    fn tools_as_far_as_known(&self) -> ToolRegistry {
+        let of_config = self.config.as_ref().map(Config::tool_settings_as_far_as_set);
+        let settings = self.tool_settings.clone().or(of_config);
+        self.all_tools(&settings.unwrap_or_default())
+    }
+
     /// The sub-agents of every run, where agents and configuration fit together. Reads the disk.
-    fn checked_roster(&self, known: &BTreeSet<String>) -> Result<Roster, DirigentError> {
+    fn checked_roster(&self, tools: &[ToolSpec]) -> Result<Roster, DirigentError> {
+        let known = &known_tools(tools);
         for agent in &self.agents {
             if ["planner", "reflector"].contains(&agent.name()) {
                 return Err(DirigentError::Agent {
@@ -167,12 +202,21 @@ impl Builder {
                         .to_owned(),
                 });
             }
+            if let Some((tool, needs)) = agent.beyond_its_access(known) {
+                return Err(DirigentError::Agent {
+                    name: agent.name().to_owned(),
+                    reason: format!(
+                        "its tool `{tool}` needs {needs} access, which it does not have: give the agent that access, or the tool less, such \
+                         as `.access(Access::ReadOnly)` if it changes nothing"
+                    ),
+                });
+            }
         }
-        let mut roster = Roster::new(shipped_agents(), &self.agents);
+        let mut roster = Roster::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {
             roster = roster.with_users(config, known);
             config.check_roles(roster.names())?;
-            config.check_rules(known, &self.tools.specs())?;
+            config.check_rules(known, tools)?;
         }
         self.models().check(&roster)?;
         Ok(roster)
@@ -211,7 +255,8 @@ impl Dirigent {
             config: None,
             model: None,
             profile: ModelProfile::default(),
-            tools: dirigent_tools::built_in(&ToolSettings::default()),
+            tools: ToolRegistry::new(),
+            tool_settings: None,
             agents: Vec::new(),
             policy: Policy::default(),
         }

@@ -7,7 +7,7 @@ use dirigent_core::call::ToolCall;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::prompt;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{ToolOutcome, ToolResult};
+use dirigent_core::tool::{ToolOutcome, ToolResult, code};
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_tools::{ToolContext, ToolRegistry};
 use futures::FutureExt;
@@ -28,7 +28,8 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     let work = AssertUnwindSafe(async move {
         match tools.get(&call.tool) {
             Some(tool) => tool.call(context, call.parameters).await,
-            None => ToolResult::failure(format!("there is no tool `{}` in this process", call.tool)),
+            None => ToolResult::failure(format!("there is no tool `{}` in this process", call.tool))
+                .with_code(code::UNKNOWN_TOOL),
         }
     })
     .catch_unwind();
@@ -40,8 +41,9 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
         biased;
         ended = work => ended.unwrap_or_else(|panic| {
             ToolResult::failure(format!("the tool `{name}` broke down: {}", panic_message(panic.as_ref())))
+                .with_code(code::BROKE_DOWN)
         }),
-        () = overdue => ToolResult::failure("cancelled"),
+        () = overdue => ToolResult::failure("cancelled").with_code(code::CANCELLED),
     };
     ToolResult {
         duration: Millis::from(started.elapsed()),

@@ -38,7 +38,7 @@ pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};
 pub use search::search;
-pub use typed::{TypedTool, typed};
+pub use typed::{IntoToolResult, TypedTool, typed};
 
 /// Something that an agent can call.
 pub trait Tool: Send + Sync + 'static {

@@ -24,6 +24,11 @@ impl ToolRegistry {
         self.tools.insert(tool.spec().name, Arc::new(tool));
     }
 
+    /// Adds the tools of another; those of the same names are replaced.
+    pub fn extend(&mut self, other: ToolRegistry) {
+        self.tools.extend(other.tools);
+    }
+
     /// The tool of that name.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.tools.get(name).cloned()

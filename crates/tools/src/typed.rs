@@ -3,15 +3,18 @@
 //!
 //! A typed tool never runs its function with parameters that do not fit the type.
 
+use std::any::Any;
+use std::fmt::Display;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec, code};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,11 +27,42 @@ use crate::{Tool, ToolContext};
 ///
 /// What it may do is declared next to it. Until something else is said, the safest is taken: it changes things, so that agents that
 /// only look cannot call it, and it is not safe to repeat.
+///
+/// ```
+/// use dirigent_core::tool::{Access, Repeat};
+/// use dirigent_tools::{Tool, ToolContext, typed};
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct Order {
+///     /// The order's number.
+///     number: u32,
+/// }
+///
+/// #[derive(Serialize)]
+/// struct Status {
+///     delivered: bool,
+/// }
+///
+/// async fn order_status(_: ToolContext, order: Order) -> Result<Status, String> {
+///     match order.number {
+///         17 => Ok(Status { delivered: true }),
+///         other => Err(format!("there is no order {other}; orders have the numbers of their invoices")),
+///     }
+/// }
+///
+/// let tool = typed("order_status", "Says whether an order was delivered.", order_status)
+///     .access(Access::ReadOnly)
+///     .repeat(Repeat::Safe);
+/// assert_eq!(tool.spec().parameters["required"], serde_json::json!(["number"]));
+/// ```
 pub fn typed<P, F, Fut>(name: impl Into<String>, description: impl Into<String>, run: F) -> TypedTool
 where
     P: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(ToolContext, P) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = ToolResult> + Send + 'static,
+    Fut: Future<Output: IntoToolResult> + Send + 'static,
 {
     TypedTool {
         spec: ToolSpec {
@@ -44,6 +78,41 @@ where
             run,
             parameters: PhantomData::<fn() -> P>,
         }),
+    }
+}
+
+/// What the function of a tool returns: a [`ToolResult`], where it has more to say than what came of it, or a `Result`.
+///
+/// `Ok` is a success, whose output is the value as JSON. `Err` is a failure with its text, which should say what was wrong and what to
+/// do; of an `anyhow` error it has all the causes. For a failure with a [code], for what was changed, or for what operators see and
+/// models never do, return a `ToolResult`, or one in `Ok`, which stays what it is.
+pub trait IntoToolResult {
+    /// As the result of the call.
+    fn into_tool_result(self) -> ToolResult;
+}
+
+impl IntoToolResult for ToolResult {
+    fn into_tool_result(self) -> ToolResult {
+        self
+    }
+}
+
+impl<T: Serialize + 'static, E: Display> IntoToolResult for Result<T, E> {
+    fn into_tool_result(self) -> ToolResult {
+        let value = match self {
+            Ok(value) => value,
+            Err(error) => return ToolResult::failure(format!("{error:#}")),
+        };
+        if let Some(result) = (&value as &dyn Any).downcast_ref::<ToolResult>() {
+            return result.clone();
+        }
+        match serde_json::to_value(value) {
+            Ok(output) => ToolResult::success(output),
+            Err(error) => ToolResult::failure(format!(
+                "it ran, but what it returned can't be told as JSON: {error}"
+            ))
+            .with_code(code::BROKE_DOWN),
+        }
     }
 }
 
@@ -110,12 +179,17 @@ impl<P, F, Fut> Body for Function<F, P>
 where
     P: DeserializeOwned + Send + 'static,
     F: Fn(ToolContext, P) -> Fut + Send + Sync,
-    Fut: Future<Output = ToolResult> + Send + 'static,
+    Fut: Future<Output: IntoToolResult> + Send + 'static,
 {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         match serde_path_to_error::deserialize::<_, P>(parameters) {
-            Ok(parameters) => (self.run)(context, parameters).boxed(),
-            Err(error) => std::future::ready(ToolResult::failure(describe(&error))).boxed(),
+            Ok(parameters) => (self.run)(context, parameters)
+                .map(IntoToolResult::into_tool_result)
+                .boxed(),
+            Err(error) => {
+                let failure = ToolResult::failure(describe(&error)).with_code(code::BAD_PARAMETERS);
+                std::future::ready(failure).boxed()
+            }
         }
     }
 }

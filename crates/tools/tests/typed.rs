@@ -3,11 +3,11 @@
 
 mod folder;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
-use dirigent_tools::{Tool, ToolSettings, TypedTool, built_in, typed};
+use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult};
+use dirigent_tools::{IntoToolResult, Tool, ToolContext, ToolSettings, TypedTool, built_in, typed};
 use folder::{Folder, error, output};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// A doc comment that the tool's own description replaces.
@@ -86,9 +86,68 @@ async fn call_6_parameters_that_do_not_fit_are_named() {
         (json!("Ada"), "bad parameters"),
     ];
     for (parameters, named) in cases {
-        let error = error(folder.call(greet(), parameters.clone()).await);
+        let result = folder.call(greet(), parameters.clone()).await;
+        assert_eq!(code(&result), "bad_parameters");
+        let error = error(result);
         assert!(error.contains(named), "{parameters}: {error}");
     }
+}
+
+fn code(result: &ToolResult) -> &str {
+    match &result.outcome {
+        ToolOutcome::Failure { code, .. } => code,
+        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
+    }
+}
+
+#[derive(Serialize)]
+struct Status {
+    delivered: bool,
+}
+
+async fn status(_: ToolContext, greeting: Greeting) -> Result<Status, std::num::ParseIntError> {
+    let number: u32 = greeting.name.parse()?;
+    Ok(Status {
+        delivered: number == 17,
+    })
+}
+
+#[tokio::test]
+async fn a_function_can_return_a_result_of_any_value_and_any_error() {
+    let folder = Folder::with(&[]);
+    let tool = typed("status", "Says whether it was delivered.", status);
+    let result = folder.call(tool.clone(), json!({"name": "17"})).await;
+    assert_eq!(output(result), json!({"delivered": true}));
+    let result = folder.call(tool, json!({"name": "Ada"})).await;
+    assert_eq!(code(&result), "");
+    assert_eq!(error(result), "invalid digit found in string");
+}
+
+#[test]
+fn a_result_in_a_result_stays_what_it_is() {
+    let inner = ToolResult::failure("no such order")
+        .with_code("not_found")
+        .with_metadata("desk", 3);
+    assert_eq!(Ok::<_, String>(inner.clone()).into_tool_result(), inner);
+    assert_eq!(inner.clone().into_tool_result(), inner);
+}
+
+#[test]
+fn a_value_that_is_no_json_is_a_failure() {
+    let value = std::collections::BTreeMap::from([(vec![1], 2)]);
+    let result = Ok::<_, String>(value).into_tool_result();
+    assert_eq!(code(&result), "broke_down");
+    insta::assert_snapshot!(error(result), @"it ran, but what it returned can't be told as JSON: key must be a string");
+}
+
+#[test]
+fn a_tool_is_for_agents_that_may_change_things_until_it_says_otherwise() {
+    let spec = typed("status", "Says whether it was delivered.", status).spec();
+    assert_eq!((spec.access, spec.repeat), (Access::ReadWrite, Repeat::Unsafe));
+    assert_eq!(
+        (greet().spec().access, greet().spec().repeat),
+        (Access::ReadOnly, Repeat::Safe)
+    );
 }
 
 #[test]

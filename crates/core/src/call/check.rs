@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::ToolCall;
 use super::name::{kind, listed, nearest, quoted};
-use crate::tool::ToolSpec;
+use crate::tool::{Access, ToolResult, ToolSpec, code};
 
 /// Why a call cannot run. The message is for the model: what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -38,6 +38,19 @@ pub enum CallFault {
         /// The tools that may be called.
         allowed: Vec<String>,
     },
+    /// The tool is among the agent's, but needs more than the agent is allowed.
+    #[error(
+        "the tool {} needs {needs} access, and you have {has} access: do it with other tools, or finish and say what you may not do",
+        quoted(tool)
+    )]
+    AccessDenied {
+        /// The tool.
+        tool: String,
+        /// What the tool needs at the least.
+        needs: Access,
+        /// What the agent is allowed.
+        has: Access,
+    },
     /// The parameters break the tool's schema.
     #[error("the parameters of {} are wrong: {}", quoted(tool), list_problems(problems))]
     BadParameters {
@@ -57,6 +70,23 @@ pub enum CallFault {
         /// What is wrong with the schema.
         error: String,
     },
+}
+
+impl CallFault {
+    /// What kind of failure it is ([`crate::tool::code`]).
+    pub fn code(&self) -> &'static str {
+        match self {
+            CallFault::UnknownTool { .. } => code::UNKNOWN_TOOL,
+            CallFault::NotAllowed { .. } | CallFault::AccessDenied { .. } => code::ACCESS_DENIED,
+            CallFault::BadParameters { .. } => code::BAD_PARAMETERS,
+            CallFault::BadSchema { .. } => code::BROKE_DOWN,
+        }
+    }
+
+    /// The result of a call that did not run for it.
+    pub(crate) fn result(&self) -> ToolResult {
+        ToolResult::failure(self.to_string()).with_code(self.code())
+    }
 }
 
 /// One thing that is wrong with a call's parameters.
@@ -118,7 +148,8 @@ impl PartialEq for ToolSet {
 #[derive(Clone, Copy)]
 enum Allowed<'a> {
     All,
-    Only(&'a [String]),
+    /// Of these, those that need no more than that.
+    Only(&'a [String], Access),
 }
 
 impl ToolSet {
@@ -156,9 +187,9 @@ impl ToolSet {
         self.inner.by_name.keys().map(String::as_str)
     }
 
-    /// Whether an agent that may call these tools may make this call (CALL-6).
-    pub fn check(&self, call: &ToolCall, allowed: &[String]) -> Result<(), CallFault> {
-        self.check_parts(&call.tool, &call.parameters, Allowed::Only(allowed))
+    /// Whether an agent that has these tools and that access may make this call (CALL-6).
+    pub fn check(&self, call: &ToolCall, allowed: &[String], access: Access) -> Result<(), CallFault> {
+        self.check_parts(&call.tool, &call.parameters, Allowed::Only(allowed, access))
     }
 
     /// As [`Self::check`], where every tool is allowed.
@@ -198,8 +229,18 @@ impl ToolSet {
         let found = self.inner.by_name.get(tool).copied();
         let allowed: Vec<&str> = match (found, allowed) {
             (Some(index), Allowed::All) => return Ok(index),
-            (Some(index), Allowed::Only(names)) if names.iter().any(|name| name == tool) => return Ok(index),
-            (_, Allowed::Only(names)) => names.iter().map(String::as_str).collect(),
+            (Some(index), Allowed::Only(names, has)) if names.iter().any(|name| name == tool) => {
+                let needs = self.inner.specs[index].access;
+                let tool = || tool.to_owned();
+                return (needs <= has)
+                    .then_some(index)
+                    .ok_or_else(|| CallFault::AccessDenied {
+                        tool: tool(),
+                        needs,
+                        has,
+                    });
+            }
+            (_, Allowed::Only(names, _)) => names.iter().map(String::as_str).collect(),
             (None, Allowed::All) => self.names().collect(),
         };
         let names = allowed.iter().map(|name| (*name).to_owned()).collect();

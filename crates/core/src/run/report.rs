@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
 use super::rejections::{guided, rejections};
@@ -503,6 +504,10 @@ fn render_finding(finding: &Finding, text: &mut String) {
                     "      → {}",
                     shorten(&output, 2_000, Some(&observed.effect.to_string()))
                 );
+                if !observed.result.metadata.is_empty() {
+                    let metadata = Value::Object(observed.result.metadata.clone());
+                    let _ = writeln!(text, "      metadata {metadata}");
+                }
             }
         }
         Finding::Agent {

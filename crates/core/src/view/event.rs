@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::agent::{AgentFailure, AgentRole};
 use crate::approval::{Approval, Decision};
@@ -111,12 +111,18 @@ pub enum EventKind {
         tool: String,
         /// Whether it did what was asked.
         success: bool,
+        /// What kind of failure it is, in a word that stays the same ([`crate::tool::code`]), where one says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
         /// What was wrong, if it did not.
         error: Option<String>,
         /// How long it took.
         duration: Millis,
         /// What it changed.
         changes: Vec<StateChange>,
+        /// What the tool says to operators alone.
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        metadata: Map<String, Value>,
     },
     /// An agent's loop ended.
     AgentFinished {
@@ -190,16 +196,19 @@ impl EventKind {
 
     /// A call that has ended.
     pub(super) fn finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> Self {
+        let (code, error) = match &result.outcome {
+            ToolOutcome::Success { .. } => (None, None),
+            ToolOutcome::Failure { code, error, .. } => (Some(code), Some(error.clone())),
+        };
         EventKind::ToolFinished {
             effect,
             tool: call.tool.clone(),
             success: result.succeeded(),
-            error: match &result.outcome {
-                ToolOutcome::Success { .. } => None,
-                ToolOutcome::Failure { error, .. } => Some(error.clone()),
-            },
+            code: code.filter(|code| !code.is_empty()).cloned(),
+            error,
             duration: result.duration,
             changes: result.changes.clone(),
+            metadata: result.metadata.clone(),
         }
     }
 }

@@ -40,7 +40,7 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
     match said {
         Err(_) => Becomes::Malformed,
         Ok(Said::Text(_)) => Becomes::Text,
-        Ok(Said::Calls(calls)) => match tools.check(&calls[0], &allowed) {
+        Ok(Said::Calls(calls)) => match tools.check(&calls[0], &allowed, Access::ReadWrite) {
             Ok(()) => Becomes::Runs,
             Err(CallFault::UnknownTool { .. }) => Becomes::UnknownTool,
             Err(other) => panic!("{other}"),

@@ -5,7 +5,7 @@ use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
 use dirigent_core::observation::{AgentWork, CallDigest};
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::fixture::{
@@ -454,27 +454,30 @@ fn call_1_a_terminating_call_that_fails_goes_back() {
 
 #[test]
 fn call_6_what_cannot_run_goes_back_without_running() {
-    for (role, reply, error) in [
+    for (role, reply, code, error) in [
         (
             "implement",
             says_call("lok", json!({"path": "x"}), false),
+            "unknown_tool",
             "there is no tool `lok` (did you mean `look`?): the tools are `look` and `change`",
         ),
         (
             "implement",
             says_call("look", json!({"pth": "x"}), true),
+            "bad_parameters",
             "the parameters of `look` are wrong: `parameters.pth` is unknown: did you mean `path`?; `parameters.path` is missing",
         ),
         (
             "explore",
             says_call("change", json!({"path": "x"}), false),
+            "access_denied",
             "the tool `change` exists, but you may not call it: your tools are `look`",
         ),
     ] {
         let mut agent = started(spec(), AgentRole::Sub(role.to_owned()));
         check(&mut agent, vec![replied("a7.1", reply)], &["ask a7.2"]);
         let result: Value = serde_json::from_str(last(&agent).content()).unwrap();
-        assert_eq!(result, json!({"success": false, "error": error}));
+        assert_eq!(result, json!({"success": false, "code": code, "error": error}));
     }
 }
 
@@ -721,7 +724,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted()
         tool_message(
             "p",
             "change",
-            "{\"success\":false,\"error\":\"`change` was interrupted: the process ended while it ran, so it may or may not \
+            "{\"success\":false,\"code\":\"interrupted\",\"error\":\"`change` was interrupted: the process ended while it ran, so it may or may not \
              have happened. Look at the present state before you decide whether to call it again\"}"
         )
     );
@@ -816,4 +819,58 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
         assert_eq!(agent, ended);
     }
     assert_eq!(agent_outline(&agent.outstanding()), ["finish with done"]);
+}
+
+#[test]
+fn a_call_that_needs_more_access_than_the_agent_has_is_refused_and_nobody_is_asked() {
+    let mut spec = spec();
+    for tool in &mut spec.tools {
+        if tool.name == "change" {
+            tool.access = Access::ReadWrite;
+            tool.requires_approval = true;
+        }
+    }
+    for agent in &mut spec.agents {
+        agent.access = Access::Execute;
+    }
+    let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
+    check(
+        &mut agent,
+        vec![replied("a7.1", says_call("change", json!({"path": "x"}), false))],
+        &["ask a7.2"],
+    );
+    let Message::Tool { content, .. } = last(&agent) else {
+        panic!("{:?}", last(&agent));
+    };
+    insta::assert_snapshot!(content, @r#"{"success":false,"code":"access_denied","error":"the tool `change` needs read-write access, and you have execute access: do it with other tools, or finish and say what you may not do"}"#);
+}
+
+#[test]
+fn what_a_tool_says_to_operators_is_in_no_request() {
+    let mut agent = implementer();
+    let told = ToolResult::success(json!("seen"))
+        .with_metadata("station", "north")
+        .with_metadata("rows", 3);
+    let failed = ToolResult::failure("no such file")
+        .with_code("not_found")
+        .with_metadata("station", "north");
+    check(
+        &mut agent,
+        vec![
+            replied("a7.1", look("x")),
+            tool_ended("a7.2", told),
+            replied("a7.3", look("y")),
+            tool_ended("a7.4", failed),
+        ],
+        &["ask a7.5"],
+    );
+    let request = serde_json::to_string(&**agent.request()).unwrap();
+    assert!(
+        request.contains("seen") && request.contains("not_found"),
+        "{request}"
+    );
+    assert!(
+        !request.contains("north") && !request.contains("rows"),
+        "{request}"
+    );
 }

@@ -72,6 +72,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
             "`change` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the \
              present state before you decide whether to call it again"
         )
+        .with_code("interrupted")
     );
     assert_eq!(
         observations[1].finding,

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use dirigent_core::delegate::DELEGATE;
 use dirigent_core::tool::Access;
 
+use super::KnownTools;
+
 /// The tools that a file names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -58,10 +60,10 @@ pub(super) fn stands_for(name: &str) -> Option<&'static str> {
     Ability::of(name).map(Ability::tool)
 }
 
-/// What the tools of ours need at least.
-pub(super) fn needed_by<'a>(tools: impl IntoIterator<Item = &'a String>) -> Access {
-    let runs = tools.into_iter().any(|tool| tool == Ability::Run.tool());
-    if runs { Access::Execute } else { Access::ReadOnly }
+/// What an agent must be allowed at the least to call all of these.
+pub(super) fn needed_by<'a>(tools: impl IntoIterator<Item = &'a String>, known: &KnownTools) -> Access {
+    let needed = tools.into_iter().filter_map(|tool| known.get(tool));
+    needed.copied().max().unwrap_or(Access::ReadOnly)
 }
 
 /// What a file written for Claude Code asks for.
@@ -79,7 +81,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// From the names that it allows, if it says, and those that it does not. `known` are our own tools, which it may name too.
-    pub(super) fn new(allowed: Option<&[String]>, disallowed: &[String], known: &BTreeSet<String>) -> Self {
+    pub(super) fn new(allowed: Option<&[String]>, disallowed: &[String], known: &KnownTools) -> Self {
         let (mut unknown, mut partial) = (Vec::new(), Vec::new());
         let forbidden: Vec<Ability> = disallowed
             .iter()
@@ -108,14 +110,14 @@ impl Asked {
                     tools.insert(ability.tool().to_owned());
                     access = access.max(ability.needs());
                 }
-                None if known.contains(name) => {
+                None if known.contains_key(name) => {
                     tools.insert(name.clone());
                 }
                 None if Ability::of(bare(name)).is_some() => partial.push(name.clone()),
                 None => unknown.push(name.clone()),
             }
         }
-        access = access.max(needed_by(&tools));
+        access = access.max(needed_by(&tools, known));
         if !tools.is_empty() {
             // Long outputs are shortened, and this reads the rest.
             tools.insert("read_output".to_owned());

@@ -121,7 +121,7 @@ impl Crew {
         let limits = models.config.as_ref().map(Config::limits).unwrap_or_default();
         let model_of = |agent: &AgentDefinition| models.of(agent);
         let maker = Maker::new(&tools, &roster, &model_of);
-        let (planner, reflector) = (maker.one(&planner())?, maker.one(&reflector())?);
+        let (planner, reflector) = maker.those_of_every_run()?;
         let agents = maker.all()?;
         Ok(Crew {
             planner,
@@ -208,10 +208,11 @@ impl Crew {
             let gone: Vec<AgentSpec> = recorded.agents.iter().filter(is_gone).cloned().collect();
             agents.extend(gone);
         }
+        let (planner, reflector) = maker.those_of_every_run()?;
         Ok(RunSpec {
             limits: limits.unwrap_or_else(|| self.limits.clone()),
-            planner: maker.one(&planner())?,
-            reflector: maker.one(&reflector())?,
+            planner,
+            reflector,
             agents,
             tools: self.tools.clone(),
             policy: self.policy.clone(),
@@ -251,6 +252,13 @@ impl<'a> Maker<'a> {
             .iter()
             .map(|member| self.one(&member.definition))
             .collect()
+    }
+
+    /// The planner and the reflector.
+    fn those_of_every_run(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
+        let known = known_tools(self.tools);
+        let one = |agent: AgentDefinition| self.one(&agent.fitted(&known).0);
+        Ok((one(planner())?, one(reflector())?))
     }
 
     fn one(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {

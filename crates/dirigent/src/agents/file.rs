@@ -9,6 +9,7 @@ use dirigent_core::tool::Access;
 
 use super::abilities::{self, Asked, Wanted};
 use super::front_matter::{self, Document, Fault, Field, Value};
+use super::{KnownTools, beyond};
 use crate::config::parse_span;
 
 /// Characters of a description: every planner reads all of them.
@@ -85,19 +86,14 @@ pub(super) struct Written {
 }
 
 /// Reads a file's text. `path` gives an agent without a name its own; `known` are the tools that there are.
-pub(super) fn read(
-    text: &str,
-    path: &Path,
-    dialect: Dialect,
-    known: &BTreeSet<String>,
-) -> Result<Written, Fault> {
+pub(super) fn read(text: &str, path: &Path, dialect: Dialect, known: &KnownTools) -> Result<Written, Fault> {
     match dialect {
         Dialect::Dirigent => own(front_matter::strict(text)?, path, known),
         Dialect::ClaudeCode => claude(front_matter::lenient(text, &CLAUDE)?, path, known),
     }
 }
 
-fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Written, Fault> {
+fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, Fault> {
     if let Some(field) = document
         .fields
         .iter()
@@ -111,7 +107,7 @@ fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Writ
         None => (Wanted::All, None),
         Some(field) => {
             let tools = field.names()?;
-            if let Some(tool) = tools.iter().find(|tool| !known.contains(*tool)) {
+            if let Some(tool) = tools.iter().find(|tool| !known.contains_key(*tool)) {
                 return Err(Fault::new(field.line, unknown_tool(tool, known)));
             }
             (Wanted::Named(tools.into_iter().collect()), Some(field.line))
@@ -119,14 +115,16 @@ fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Writ
     };
     let needed = match &tools {
         Wanted::All => Access::ReadOnly,
-        Wanted::Named(tools) => abilities::needed_by(tools),
+        Wanted::Named(tools) => abilities::needed_by(tools, known),
     };
     let access = match fields.text("access")? {
         None => needed,
         Some((text, line)) => access(&text, line)?,
     };
-    if access < needed {
-        let problem = format!("`execute_command` needs `access: {needed}`, but `access` is {access}");
+    if let Wanted::Named(tools) = &tools
+        && let Some((tool, needs)) = beyond(access, tools, known).next()
+    {
+        let problem = format!("`{tool}` needs `access: {needs}`, but `access` is {access}");
         return Err(Fault::new(line, problem));
     }
     let default = AgentLimits::default();
@@ -157,7 +155,7 @@ fn own(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Writ
     })
 }
 
-fn claude(document: Document, path: &Path, known: &BTreeSet<String>) -> Result<Written, Fault> {
+fn claude(document: Document, path: &Path, known: &KnownTools) -> Result<Written, Fault> {
     let fields = Fields(&document.fields);
     let mut notes = Vec::new();
     let name = match fields.text("name")? {
@@ -277,8 +275,8 @@ fn unknown_field(field: &Field) -> Fault {
     Fault::new(field.line, format!("there is no field `{key}`; {hint}"))
 }
 
-fn unknown_tool(tool: &str, known: &BTreeSet<String>) -> String {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+fn unknown_tool(tool: &str, known: &KnownTools) -> String {
+    let known: Vec<&str> = known.keys().map(String::as_str).collect();
     let hint = match abilities::stands_for(tool).or_else(|| nearest(tool, known.iter().copied())) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("there are {}", known.join(", ")),

@@ -9,9 +9,10 @@ mod folder;
 mod front_matter;
 mod roster;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use dirigent_core::delegate::delegate_tool;
+use dirigent_core::delegate::{DELEGATE, delegate_tool};
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::prompt::{self, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
@@ -20,12 +21,34 @@ use dirigent_core::tool::{Access, ToolSpec};
 
 pub(crate) use crew::{Crew, Models};
 pub(crate) use file::nearest;
+pub(crate) use roster::Roster;
 pub use roster::{AgentSource, Agents, ListedAgent, RefusedAgent};
-pub(crate) use roster::{Roster, known_tools};
 
 use crate::DirigentError;
 use abilities::Wanted;
 use file::Dialect;
+
+/// All tools that an agent can list, each with what an agent must be allowed at the least to call it.
+pub(crate) type KnownTools = BTreeMap<String, Access>;
+
+/// The tools that an agent can list, of which those are the registry's.
+pub(crate) fn known_tools(tools: &[ToolSpec]) -> KnownTools {
+    let always = [DELEGATE, "read_output"].map(|name| (name.to_owned(), Access::ReadOnly));
+    let own = tools.iter().map(|tool| (tool.name.clone(), tool.access));
+    always.into_iter().chain(own).collect()
+}
+
+/// Of these tools, those that need more than that.
+pub(crate) fn beyond<'a>(
+    access: Access,
+    tools: impl IntoIterator<Item = &'a String>,
+    known: &KnownTools,
+) -> impl Iterator<Item = (&'a str, Access)> {
+    tools
+        .into_iter()
+        .filter_map(move |tool| Some((tool.as_str(), *known.get(tool)?)))
+        .filter(move |(_, needs)| *needs > access)
+}
 
 /// An agent as its author defines it.
 #[derive(Clone, Debug)]
@@ -123,6 +146,28 @@ impl AgentDefinition {
     /// What it ends with.
     pub(crate) fn answer(&self) -> AnswerForm {
         self.answer
+    }
+
+    /// The first of its tools that needs more than it is allowed, with what that is.
+    pub(crate) fn beyond_its_access(&self, known: &KnownTools) -> Option<(&str, Access)> {
+        beyond(self.access, &self.tools, known).next()
+    }
+
+    /// The same without the tools that need more than it is allowed, as it could never call them, and what is to be said of that.
+    fn fitted(mut self, known: &KnownTools) -> (Self, Vec<String>) {
+        let left_out: Vec<String> = beyond(self.access, &self.tools, known)
+            .map(|(tool, _)| tool.to_owned())
+            .collect();
+        if left_out.is_empty() {
+            return (self, Vec::new());
+        }
+        self.tools.retain(|tool| !left_out.contains(tool));
+        let note = format!(
+            "left out, as they need more than {} access: {}",
+            self.access,
+            left_out.join(", ")
+        );
+        (self, vec![note])
     }
 
     /// What other agents, which may delegate to it, are told of it.

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use dirigent_core::delegate::DELEGATE;
 use dirigent_core::limits::AgentLimits;
-use dirigent_core::tool::{Access, ToolSpec};
+use dirigent_core::tool::Access;
 
-use super::AgentDefinition;
 use super::abilities::Wanted;
 use super::bounds::{self, Bounds};
 use super::file::{self, Dialect, Written};
 use super::folder;
+use super::{AgentDefinition, KnownTools};
 use crate::config::{Config, ProjectAgents};
 
 /// Agents of one project.
@@ -130,27 +130,32 @@ pub(crate) struct Roster {
     vacant: BTreeSet<String>,
 }
 
-/// The names of all tools that an agent can list, of which those are the registry's.
-pub(crate) fn known_tools(tools: &[ToolSpec]) -> BTreeSet<String> {
-    let own = tools.iter().map(|tool| tool.name.clone());
-    own.chain([DELEGATE.to_owned(), "read_output".to_owned()])
-        .collect()
-}
-
 impl Roster {
-    /// The shipped agents and the program's, of which each replaces a shipped one of its name.
-    pub(crate) fn new(shipped: Vec<AgentDefinition>, program: &[AgentDefinition]) -> Self {
+    /// The shipped agents, without the tools that need more than they are allowed, as the program may have replaced a built-in one; and the
+    /// program's, of which each replaces a shipped one of its name.
+    pub(crate) fn new(
+        shipped: Vec<AgentDefinition>,
+        program: &[AgentDefinition],
+        known: &KnownTools,
+    ) -> Self {
         let member = |definition, source| Member {
             definition,
             source,
             notes: Vec::new(),
+        };
+        let fitted = |agent: AgentDefinition| {
+            let (definition, notes) = agent.fitted(known);
+            Member {
+                notes,
+                ..member(definition, AgentSource::Shipped)
+            }
         };
         let replaced = |agent: &AgentDefinition| program.iter().any(|other| other.name() == agent.name());
         let shipped = shipped.into_iter().filter(|agent| !replaced(agent));
         let program = program.iter().cloned();
         Roster {
             members: shipped
-                .map(|agent| member(agent, AgentSource::Shipped))
+                .map(fitted)
                 .chain(program.map(|agent| member(agent, AgentSource::Program)))
                 .collect(),
             refused: Vec::new(),
@@ -165,7 +170,7 @@ impl Roster {
     }
 
     /// With the user's own files, of which each replaces a shipped agent of its name. Reads the disk.
-    pub(crate) fn with_users(mut self, config: &Config, known: &BTreeSet<String>) -> Self {
+    pub(crate) fn with_users(mut self, config: &Config, known: &KnownTools) -> Self {
         let Some(folder) = config.agents_folder() else {
             return self;
         };
@@ -257,12 +262,7 @@ impl Roster {
     }
 
     /// With the files of the project in that folder, as far as the user allows them anything. Reads the disk.
-    pub(crate) fn with_project(
-        mut self,
-        workspace: &Path,
-        config: &Config,
-        known: &BTreeSet<String>,
-    ) -> Self {
+    pub(crate) fn with_project(mut self, workspace: &Path, config: &Config, known: &KnownTools) -> Self {
         let most = match config.project_agents() {
             ProjectAgents::Off => return self,
             ProjectAgents::ReadOnly => Access::ReadOnly,

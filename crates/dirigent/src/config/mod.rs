@@ -1,5 +1,5 @@
-//! Configuration: which models there are, who asks which, and what bounds runs; read in layers, each setting with where it
-//! comes from.
+//! Configuration: which models there are, who asks which, what bounds runs, and what tools may reach; read in layers, each setting
+//! with where it comes from.
 //!
 //! ```
 //! use dirigent::config::{Config, Sources};
@@ -22,6 +22,7 @@ mod schema;
 mod server;
 mod settings;
 mod sources;
+mod tools;
 mod value;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ pub use model::{ApiKey, ModelSettings, Provider};
 pub use models::ConfiguredModels;
 use settings::{Key, Settings, read_file, read_file_if_there};
 pub use sources::Sources;
+pub use tools::ConnectionSettings;
 use value::Value;
 pub(crate) use value::span as parse_span;
 
@@ -141,6 +143,7 @@ impl Config {
             self.check_model(name, &["models", name])?;
         }
         self.check_model("default", &["model"])?;
+        let _ = self.connections()?;
         let (chosen, origin) = &self.shared.chosen;
         let roles = self.said_roles().map(|(_, model, origin)| (model, origin));
         for (reference, origin) in [(chosen.as_str(), origin)].into_iter().chain(roles) {

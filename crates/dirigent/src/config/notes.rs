@@ -78,7 +78,7 @@ impl Config {
         })
     }
 
-    /// Files that hold a key and that others than their owner can read.
+    /// Files that hold a key or a database's address, and that others than their owner can read.
     fn open_keys(&self) -> Vec<String> {
         let holders: BTreeSet<&Path> = self
             .shared
@@ -96,7 +96,7 @@ impl Config {
             .filter(|path| is_open(path))
             .map(|path| {
                 let path = path.display();
-                format!("{path} holds a key, and others on this computer can read it: chmod 600 {path}")
+                format!("{path} holds a key or a password, and others on this computer can read it: chmod 600 {path}")
             })
             .collect()
     }

@@ -8,7 +8,7 @@ use dirigent_core::tool::ToolSpec;
 
 use super::value::Value;
 use super::{Config, ConfigError, Origin};
-use crate::agents::nearest;
+use crate::agents::{KnownTools, nearest};
 
 impl Config {
     /// The rules about calls, of all files together.
@@ -46,11 +46,7 @@ impl Config {
 
     /// Looks whether there are the tools and the parameters that the rules name: a rule that never fits protects nobody. `known` are the
     /// names of all tools, `specs` what is known of those of the registry.
-    pub(crate) fn check_rules(
-        &self,
-        known: &BTreeSet<String>,
-        specs: &[ToolSpec],
-    ) -> Result<(), ConfigError> {
+    pub(crate) fn check_rules(&self, known: &KnownTools, specs: &[ToolSpec]) -> Result<(), ConfigError> {
         for (ruling, list, calls, origin) in self.rules() {
             let wrong = |problem: String| ConfigError::Value {
                 origin: origin.clone(),
@@ -58,12 +54,12 @@ impl Config {
                 problem,
             };
             let fitting: Vec<&str> = known
-                .iter()
+                .keys()
                 .map(String::as_str)
                 .filter(|tool| fits_tool(&calls.tool, tool))
                 .collect();
             if fitting.is_empty() {
-                let names = known.iter().map(String::as_str);
+                let names = known.keys().map(String::as_str);
                 let what = match calls.tool.contains('*') {
                     true => format!("names tools by `{}`, which fits none that there is", calls.tool),
                     false => format!("names the tool `{}`, which there is not", calls.tool),

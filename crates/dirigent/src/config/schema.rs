@@ -12,12 +12,15 @@ pub(super) enum Place {
 /// Providers whose models can be named as `provider/name`.
 pub(super) const PROVIDERS: [&str; 3] = ["openai", "anthropic", "gemini"];
 
-const SECTIONS: [&str; 7] = [
+const SECTIONS: [&str; 10] = [
     "model",
     "models",
     "roles",
     "agents",
     "approvals",
+    "sandbox",
+    "connections",
+    "http",
     "limits",
     "prices",
 ];
@@ -78,6 +81,33 @@ const APPROVALS: [(&str, Kind); 3] = [
     ("deny", Kind::Rules),
 ];
 
+const SANDBOX: [(&str, Kind); 8] = [
+    ("commands", Kind::OneOf(&["confined", "unconfined"])),
+    ("network", Kind::Truth),
+    ("read", Kind::Paths),
+    ("write", Kind::Paths),
+    ("environment", Kind::Variables),
+    ("max_memory", Kind::Bytes),
+    ("max_file", Kind::Bytes),
+    ("max_processes", ANY),
+];
+
+const CONNECTION: [(&str, Kind); 7] = [
+    ("database", Kind::OneOf(&["sqlite", "postgres", "mysql"])),
+    ("path", Kind::InWorkspace),
+    ("url", Kind::Secret),
+    ("url_env", Kind::Variable),
+    ("access", Kind::OneOf(&["read-only", "read-write"])),
+    ("max_rows", SMALL),
+    ("timeout", Kind::Span),
+];
+
+const HTTP: [(&str, Kind); 3] = [
+    ("allow", Kind::Hosts),
+    ("timeout", Kind::Span),
+    ("max_bytes", Kind::Bytes),
+];
+
 /// What is at that path; `None` where nothing can be.
 pub(super) fn place(path: &[&str]) -> Option<Place> {
     let among = |settings: &[(&str, Kind)], key: &str| {
@@ -88,11 +118,14 @@ pub(super) fn place(path: &[&str]) -> Option<Place> {
     };
     match *path {
         [section] => SECTIONS.contains(&section).then_some(Place::Table),
-        ["models", _] => Some(Place::Table),
+        ["models" | "connections", _] => Some(Place::Table),
         ["model", key] | ["models", _, key] => among(&MODEL, key),
         ["roles", _] => Some(Place::Setting(Kind::Text)),
         ["agents", key] => among(&AGENTS, key),
         ["approvals", key] => among(&APPROVALS, key),
+        ["sandbox", key] => among(&SANDBOX, key),
+        ["connections", _, key] => among(&CONNECTION, key),
+        ["http", key] => among(&HTTP, key),
         ["limits", key] => among(&LIMITS, key),
         ["prices", provider] => PROVIDERS.contains(&provider).then_some(Place::Table),
         ["prices", _, _] => Some(Place::Setting(Kind::Price)),
@@ -111,6 +144,9 @@ pub(super) fn hint(path: &[&str]) -> String {
         ["model"] | ["models", _] => names(&MODEL),
         ["agents"] => names(&AGENTS),
         ["approvals"] => names(&APPROVALS),
+        ["sandbox"] => names(&SANDBOX),
+        ["connections", _] => names(&CONNECTION),
+        ["http"] => names(&HTTP),
         ["limits"] => names(&LIMITS),
         ["prices"] => PROVIDERS.to_vec(),
         _ => Vec::new(),

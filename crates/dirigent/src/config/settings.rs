@@ -30,10 +30,10 @@ impl Key {
         self.0.starts_with(table)
     }
 
-    /// The table of a model, and the name of the setting in it.
-    fn of_model(&self) -> Option<(&[String], &str)> {
+    /// The table of a model or a connection, and the name of the setting in it.
+    fn of_something_named(&self) -> Option<(&[String], &str)> {
         let (name, table) = self.0.split_last()?;
-        matches!(table.first()?.as_str(), "model" | "models").then_some((table, name))
+        matches!(table.first()?.as_str(), "model" | "models" | "connections").then_some((table, name))
     }
 }
 
@@ -131,16 +131,22 @@ impl Settings {
     }
 
     /// Lays others over these. A model that names its provider there is another model: nothing of the one below shows through. And
-    /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for. Rules
-    /// come beside those below: none that denies is lost.
+    /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for. The
+    /// same goes for a connection that names its database, and for where that is. Rules come beside those below: none that denies is
+    /// lost. Any other list takes the place of the one below, so that a later file can narrow what an earlier one allows.
     pub(super) fn lay(&mut self, above: Settings) {
-        for (table, name) in above.0.keys().filter_map(Key::of_model) {
-            let is_replaced = |key: &Key| match name {
-                "provider" => key.is_in(table),
-                "base_url" => key
-                    .of_model()
-                    .is_some_and(|(of, name)| of == table && matches!(name, "api_key" | "api_key_env")),
-                _ => false,
+        for (table, name) in above.0.keys().filter_map(Key::of_something_named) {
+            let is_replaced = |key: &Key| {
+                let beside = |names: &[&str]| {
+                    key.of_something_named()
+                        .is_some_and(|(of, other)| of == table && names.contains(&other))
+                };
+                match name {
+                    "provider" | "database" => key.is_in(table),
+                    "base_url" => beside(&["api_key", "api_key_env"]),
+                    "url" | "url_env" => beside(&["url", "url_env"]),
+                    _ => false,
+                }
             };
             self.0.retain(|key, _| !is_replaced(key));
         }
@@ -214,6 +220,27 @@ impl<'a> Table<'a> {
     pub(super) fn count(&self, name: &str) -> Option<u64> {
         match self.value(name) {
             Some(Value::Count(count)) => Some(*count),
+            Some(_) | None => None,
+        }
+    }
+
+    pub(super) fn texts(&self, name: &str) -> &'a [String] {
+        match self.value(name) {
+            Some(Value::Texts(texts)) => texts,
+            Some(_) | None => &[],
+        }
+    }
+
+    pub(super) fn bytes(&self, name: &str) -> Option<u64> {
+        match self.value(name) {
+            Some(Value::Bytes(bytes)) => Some(*bytes),
+            Some(_) | None => None,
+        }
+    }
+
+    pub(super) fn truth(&self, name: &str) -> Option<bool> {
+        match self.value(name) {
+            Some(Value::Truth(truth)) => Some(*truth),
             Some(_) | None => None,
         }
     }

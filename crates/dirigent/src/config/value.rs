@@ -8,7 +8,7 @@ use dirigent_core::time::Millis;
 use secrecy::SecretString;
 use serde_json::{Map, Number};
 use toml::de::{DeTable, DeValue};
-use url::{ParseError, Url};
+use url::{Host, ParseError, Url};
 
 use super::error::Origin;
 
@@ -24,6 +24,18 @@ pub(super) enum Kind {
     Address,
     /// Several texts.
     Texts,
+    /// The names of several environment variables.
+    Variables,
+    /// Several files or folders, from the root or from the user's home.
+    Paths,
+    /// A file, relative to the folder that is worked in.
+    InWorkspace,
+    /// Several hosts, each with a port or without.
+    Hosts,
+    /// True or false.
+    Truth,
+    /// An amount of memory, such as `512 MiB`.
+    Bytes,
     /// Several patterns of calls. Read with the place of each by [`super::settings`].
     Rules,
     /// A whole number, from 1.
@@ -50,6 +62,8 @@ pub(super) enum Value {
     /// Each with where it stands.
     Rules(Vec<(CallPattern, Origin)>),
     Count(u64),
+    Truth(bool),
+    Bytes(u64),
     Dollars(Cost),
     Span(Millis),
     Price(Price),
@@ -64,7 +78,22 @@ impl Kind {
             Kind::Secret => text(value).map(|key| Value::Secret(key.into())),
             Kind::Variable => variable(text(value)?).map(Value::Text),
             Kind::Address => address(&text(value)?).map(Value::Text),
-            Kind::Texts => texts(value).map(Value::Texts),
+            Kind::Texts => texts(value, "such as [\"local\"]", |_| true).map(Value::Texts),
+            Kind::Variables => {
+                texts(value, "which are names of environment variables", is_variable).map(Value::Texts)
+            }
+            Kind::Paths => {
+                texts(value, "which are paths that begin with / or ~/", is_absolute).map(Value::Texts)
+            }
+            Kind::InWorkspace => in_workspace(text(value)?).map(Value::Text),
+            Kind::Hosts => texts(
+                value,
+                "which are hosts, such as [\"localhost:8080\", \"10.0.0.5\"]",
+                is_host,
+            )
+            .map(Value::Texts),
+            Kind::Truth => truth(value).map(Value::Truth),
+            Kind::Bytes => bytes(value).map(Value::Bytes),
             Kind::Rules => rules(value, origin).map(Value::Rules),
             Kind::Count { most } => count(value, most).map(Value::Count),
             Kind::Dollars => some_dollars(value).map(Value::Dollars),
@@ -88,6 +117,8 @@ impl fmt::Display for Value {
                 f.write_str(&rules.join(", "))
             }
             Value::Count(count) => count.fmt(f),
+            Value::Truth(truth) => truth.fmt(f),
+            Value::Bytes(bytes) => f.write_str(&shown_bytes(*bytes)),
             Value::Dollars(cost) => cost.fmt(f),
             Value::Span(span) => span.fmt(f),
             Value::Price(price) => f.write_str(&shown_price(price)),
@@ -96,6 +127,19 @@ impl fmt::Display for Value {
                 f.write_str(&names.join(", "))
             }
         }
+    }
+}
+
+const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+
+/// An amount of memory for people, in the largest unit of which it is a whole number.
+fn shown_bytes(bytes: u64) -> String {
+    let whole = UNITS
+        .iter()
+        .find(|(_, power)| bytes > 0 && bytes.trailing_zeros() >= *power);
+    match whole {
+        Some((unit, power)) => format!("{} {unit}", bytes >> power),
+        None => format!("{bytes} bytes"),
     }
 }
 
@@ -168,15 +212,88 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     }
 }
 
-fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let wanted = "must be a list of texts, such as [\"local\"]";
+/// Several texts of which each `fits`. One that does not is named by its place: it may be a secret that stands in the wrong one.
+fn texts(value: &DeValue<'_>, which: &str, fits: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let wanted = format!("must be a list of texts, {which}");
     let items = value
         .as_array()
         .ok_or_else(|| format!("{wanted}, but is {}", is_a(value)))?;
-    items
+    let one = |(place, item): (usize, &toml::Spanned<DeValue<'_>>)| {
+        let text = text(item.get_ref()).map_err(|_| wanted.clone())?;
+        match fits(&text) {
+            true => Ok(text),
+            false => Err(format!("{wanted}; its entry {} is none", place + 1)),
+        }
+    };
+    items.iter().enumerate().map(one).collect()
+}
+
+/// Whether a program can have a variable of that name.
+fn is_variable(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') || path == "~" || path.starts_with("~/")
+}
+
+fn is_host(entry: &str) -> bool {
+    if entry.parse::<std::net::Ipv6Addr>().is_ok() {
+        return true;
+    }
+    let (host, port) = match entry.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        Some(_) | None => (entry, "80"),
+    };
+    port.parse::<u16>().is_ok() && Host::parse(host).is_ok()
+}
+
+fn in_workspace(path: String) -> Result<String, String> {
+    let leaves = std::path::Path::new(&path).components().any(|part| {
+        !matches!(
+            part,
+            std::path::Component::Normal(_) | std::path::Component::CurDir
+        )
+    });
+    if leaves || path.contains("://") {
+        return Err("must be a file in the folder that is worked in, such as \"data/app.db\"".to_owned());
+    }
+    Ok(path)
+}
+
+fn truth(value: &DeValue<'_>) -> Result<bool, String> {
+    match value {
+        DeValue::Boolean(truth) => Ok(*truth),
+        DeValue::String(_)
+        | DeValue::Integer(_)
+        | DeValue::Float(_)
+        | DeValue::Datetime(_)
+        | DeValue::Array(_)
+        | DeValue::Table(_) => Err(format!(
+            "must be true or false, without quotes, but is {}",
+            is_a(value)
+        )),
+    }
+}
+
+/// So many bytes: a whole number with one of [`UNITS`].
+fn bytes(value: &DeValue<'_>) -> Result<u64, String> {
+    let wanted = "must be an amount of memory, such as \"512 MiB\" or \"8 GiB\"";
+    let Some(text) = value.as_str().map(str::trim) else {
+        return Err(format!("{wanted}, in quotes, but is {}", is_a(value)));
+    };
+    let (unit, power) = *UNITS
         .iter()
-        .map(|item| text(item.get_ref()).map_err(|_| wanted.to_owned()))
-        .collect()
+        .find(|(unit, _)| text.ends_with(unit))
+        .ok_or_else(|| format!("{wanted}: its unit must be KiB, MiB, GiB or TiB"))?;
+    let number: Option<u64> = text
+        .strip_suffix(unit)
+        .and_then(|number| number.trim().parse().ok());
+    let bytes = number.and_then(|number| number.checked_mul(1 << power));
+    bytes
+        .filter(|bytes| (1..=i64::MAX as u64).contains(bytes))
+        .ok_or_else(|| format!("{wanted}: a whole number, from 1"))
 }
 
 fn rules(

@@ -14,7 +14,7 @@ use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::policy::Verdict;
 use crate::time::{Millis, Timestamp};
-use crate::tool::ToolResult;
+use crate::tool::{ToolResult, code};
 
 impl Agent {
     /// What a person must decide about before the agent goes on.
@@ -61,7 +61,9 @@ impl Agent {
             Some((_, Pending::Model | Pending::Tool { .. })) | None => None,
         };
         let check = |parameters: &Value| match pending {
-            Some((call, _)) => self.check(&with_parameters(call, parameters.clone())),
+            Some((call, _)) => self
+                .check(&with_parameters(call, parameters.clone()))
+                .map_err(|fault| fault.to_string()),
             None => Ok(()),
         };
         let policy = &self.context.spec().policy;
@@ -192,7 +194,8 @@ impl Agent {
 
     /// None of the calls that come after it runs: they were meant for what it would have done.
     fn drop_calls(&mut self) {
-        let result = ToolResult::failure("it did not run, as the user did not approve a call before it");
+        let why = "it did not run, as the user did not approve a call before it";
+        let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);
         for call in self.take_calls() {
             self.answer_call(&call, None, &result);
         }

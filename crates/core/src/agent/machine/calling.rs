@@ -9,17 +9,17 @@ use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
 use crate::approval::Approval;
-use crate::call::ToolCall;
+use crate::call::{CallFault, ToolCall};
 use crate::delegate::{DELEGATE, started_agent};
 use crate::id::EffectId;
 use crate::observation::CallDigest;
 use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
-use crate::policy::Verdict;
+use crate::policy::{Verdict, denied_result};
 use crate::prompt;
 use crate::reflection::{Reflection, SUBMIT_REFLECTION};
 use crate::spec::AnswerForm;
 use crate::time::Timestamp;
-use crate::tool::{ToolOutcome, ToolResult};
+use crate::tool::{Access, ToolOutcome, ToolResult, code};
 
 /// Characters that one string of a call's parameters has in a digest.
 const DIGEST_STRING: usize = 200;
@@ -39,19 +39,22 @@ impl Agent {
         while let Some(call) = calls.pop_front() {
             match self.submitted(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
-                Some(Err(error)) => self.answer_call(&call, None, &ToolResult::failure(error)),
+                Some(Err(refused)) => self.answer_call(&call, None, &refused),
                 None => {
-                    let checked = self.check(&call);
-                    match checked.map_or_else(Verdict::Denied, |()| self.verdict(&call)) {
-                        Verdict::Denied(why) => {
-                            self.answer_call(&call, None, &ToolResult::failure(why));
+                    match self.check(&call).map(|()| self.verdict(&call)) {
+                        Err(fault) => {
+                            self.answer_call(&call, None, &fault.result());
                             continue;
                         }
-                        Verdict::Runs => {
+                        Ok(Verdict::Denied(why)) => {
+                            self.answer_call(&call, None, &denied_result(why));
+                            continue;
+                        }
+                        Ok(Verdict::Runs) => {
                             let effect = self.outstanding.next_effect();
                             self.carry_out(now, effect, call, Edited::No, None, commands);
                         }
-                        Verdict::Asked => self.ask_approval(now, call, commands),
+                        Ok(Verdict::Asked) => self.ask_approval(now, call, commands),
                     }
                     self.state = State::Calling(calls);
                     return;
@@ -84,19 +87,20 @@ impl Agent {
         commands.push(command);
     }
 
-    /// CALL-6.
-    pub(super) fn check(&self, call: &ToolCall) -> Result<(), String> {
-        let allowed = self.spec().map_or(&[][..], |spec| &spec.tools);
+    /// CALL-6, and that the agent is allowed what the tool needs.
+    pub(super) fn check(&self, call: &ToolCall) -> Result<(), CallFault> {
+        let own = self.spec().map(|spec| (&spec.tools[..], spec.access));
+        let (allowed, access) = own.unwrap_or((&[], Access::ReadOnly));
         self.delegation(call)
             .unwrap_or(self.context.tools())
-            .check(call, allowed)
-            .map_err(|fault| fault.to_string())
+            .check(call, allowed, access)
     }
 
     /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
-    fn submitted(&self, call: &ToolCall) -> Option<Result<AgentAnswer, String>> {
+    fn submitted(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
         type Read = fn(&Agent, &ToolCall) -> Result<AgentAnswer, String>;
-        let (terminating, read): (_, Read) = match self.spec()?.answer {
+        let spec = self.spec()?;
+        let (terminating, read): (_, Read) = match spec.answer {
             AnswerForm::Text => return None,
             AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
                 agent.check_plan(call).map(AgentAnswer::Plan)
@@ -108,11 +112,13 @@ impl Agent {
         if call.tool != terminating {
             return None;
         }
-        let checked = self.context.submissions().check(call, &[terminating.to_owned()]);
+        let own = [terminating.to_owned()];
+        let checked = self.context.submissions().check(call, &own, spec.access);
+        let faulty = |faults: String| ToolResult::failure(faults).with_code(code::BAD_PARAMETERS);
         Some(
             checked
-                .map_err(|fault| fault.to_string())
-                .and_then(|()| read(self, call)),
+                .map_err(|fault| fault.result())
+                .and_then(|()| read(self, call).map_err(faulty)),
         )
     }
 

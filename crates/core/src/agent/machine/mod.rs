@@ -27,7 +27,7 @@ use crate::message::Message;
 use crate::observation::AgentWork;
 use crate::spec::{AgentSpec, AnswerForm, RunContext};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{SeenFiles, ToolResult, ToolSpec};
+use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -469,6 +469,7 @@ pub(crate) fn interrupted_result(call: &ToolCall) -> ToolResult {
          state before you decide whether to call it again",
         call.tool
     ))
+    .with_code(code::INTERRUPTED)
 }
 
 impl AgentInput {

@@ -10,7 +10,7 @@ use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
 use crate::observation::{Finding, Observation, ObservedCall};
 use crate::plan::{Plan, Success, Work};
-use crate::policy::Verdict;
+use crate::policy::{Verdict, denied_result};
 use crate::prompt;
 use crate::run::round::Active;
 use crate::run::{Phase, RunCommand, RunTimer};
@@ -129,7 +129,7 @@ impl Run {
             Verdict::Denied(why) => {
                 // It is waited for by nobody, but its handle is that of no other call.
                 let effect = self.outstanding.pass_over();
-                self.end_unrun(now, effect, place, call, ToolResult::failure(why), commands)
+                self.end_unrun(now, effect, place, call, denied_result(why), commands)
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::plan::{SubTaskState, Work};
 use crate::prompt;
 use crate::run::RunCommand;
 use crate::time::Timestamp;
-use crate::tool::ToolResult;
+use crate::tool::{ToolResult, code};
 
 /// The result of an agent's last delegation. It is kept until the agent shows that it knows of it, as it may ask again after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,10 @@ impl Run {
             return Ok(());
         }
         match self.may_delegate(&brief, &agent) {
-            Err(reason) => self.return_findings(caller, effect, ToolResult::failure(reason), commands),
+            Err(reason) => {
+                let refused = ToolResult::failure(reason).with_code(code::REFUSED);
+                self.return_findings(caller, effect, refused, commands);
+            }
             Ok(()) => {
                 // It asks for more, so it knows what came of the last.
                 self.returned.remove(&caller);
@@ -326,7 +329,8 @@ fn findings(brief: &AgentBrief, report: AgentReport) -> ToolResult {
     let calls = report.work.calls.len();
     let result = match report.result.map(AgentAnswer::into_text) {
         Ok(findings) => ToolResult::success(json!({"agent": name, "findings": findings, "calls": calls})),
-        Err(failure) => ToolResult::failure(format!("the agent `{name}` ended without findings: {failure}")),
+        Err(failure) => ToolResult::failure(format!("the agent `{name}` ended without findings: {failure}"))
+            .with_code(code::AGENT_FAILED),
     };
     let result = ToolResult {
         duration: report.duration,

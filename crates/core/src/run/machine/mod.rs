@@ -28,7 +28,7 @@ use crate::plan::SubTask;
 use crate::prompt::{Answer, PastReflection, PastRound, RoundContext};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
-use crate::tool::ToolResult;
+use crate::tool::{ToolResult, code};
 
 /// A goal being pursued.
 #[derive(Clone, Debug, PartialEq)]
@@ -282,7 +282,8 @@ impl Run {
                     let timeout = self.call_timeout();
                     commands.push(RunCommand::StopTool { effect });
                     let result =
-                        ToolResult::failure(format!("the call took longer than {timeout} and was stopped"));
+                        ToolResult::failure(format!("the call took longer than {timeout} and was stopped"))
+                            .with_code(code::TIMED_OUT);
                     self.end_call(now, effect, result, commands)
                 }
                 None => Err(self.misplaced(&RunInput::TimerFired { timer })),
@@ -384,6 +385,7 @@ impl Run {
 /// A call of a plan's own that did not run to its end, or not at all, as the user's guidance could not wait (PAOR-8).
 fn redirected_result() -> ToolResult {
     ToolResult::failure("it did not run to its end, as the user gave guidance that changes the plan")
+        .with_code(code::REDIRECTED)
 }
 
 /// Whether it may come in while the run stands still: anything else waits until it is resumed.

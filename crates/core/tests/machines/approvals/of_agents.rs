@@ -100,7 +100,9 @@ fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
     );
     assert_eq!(
         results(&agent),
-        [json!({"success": false, "error": "the user's policy denies `look` with path `/etc/*`"})]
+        [
+            json!({"success": false, "code": "denied_by_rule", "error": "the user's policy denies `look` with path `/etc/*`"})
+        ]
     );
 }
 
@@ -273,7 +275,9 @@ fn approve_3_what_nobody_approves_in_time_does_not_run() {
     );
     assert_eq!(
         results(&agent),
-        [json!({"success": false, "error": "nobody approved it in time; it did not run"})]
+        [
+            json!({"success": false, "code": "not_approved", "error": "nobody approved it in time; it did not run"})
+        ]
     );
 }
 
