@@ -9,6 +9,7 @@ mod blocking;
 mod execute_command;
 mod execute_sql;
 mod file_operations;
+mod git;
 mod http_request;
 mod registry;
 mod rename_symbol;
@@ -33,6 +34,7 @@ pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
 pub use execute_sql::{Connection, Connections, Database};
 pub use file_operations::file_operations;
+pub use git::git;
 pub use http_request::HttpRules;
 pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
@@ -98,6 +100,7 @@ pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     registry.insert(apply_patch());
     registry.insert(execute_command(&settings.sandbox));
     registry.insert(file_operations());
+    registry.insert(git(&settings.sandbox));
     registry.insert(rename_symbol());
     registry.insert(search());
     registry
