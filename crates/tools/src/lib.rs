@@ -9,11 +9,13 @@ mod blocking;
 mod execute_command;
 mod execute_sql;
 mod file_operations;
+mod git;
 mod http_request;
 mod registry;
 mod rename_symbol;
 mod sandbox;
 mod search;
+mod symbols;
 mod syntax;
 pub mod text;
 mod together;
@@ -33,11 +35,13 @@ pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
 pub use execute_sql::{Connection, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
+pub use git::git;
 pub use http_request::{HttpRules, http_request};
 pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};
 pub use search::search;
+pub use symbols::{find_definition, list_symbols};
 pub use typed::{IntoToolResult, TypedTool, typed};
 
 /// Something that an agent can call.
@@ -101,7 +105,10 @@ pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
         registry.insert(execute_sql(&settings.connections));
     }
     registry.insert(file_operations());
+    registry.insert(find_definition());
+    registry.insert(git(&settings.sandbox));
     registry.insert(http_request(&settings.http));
+    registry.insert(list_symbols());
     registry.insert(rename_symbol());
     registry.insert(search());
     registry

@@ -68,8 +68,8 @@ pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>
     let Some(output) = result.get("output").cloned() else {
         return result;
     };
-    for share in [2, 4, 8] {
-        result["output"] = shorten_value(&output, max / share, handle);
+    for most in [max / 8 * 7, max / 2, max / 4, max / 8] {
+        result["output"] = shorten_value(&output, most, handle);
         if size(&result) <= max {
             return result;
         }
