@@ -129,8 +129,8 @@ impl Rule {
     /// Whether a call of that tool with those parameters fits it, in the workspace at that absolute path.
     ///
     /// One that asks or denies also looks at the simple commands in a string and in what follows a `-c` in a list, without words such
-    /// as `then`, `sudo` or `NAME=value` before them, and at paths without `.`, `..` and the workspace's own: it may fit too much. One
-    /// that allows does not, and its `*` stands for no `..` and for nothing that begins another command.
+    /// as `then`, `sudo` or `NAME=value` before them, at a string for `command` as `sh -c` with it, and at paths without `.`, `..` and the
+    /// workspace's own: it may fit too much. One that allows does not, and its `*` stands for no `..` and for nothing that begins another command.
     ///
     /// Addresses of the web are compared as they would be asked, whatever their spelling. In a pattern that allows and begins with
     /// `https://` or `http://`, a `*` does not reach out of the host or into it: `https://docs.rs/*` and `https://docs.rs*` both fit that
@@ -139,7 +139,7 @@ impl Rule {
         let fits = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {
                 Ruling::Allow => allows(pattern, value),
-                Ruling::Ask | Ruling::Deny => holds_back(pattern, value, workspace),
+                Ruling::Ask | Ruling::Deny => holds_back(pattern, name, value, workspace),
             })
         };
         matches(&self.calls.tool, tool) && self.calls.parameters.iter().all(fits)

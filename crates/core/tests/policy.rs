@@ -154,6 +154,33 @@ fn rules_that_hold_back_look_into_a_shells_line_and_rules_that_allow_do_not() {
 }
 
 #[test]
+fn approve_1_a_string_is_held_back_as_what_a_shell_is_given() {
+    for pattern in ["sh *", "sh -c *", "sh*", "*sh -c*"] {
+        for command in [json!(["sh", "-c", "echo hi"]), json!("echo hi")] {
+            assert!(fits(Ruling::Deny, pattern, &command), "{pattern} {command}");
+        }
+        assert!(!fits(Ruling::Allow, pattern, &json!("echo hi")), "{pattern}");
+    }
+    let rm = "rm *";
+    for line in [
+        "rm -rf x",
+        "cd a && rm -rf x",
+        "echo $(rm -rf x)",
+        "true\nrm -rf x",
+        "r\\m -rf x",
+        "sh -c 'rm -rf x'",
+    ] {
+        assert!(fits(Ruling::Deny, rm, &json!(line)), "{line}");
+    }
+    let of_another: CallPattern = "file_operations(path: sh*)".parse().unwrap();
+    let rule = Rule {
+        ruling: Ruling::Deny,
+        calls: of_another,
+    };
+    assert!(!rule.fits("file_operations", &json!({"path": "a"}), "/work"));
+}
+
+#[test]
 fn an_element_with_white_space_is_no_two_elements() {
     let rules = [(Ruling::Allow, "execute_command(command: cargo test*)")];
     assert_eq!(ruling(&rules, json!(["cargo test", "x"])), Ruling::Ask);

@@ -181,15 +181,15 @@ async fn of_a_flood_the_beginning_and_the_end_are_kept() {
     let stdout = output(&result)["stdout"].as_str().unwrap();
     assert!(stdout.starts_with("first\nxxx"));
     assert!(stdout.ends_with("xxx\nlast\n"));
-    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 32,768 are kept.
+    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are kept.
     assert!(
-        stdout.contains("x\n… [4934476 bytes left out] …\nx"),
+        stdout.contains("x\n… [4737868 bytes left out] …\nx"),
         "{}",
         stdout.len()
     );
-    assert_eq!(stdout.len(), 65_536 + "\n… [4934476 bytes left out] …\n".len());
+    assert_eq!(stdout.len(), 262_144 + "\n… [4737868 bytes left out] …\n".len());
     let stderr = output(&result)["stderr"].as_str().unwrap();
-    assert!(stderr.contains("… [934464 bytes left out] …"));
+    assert!(stderr.contains("… [737856 bytes left out] …"));
 }
 
 #[tokio::test]

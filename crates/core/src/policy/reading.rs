@@ -39,10 +39,16 @@ pub(super) fn allows(pattern: &str, value: &Value) -> bool {
     matches(pattern, &text) && (anything || held())
 }
 
-/// Whether a rule that asks or denies fits, in any reading.
-pub(super) fn holds_back(pattern: &str, value: &Value, workspace: &str) -> bool {
+/// Whether a rule that asks or denies fits, in any reading. A string for a parameter called `command` is what a shell is given to run:
+/// whoever holds back `sh *` means that, too.
+pub(super) fn holds_back(pattern: &str, name: &str, value: &Value, workspace: &str) -> bool {
+    let given_to_a_shell = || {
+        let line = value.as_str().filter(|_| name == "command");
+        line.is_some_and(|line| matches(pattern, &format!("sh -c {}", quoted(line))))
+    };
     matches(pattern, &text_of(value))
         || value.as_str().is_some_and(|text| web::holds_back(pattern, text))
+        || given_to_a_shell()
         || readings(value, workspace)
             .iter()
             .any(|reading| reading.fits(pattern))

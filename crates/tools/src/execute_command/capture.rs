@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How many bytes are kept of the beginning, and as many of the end.
-const HALF: usize = 32 * 1024;
+/// How many bytes are kept of the beginning, and as many of the end: far more than a model is shown at once, so that it can read on.
+const HALF: usize = 128 * 1024;
 const CHUNK: usize = 16 * 1024;
 
 /// The beginning and the end of a stream.
@@ -102,20 +102,20 @@ mod tests {
 
     #[test]
     fn what_fits_is_kept_whole_across_the_halves() {
-        let line = "é".repeat(32 * 1024);
+        let line = "é".repeat(128 * 1024);
         assert_eq!(text_of(&[line.as_bytes()]), line);
     }
 
     #[test]
     fn a_gap_never_tears_a_character() {
         // Shifted by one byte, each half ends or begins inside a character of two bytes.
-        let long = format!("x{}x", "é".repeat(50_000));
+        let long = format!("x{}x", "é".repeat(150_000));
         let text = text_of(&[long.as_bytes()]);
         let (head, rest) = text.split_once('\n').unwrap();
         let (gap, tail) = rest.split_once('\n').unwrap();
-        assert_eq!(head, format!("x{}", "é".repeat(16_383)));
-        assert_eq!(tail, format!("{}x", "é".repeat(16_383)));
-        assert_eq!(gap, "… [34468 bytes left out] …");
+        assert_eq!(head, format!("x{}", "é".repeat(65_535)));
+        assert_eq!(tail, format!("{}x", "é".repeat(65_535)));
+        assert_eq!(gap, "… [37860 bytes left out] …");
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub(super) enum Fault {
     /// There is no place for its temporary files.
     #[error("no folder could be made for its temporary files: {0}; nothing was run")]
     NoTemporary(io::Error),
+    /// What is to stay as it is cannot be looked at.
+    #[error("the workspace cannot be looked at: {0}; nothing was run")]
+    NoGuard(io::Error),
     /// The system cannot confine it.
     #[error(
         "this system cannot confine commands, so nothing was run: {0}. It takes Linux 5.13 or newer with Landlock switched on (`lsm=` of \
@@ -64,7 +67,7 @@ impl Fault {
             Fault::Folder(FileFault::Outside { .. }) => "outside_workspace",
             Fault::Folder(_) | Fault::NoProgram(_) => "not_found",
             Fault::NoSandbox(_) => "no_sandbox",
-            Fault::NoTemporary(_) | Fault::Refused { .. } => "denied",
+            Fault::NoTemporary(_) | Fault::NoGuard(_) | Fault::Refused { .. } => "denied",
         }
     }
 

@@ -7,10 +7,12 @@ mod capture;
 mod environment;
 mod fault;
 mod group;
+mod guard;
 mod outcome;
 mod program;
 mod temporary;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ use serde_json::json;
 use self::capture::Capture;
 use self::fault::Fault;
 use self::group::Group;
+use self::guard::Guard;
 use self::outcome::Outcome;
 use self::program::CommandLine;
 use self::temporary::Temporary;
@@ -65,6 +68,9 @@ fn default_timeout() -> u64 {
 /// and `"note"` where there is something to know of what the command left behind. Any end but exit code 0 is a failure with the same
 /// output. For operators there are `confined` and `network`. Unix only; the sandbox is Linux's.
 ///
+/// Git's hooks and settings, `.dirigent` and `.claude/agents` are as before when a command is over, whatever it did to them; the note
+/// names what was put back. That does not hold for repositories deeper in the workspace.
+///
 /// | code | what was wrong |
 /// | --- | --- |
 /// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
@@ -85,30 +91,51 @@ pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
 }
 
 async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
-    let mut group = match start(&context, &parameters, &sandbox).await {
-        Ok(group) => group,
-        Err(fault) => return fault.into_result(),
-    };
+    match carry_out(&context, &parameters, &sandbox).await {
+        Ok(outcome) => outcome.into_result(&sandbox),
+        Err(fault) => fault.into_result(),
+    }
+}
+
+async fn carry_out(
+    context: &ToolContext,
+    parameters: &Parameters,
+    sandbox: &Sandbox,
+) -> Result<Outcome, Fault> {
+    check(context, parameters)?;
+    let root = context.workspace.clone();
+    // Should nobody wait for the end, this is dropped after the processes, which it must not race with.
+    let guard = away(move || Guard::take(&root)).await.and_then(|guard| guard);
+    let guard = guard.map_err(Fault::NoGuard)?;
+    let mut group = start(context, parameters, sandbox).await?;
     let limit = Duration::from_secs(parameters.timeout_seconds);
     let started = Instant::now();
     let (mut stdout, mut stderr) = (Capture::default(), Capture::default());
     let ended = group.run(limit, &context.cancel, &mut stdout, &mut stderr).await;
-    let outcome = Outcome {
+    let duration = started.elapsed();
+    let left = group.left();
+    let put_back = away(move || {
+        drop(group);
+        guard.put_back()
+    });
+    Ok(Outcome {
         command: parameters.command.display(),
         ended,
-        left: group.left(),
+        left,
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
-        duration: started.elapsed(),
+        put_back: put_back.await.unwrap_or_default(),
+        duration,
         timeout_seconds: parameters.timeout_seconds,
-    };
-    // Removing many temporary files may take a while.
-    let _ = tokio::task::spawn_blocking(move || drop(group)).await;
-    outcome.into_result(&sandbox)
+    })
 }
 
-/// Checks the call and starts the program.
-async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox) -> Result<Group, Fault> {
+/// Runs what blocks on a thread for it.
+async fn away<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+fn check(context: &ToolContext, parameters: &Parameters) -> Result<(), Fault> {
     match context.access {
         Access::ReadOnly => return Err(Fault::AccessDenied),
         Access::Execute | Access::ReadWrite => {}
@@ -119,6 +146,11 @@ async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox
             "`timeout_seconds` is {timeout}; it must be 1 to {MAX_TIMEOUT_SECONDS}"
         )));
     }
+    Ok(())
+}
+
+/// Finds the program and starts it.
+async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox) -> Result<Group, Fault> {
     let Some((program, arguments)) = parameters.command.words() else {
         return Err(Fault::BadParameters(
             "`command` is empty; it begins with the program to run".to_owned(),

@@ -8,6 +8,7 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use super::group::Ended;
+use super::guard::PutBack;
 use crate::sandbox::{Confinement, Sandbox};
 
 /// What came of a program that was started.
@@ -18,6 +19,7 @@ pub(super) struct Outcome {
     pub(super) left: usize,
     pub(super) stdout: String,
     pub(super) stderr: String,
+    pub(super) put_back: PutBack,
     pub(super) duration: Duration,
     pub(super) timeout_seconds: u64,
 }
@@ -34,7 +36,19 @@ impl Outcome {
             Confinement::Required => true,
             Confinement::Off => false,
         };
-        let left = self.left;
+        let mut metadata = Vec::new();
+        if self.left > 0 {
+            metadata.push(("processes_left", json!(self.left)));
+        }
+        if !self.put_back.paths.is_empty() {
+            metadata.push(("put_back", json!(self.put_back.paths)));
+        }
+        if !self.put_back.failed.is_empty() {
+            metadata.push(("not_put_back", json!(self.put_back.failed)));
+        }
+        if self.put_back.is_partial {
+            metadata.push(("guarded", json!("in part")));
+        }
         let output = self.into_json(code);
         let result = match fault {
             None => ToolResult::success(output),
@@ -44,10 +58,9 @@ impl Outcome {
             .with_metadata("confined", confined)
             .with_metadata("network", !confined || sandbox.network)
             .with_changes(vec![exited]);
-        match left {
-            0 => result,
-            left => result.with_metadata("processes_left", left),
-        }
+        metadata
+            .into_iter()
+            .fold(result, |result, (name, value)| result.with_metadata(name, value))
     }
 
     /// What is wrong with how it ended, with its code; nothing for exit code 0.
@@ -82,6 +95,16 @@ impl Outcome {
             notes.push(format!(
                 "{} of its processes could not be ended in time",
                 self.left
+            ));
+        }
+        if !self.put_back.paths.is_empty() {
+            let paths = self.put_back.paths.join(", ");
+            notes.push(format!("put back, as commands may not change it: {paths}"));
+        }
+        if !self.put_back.failed.is_empty() {
+            let paths = self.put_back.failed.join(", ");
+            notes.push(format!(
+                "changed, though commands may not, and could not be put back: {paths}"
             ));
         }
         let mut output = json!({

@@ -122,3 +122,36 @@ fn ruleset(reach: Option<&Reach>, scoped: bool) -> Result<RulesetCreated, Rulese
 fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::process::Command;
+    use std::thread;
+
+    use super::*;
+
+    /// As on kernels whose domains have no scope.
+    #[test]
+    fn without_a_scope_each_process_of_the_domain_is_found() {
+        let of_another = Command::new("sleep").arg("1000").spawn();
+        thread::spawn(|| {
+            let domain = Domain::of(ruleset(None, false).unwrap(), false).unwrap();
+            let mut child = Command::new("setsid")
+                .args(["env", "-i", "sleep", "1000"])
+                .spawn()
+                .unwrap();
+            assert_eq!(domain.processes().len(), 1);
+            domain.signal(Signal::KILL);
+            assert_eq!(child.wait().unwrap().code(), None);
+            assert_eq!(domain.processes(), []);
+        })
+        .join()
+        .unwrap();
+        let mut of_another = of_another.unwrap();
+        assert_eq!(of_another.try_wait().unwrap(), None);
+        of_another.kill().unwrap();
+        of_another.wait().unwrap();
+    }
+}

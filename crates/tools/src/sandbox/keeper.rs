@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::domain::Domain;
-use super::{Confinement, NotStarted, Reach, Sandbox, filter, limits};
+use super::{Confinement, NotStarted, Reach, Sandbox, filter, limits, privileges};
 
 /// It has little to do.
 const STACK: usize = 256 * 1024;
@@ -112,6 +112,7 @@ fn start(
         Confinement::Required => {
             let domain = Domain::enter(Some(reach)).map_err(NotStarted::NoSandbox)?;
             filter::apply(sandbox.network).map_err(NotStarted::NoSandbox)?;
+            privileges::give_up().map_err(|error| NotStarted::NoSandbox(error.to_string()))?;
             Some(domain)
         }
         Confinement::Off => Domain::enter(None).ok(),

@@ -1,0 +1,507 @@
+//! What commands cannot do, tried by real ones. Where the system has no Landlock these tests fail: they would show nothing.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+
+use dirigent_core::id::{EffectId, Scope};
+use dirigent_core::tool::{Access, ToolOutcome, ToolResult};
+use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, execute_command};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes: only a hang runs into it.
+const HANG: Duration = Duration::from_secs(120);
+
+fn context(workspace: &Path) -> ToolContext {
+    ToolContext {
+        contents: None,
+        workspace: workspace.to_owned(),
+        access: Access::ReadWrite,
+        run: "00000000-0000-7000-8000-000000000000".parse().unwrap(),
+        effect: EffectId {
+            scope: Scope::Run,
+            step: 0,
+            attempt: 0,
+        },
+        seen: None,
+        cancel: CancellationToken::new(),
+    }
+}
+
+async fn run(sandbox: &Sandbox, workspace: &TempDir, command: Value) -> ToolResult {
+    let parameters = json!({"command": command, "timeout_seconds": 60});
+    let call = execute_command(sandbox).call(context(workspace.path()), parameters);
+    tokio::time::timeout(HANG, call).await.expect("the call ends")
+}
+
+/// What a line prints to both streams, in the default sandbox.
+async fn shell(workspace: &TempDir, line: &str) -> String {
+    said(&run(&Sandbox::default(), workspace, json!(line)).await)
+}
+
+fn said(result: &ToolResult) -> String {
+    let output = match &result.outcome {
+        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
+    };
+    match (output["stdout"].as_str(), output["stderr"].as_str()) {
+        (Some(stdout), Some(stderr)) => format!("{stdout}{stderr}"),
+        _ => panic!("nothing was run: {result:?}"),
+    }
+}
+
+/// How many processes on the machine have that in their command line.
+fn running(word: &str) -> usize {
+    let has_it = |entry: &fs::DirEntry| {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter(has_it).count()
+}
+
+/// Runs Python's line; what it says at last.
+async fn python(sandbox: &Sandbox, workspace: &TempDir, line: &str) -> String {
+    let said = said(&run(sandbox, workspace, json!(["python3", "-c", line])).await);
+    said.trim().lines().last().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn files_outside_can_be_neither_read_nor_written() {
+    let workspace = TempDir::new().unwrap();
+    let outside = TempDir::new().unwrap();
+    let secret = outside.path().join("secret");
+    fs::write(&secret, "canary-71c2").unwrap();
+    std::os::unix::fs::symlink(&secret, workspace.path().join("link")).unwrap();
+    let secret = secret.display();
+    for line in [
+        format!("cat {secret}"),
+        "cat link".to_owned(),
+        format!("ls {}", outside.path().display()),
+        format!("echo x >> {secret}"),
+        "echo x > link".to_owned(),
+        format!("rm {secret}"),
+        format!("mv {secret} here"),
+        format!("ln {secret} here && cat here"),
+        format!("touch {}/new", outside.path().display()),
+        format!("truncate -s 0 {secret}"),
+        format!("python3 -c 'import os; os.symlink(\"a\", \"{secret}2\")'"),
+        "ls \"$HOME\"".to_owned(),
+        "touch \"$HOME\"/dirigent-was-here".to_owned(),
+        "ls /tmp".to_owned(),
+        "touch /tmp/dirigent-was-here".to_owned(),
+        "touch /etc/dirigent-was-here".to_owned(),
+        "echo x > /dev/tty".to_owned(),
+        "mknod disk b 8 0 && head -c 1 disk".to_owned(),
+    ] {
+        let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+        let said = said(&result);
+        assert!(!result.succeeded(), "{line}: {said}");
+        assert!(!said.contains("canary"), "{line}: {said}");
+    }
+    assert_eq!(
+        fs::read_to_string(outside.path().join("secret")).unwrap(),
+        "canary-71c2"
+    );
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn the_workspace_and_the_temporary_folder_are_writable() {
+    let workspace = TempDir::new().unwrap();
+    let line = "mkdir -p a/b && echo one > a/b/c && ln a/b/c d && mv d e && ln -s e f && rm f && cat e && mktemp && \
+                echo two > \"$TMPDIR/x\" && cat \"$TMPDIR/x\" && mkdir -p \"$XDG_CACHE_HOME/y\" && echo three > /dev/null && \
+                cat <(echo four)";
+    let result = run(&Sandbox::default(), &workspace, json!(["bash", "-c", line])).await;
+    assert!(result.succeeded(), "{result:?}");
+    let said = said(&result);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!([lines[0], lines[2], lines[3]], ["one", "two", "four"]);
+    assert!(!Path::new(lines[1]).exists());
+}
+
+#[tokio::test]
+async fn the_temporary_folder_is_gone_afterwards_whatever_was_done_to_it() {
+    let workspace = TempDir::new().unwrap();
+    for line in [
+        "echo $TMPDIR; mkdir $TMPDIR/a; touch $TMPDIR/a/b; chmod 0555 $TMPDIR/a; chmod 0 $TMPDIR",
+        "echo $TMPDIR; ln -s / $TMPDIR/root; mkfifo $TMPDIR/pipe",
+        "echo $TMPDIR; setsid sh -c 'while :; do touch $TMPDIR/$((i=i+1)); done' >/dev/null 2>&1 & sleep 0.2; echo $TMPDIR",
+    ] {
+        let said = shell(&workspace, line).await;
+        let folder = Path::new(said.lines().next().unwrap());
+        assert!(folder.is_absolute() && !folder.exists(), "{line}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn settings_let_commands_read_and_write_more() {
+    let workspace = TempDir::new().unwrap();
+    let (readable, writable) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::write(readable.path().join("file"), "text").unwrap();
+    let sandbox = Sandbox {
+        read: vec![readable.path().to_owned(), "/does/not/exist".into()],
+        write: vec![writable.path().to_owned()],
+        ..Sandbox::default()
+    };
+    let (read, write) = (readable.path().display(), writable.path().display());
+    let line =
+        format!("cat {read}/file && echo ok > {write}/made && cat {write}/made && ! touch {read}/made");
+    let result = run(&sandbox, &workspace, json!(line)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert!(said(&result).starts_with("textok\n"));
+}
+
+#[tokio::test]
+async fn without_network_no_socket_of_any_family_can_be_made() {
+    let workspace = TempDir::new().unwrap();
+    for family in [
+        "AF_INET",
+        "AF_INET6",
+        "AF_UNIX",
+        "AF_NETLINK",
+        "AF_PACKET",
+        "AF_VSOCK",
+    ] {
+        for kind in ["SOCK_STREAM", "SOCK_DGRAM"] {
+            let line = format!("import socket as s; s.socket(s.{family}, s.{kind})");
+            let said = python(&Sandbox::default(), &workspace, &line).await;
+            assert_eq!(
+                said, "PermissionError: [Errno 13] Permission denied",
+                "{family} {kind}"
+            );
+        }
+    }
+    let line = "import socket as s; a, b = s.socketpair(); a.send(b'pair'); print(b.recv(4))";
+    assert_eq!(python(&Sandbox::default(), &workspace, line).await, "b'pair'");
+    // The calls by their numbers: io_uring on every architecture, and `socket` by the second number that x86 has for it.
+    let line = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.syscall(425, 8, None), ctypes.get_errno())";
+    assert_eq!(python(&Sandbox::default(), &workspace, line).await, "-1 38");
+    if cfg!(target_arch = "x86_64") {
+        let line = "import ctypes; c = ctypes.CDLL(None, use_errno=True); \
+                    print(c.syscall(0x40000029, 2, 1, 0), ctypes.get_errno())";
+        assert_eq!(python(&Sandbox::default(), &workspace, line).await, "-1 13");
+    }
+}
+
+#[tokio::test]
+async fn with_network_local_listeners_answer() {
+    let workspace = TempDir::new().unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let folder = TempDir::new().unwrap();
+    let unix = UnixListener::bind(folder.path().join("socket")).unwrap();
+    let line = format!(
+        "import socket as s\n\
+         s.create_connection(('127.0.0.1', {}))\n\
+         s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'hello', ('127.0.0.1', {}))\n\
+         s.socket(s.AF_UNIX).connect('{}')\n\
+         print('connected')",
+        tcp.local_addr().unwrap().port(),
+        udp.local_addr().unwrap().port(),
+        folder.path().join("socket").display(),
+    );
+    let sandbox = Sandbox {
+        network: true,
+        ..Sandbox::default()
+    };
+    assert_eq!(python(&sandbox, &workspace, &line).await, "connected");
+    let refused = python(&Sandbox::default(), &workspace, &line).await;
+    assert!(refused.starts_with("PermissionError"), "{refused}");
+    drop((tcp, udp, unix));
+}
+
+#[tokio::test]
+async fn our_own_process_can_be_neither_signalled_nor_looked_into() {
+    // Secrets of ours are where every process has its environment.
+    let ours = std::process::id();
+    let workspace = TempDir::new().unwrap();
+    for line in [
+        format!("kill -0 {ours}"),
+        format!("kill -TERM {ours}"),
+        "kill -0 $PPID".to_owned(),
+        "kill -0 1".to_owned(),
+        format!("cat /proc/{ours}/environ"),
+        format!("head -c 1 /proc/{ours}/mem"),
+        format!("readlink /proc/{ours}/fd/0"),
+        format!("cat /proc/{ours}/fd/0"),
+        format!("ls /proc/{ours}/root/"),
+        format!("readlink /proc/{ours}/cwd"),
+        format!("echo 1000 > /proc/{ours}/oom_score_adj"),
+        "cat /proc/$PPID/environ".to_owned(),
+    ] {
+        let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+        assert!(!result.succeeded(), "{line}: {result:?}");
+    }
+    // Everybody that it may signal is itself.
+    let said = shell(&workspace, "trap 'echo hit' USR1; kill -USR1 -1; echo and lives").await;
+    assert!(said.contains("and lives"), "{said}");
+}
+
+#[tokio::test]
+async fn one_command_ends_without_another() {
+    let workspace = TempDir::new().unwrap();
+    let waiting = shell(
+        &workspace,
+        "until [ -e go ]; do sleep 0.01; done; echo still here",
+    );
+    let ending = async {
+        for _ in 0..3 {
+            assert_eq!(
+                shell(&workspace, "setsid sleep 1000 & kill -9 -1; echo ended").await,
+                "ended\n"
+            );
+        }
+        fs::write(workspace.path().join("go"), "").unwrap();
+    };
+    let (waited, ()) = tokio::join!(waiting, ending);
+    assert_eq!(waited, "still here\n");
+}
+
+#[tokio::test]
+async fn what_ends_groups_of_its_own_works_as_anywhere() {
+    let workspace = TempDir::new().unwrap();
+    let line = "timeout 0.1 sh -c 'sleep 1000'; echo $?; set -m; sleep 1000 & kill %1; wait %1; echo $?";
+    let result = run(&Sandbox::default(), &workspace, json!(["bash", "-c", line])).await;
+    let output = said(&result);
+    assert!(output.starts_with("124\n"), "{output}");
+    assert!(output.contains("143\n"), "{output}");
+}
+
+#[tokio::test]
+async fn a_swarm_of_daemons_ends_with_the_call() {
+    let workspace = TempDir::new().unwrap();
+    let line = "for i in $(seq 100); do setsid -f env -i sh -c 'trap \"\" TERM; : canary-9b3e; sleep 1000; :' >/dev/null 2>&1; done; echo ok";
+    assert_eq!(shell(&workspace, line).await, "ok\n");
+    assert_eq!(running("canary-9b3e"), 0);
+}
+
+#[tokio::test]
+async fn limits_hold_for_all_that_a_command_starts() {
+    let workspace = TempDir::new().unwrap();
+    let sandbox = Sandbox {
+        max_memory: Some(1 << 30),
+        max_file: Some(1 << 20),
+        max_processes: Some(5000),
+        ..Sandbox::default()
+    };
+    let line = "ulimit -c; ulimit -d; ulimit -f; ulimit -u; head -c 2000000 /dev/zero > big; echo $?; ulimit -d unlimited || echo kept";
+    let said = said(&run(&sandbox, &workspace, json!(["bash", "-c", line])).await);
+    let said: Vec<_> = said.lines().take(6).collect();
+    assert_eq!(said, ["0", "1048576", "1024", "5000", "153", "kept"]);
+    assert_eq!(fs::metadata(workspace.path().join("big")).unwrap().len(), 1 << 20);
+    let line = "bytearray(3 << 30)";
+    assert_eq!(python(&sandbox, &workspace, line).await, "MemoryError");
+}
+
+#[tokio::test]
+async fn toolchains_work_offline() {
+    let workspace = TempDir::new().unwrap();
+    let tools = [
+        ("cargo --version", "cargo 1."),
+        ("python3 -c 'print(6 * 7)'", "42"),
+        ("node -e 'console.log(6 * 7)'", "42"),
+        ("git init -q . && git status --short --branch", "## "),
+        (
+            "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git log --format=%s",
+            "first",
+        ),
+        (
+            "mkdir -p crate/src && printf '[package]\\nname = \"tiny\"\\nedition = \"2024\"\\n' > crate/Cargo.toml && \
+             echo 'pub fn one() -> u8 { 1 } #[test] fn is_one() { assert_eq!(one(), 1) }' > crate/src/lib.rs && \
+             cd crate && CARGO_TARGET_DIR=target cargo test --offline --quiet 2>&1 | grep 'test result'",
+            "test result: ok. 1 passed",
+        ),
+    ];
+    for (line, expected) in tools {
+        let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+        assert!(
+            result.succeeded() && said(&result).starts_with(expected) || said(&result).contains(expected),
+            "{line}: {result:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn unconfined_commands_reach_what_the_user_can_and_still_end() {
+    let workspace = TempDir::new().unwrap();
+    let outside = TempDir::new().unwrap();
+    let sandbox = Sandbox {
+        confinement: Confinement::Off,
+        ..Sandbox::default()
+    };
+    let line = format!(
+        "echo ok > {}/made && setsid -f sleep 1234567 >/dev/null 2>&1",
+        outside.path().display()
+    );
+    let result = run(&sandbox, &workspace, json!(line)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!(result.metadata["confined"], false);
+    assert!(outside.path().join("made").exists());
+    assert_eq!(running("1234567"), 0);
+}
+
+/// What a command may not change, as text; none where nothing is.
+fn guarded(workspace: &TempDir, path: &str) -> Option<String> {
+    let path = workspace.path().join(path);
+    assert!(!path.is_symlink(), "{path:?}");
+    path.is_file().then(|| fs::read_to_string(path).unwrap())
+}
+
+#[tokio::test]
+async fn gits_hooks_and_settings_are_put_back() {
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("kept"), "kept").unwrap();
+    for confinement in [Confinement::Required, Confinement::Off] {
+        let workspace = TempDir::new().unwrap();
+        fs::create_dir_all(workspace.path().join(".git/hooks")).unwrap();
+        fs::create_dir_all(workspace.path().join(".dirigent/agents")).unwrap();
+        for path in [
+            ".git/config",
+            ".git/hooks/old",
+            ".dirigent/agents/a.md",
+            ".git/HEAD",
+        ] {
+            fs::write(workspace.path().join(path), path).unwrap();
+        }
+        let sandbox = Sandbox {
+            confinement,
+            ..Sandbox::default()
+        };
+        let line = format!(
+            "echo evil >> .git/config; echo evil > .git/hooks/pre-commit; rm .git/hooks/old; rm -r .dirigent; \
+             ln -s {} .dirigent; mkdir -p .claude/agents/deep; echo evil > .claude/agents/deep/b.md; echo x > .git/commondir; \
+             echo fine > .git/HEAD",
+            outside.path().display()
+        );
+        let result = run(&sandbox, &workspace, json!(line)).await;
+        assert!(result.succeeded(), "{result:?}");
+        for path in [".git/config", ".git/hooks/old", ".dirigent/agents/a.md"] {
+            assert_eq!(guarded(&workspace, path).as_deref(), Some(path));
+        }
+        for path in [
+            ".git/hooks/pre-commit",
+            ".git/commondir",
+            ".claude/agents/deep/b.md",
+        ] {
+            assert_eq!(guarded(&workspace, path), None, "{path}");
+        }
+        assert_eq!(guarded(&workspace, ".git/HEAD").as_deref(), Some("fine\n"));
+        assert_eq!(
+            result.metadata["put_back"],
+            json!([
+                ".claude/agents",
+                ".dirigent",
+                ".git/commondir",
+                ".git/config",
+                ".git/hooks/old",
+                ".git/hooks/pre-commit"
+            ])
+        );
+        let ToolOutcome::Success { output } = &result.outcome else {
+            panic!()
+        };
+        assert!(output["note"].as_str().unwrap().contains("put back"), "{output}");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir_all(workspace.path().join(".git/hooks")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    let line = "mkdir evil && echo evil > evil/config && mv .git was && ln -s evil .git";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert!(!workspace.path().join(".git").is_symlink());
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    assert_eq!(guarded(&workspace, "evil/config").as_deref(), Some("evil\n"));
+
+    let workspace = TempDir::new().unwrap();
+    let line = "mkdir evil && echo 'gitdir: evil' > .git";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert_eq!(result.metadata["put_back"], json!([".git"]));
+    assert!(!workspace.path().join(".git").exists());
+}
+
+#[tokio::test]
+async fn a_dropped_call_puts_back_and_leaves_nothing() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir(workspace.path().join(".git")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    let line = "echo evil > .git/config; echo $TMPDIR > folder.new; mv folder.new folder; trap '' TERM; sleep 1000; :";
+    let call = tokio::spawn(
+        execute_command(&Sandbox::default()).call(context(workspace.path()), json!({"command": line})),
+    );
+    let folder = loop {
+        if let Ok(folder) = fs::read_to_string(workspace.path().join("folder")) {
+            break folder;
+        }
+        tokio::task::yield_now().await;
+    };
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    assert!(!Path::new(folder.trim()).exists());
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+}
+
+#[tokio::test]
+async fn a_flood_of_a_gigabyte_is_read_and_let_go() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(
+        &Sandbox::default(),
+        &workspace,
+        json!("head -c 1000000000 /dev/zero | tr '\\0' x"),
+    )
+    .await;
+    assert!(result.succeeded());
+    let said = said(&result);
+    assert_eq!(
+        said.len(),
+        2 * 128 * 1024 + "\n… [999737856 bytes left out] …\n".len()
+    );
+    assert!(said.contains("x\n… [999737856 bytes left out] …\nx"));
+}
+
+#[tokio::test]
+async fn root_has_no_more_privileges_than_over_its_files() {
+    let workspace = TempDir::new().unwrap();
+    let said = shell(
+        &workspace,
+        "grep -E '^(CapPrm|CapEff|NoNewPrivs)' /proc/self/status",
+    )
+    .await;
+    let of = |name: &str| {
+        said.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap()
+            .trim()
+    };
+    for name in ["CapPrm:", "CapEff:"] {
+        // CHOWN, DAC_OVERRIDE, FOWNER, FSETID, NET_BIND_SERVICE.
+        let most = 0b100_0001_1011;
+        assert_eq!(u64::from_str_radix(of(name), 16).unwrap() & !most, 0, "{said}");
+    }
+    assert_eq!(of("NoNewPrivs:"), "1");
+}
+
+#[tokio::test]
+async fn our_own_threads_stay_free() {
+    let workspace = TempDir::new().unwrap();
+    let outside = TempDir::new().unwrap();
+    assert_eq!(shell(&workspace, "echo ran").await, "ran\n");
+    let made = outside.path().join("made");
+    // On threads of the pool that are made by now, and on new ones.
+    for _ in 0..20 {
+        let made = made.clone();
+        tokio::task::spawn_blocking(move || fs::write(made, "").unwrap())
+            .await
+            .unwrap();
+        let _ = UdpSocket::bind("127.0.0.1:0").unwrap();
+    }
+}
