@@ -181,6 +181,32 @@ fn approve_1_a_string_is_held_back_as_what_a_shell_is_given() {
 }
 
 #[test]
+fn approve_1_rules_tell_the_connections_of_a_database_tool_apart() {
+    let rules = policy(&[
+        (Ruling::Allow, "execute_sql"),
+        (Ruling::Ask, "execute_sql(connection: prod*)"),
+        (Ruling::Deny, "execute_sql(connection: prod-payments)"),
+        (Ruling::Allow, "execute_sql(connection: prod-replica)"),
+    ]);
+    let tool = ToolSpec {
+        name: "execute_sql".to_owned(),
+        ..execute_command(false)
+    };
+    for (connection, expected) in [
+        ("app", Ruling::Allow),
+        ("prod", Ruling::Ask),
+        ("production", Ruling::Ask),
+        ("prod-payments", Ruling::Deny),
+        // Of two rules about the parameter, the one that asks counts.
+        ("prod-replica", Ruling::Ask),
+        ("not-prod", Ruling::Allow),
+    ] {
+        let parameters = json!({"connection": connection, "sql": "SELECT 1"});
+        assert_eq!(ruling_of(&rules, &tool, &parameters), expected, "{connection}");
+    }
+}
+
+#[test]
 fn an_element_with_white_space_is_no_two_elements() {
     let rules = [(Ruling::Allow, "execute_command(command: cargo test*)")];
     assert_eq!(ruling(&rules, json!(["cargo test", "x"])), Ruling::Ask);
