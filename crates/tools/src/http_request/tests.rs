@@ -1,1 +1,256 @@
+//! Names that lead elsewhere from one moment to the next, and pages that are made to hurt.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dirigent_core::tool::{Access, ToolOutcome, ToolResult};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use reqwest::StatusCode;
+use reqwest::header::{self, HeaderMap, HeaderValue};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::address::not_public;
+use super::fault::Fault;
+use super::network::Lookup;
+use super::redirect::{Hop, next};
+use super::{HttpRules, Method, html, with_lookup};
+use crate::{Tool, ToolContext};
+
+/// Of the public network as far as IANA goes, and nobody's.
+const NOBODY: &str = "2000::1";
+
+/// A name server whose answers change: the first is given once, and so on; the last one for ever.
+struct Changing {
+    answers: Vec<Vec<&'static str>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Changing {
+    fn new(answers: &[&[&'static str]]) -> Arc<Self> {
+        Arc::new(Changing {
+            answers: answers.iter().map(|answer| answer.to_vec()).collect(),
+            asked: Mutex::default(),
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl Lookup for Changing {
+    fn addresses(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+        let mut asked = self.asked.lock().unwrap();
+        let answer = &self.answers[asked.len().min(self.answers.len() - 1)];
+        asked.push(host.to_owned());
+        let address = |text: &&str| SocketAddr::new(text.parse().unwrap(), 0);
+        let found = answer.iter().map(address).collect();
+        async move { Ok(found) }.boxed()
+    }
+}
+
+/// A port on this machine that nobody may connect to.
+struct Bait(TcpListener);
+
+impl Bait {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Bait(listener)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+
+    #[track_caller]
+    fn assert_untouched(&self) {
+        assert_eq!(self.0.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+}
+
+async fn get(rules: &HttpRules, lookup: Arc<dyn Lookup>, url: &str) -> ToolResult {
+    let context = ToolContext {
+        workspace: std::env::temp_dir(),
+        access: Access::ReadOnly,
+        run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
+        effect: "a1.1".parse().unwrap(),
+        seen: None,
+        contents: None,
+        cancel: CancellationToken::new(),
+    };
+    with_lookup(rules, lookup)
+        .call(context, json!({"method": "GET", "url": url}))
+        .await
+}
+
+fn impatient(allow: &[&str]) -> HttpRules {
+    HttpRules {
+        allow: allow.iter().map(|host| (*host).to_owned()).collect(),
+        timeout: Duration::from_millis(500),
+        ..HttpRules::default()
+    }
+}
+
+#[track_caller]
+fn code(result: &ToolResult) -> &str {
+    match &result.outcome {
+        ToolOutcome::Failure { code, .. } => code,
+        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() {
+    let bait = Bait::new();
+    let lookup = Changing::new(&[&[NOBODY], &["127.0.0.1"]]);
+    let url = format!("http://rebinding.example:{}/", bait.port());
+    let result = get(&impatient(&[]), lookup.clone(), &url).await;
+    assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
+    assert_eq!(lookup.asked(), 1, "what was looked at is what was connected to");
+    bait.assert_untouched();
+    // Each call looks for itself.
+    let result = get(&impatient(&[]), lookup.clone(), &url).await;
+    assert_eq!(code(&result), "refused_address");
+    bait.assert_untouched();
+}
+
+#[tokio::test]
+async fn a_name_for_private_addresses_is_refused_and_of_a_mixed_one_only_the_public_are_tried() {
+    let bait = Bait::new();
+    let url = format!("http://mixed.example:{}/", bait.port());
+    for addresses in [
+        &["127.0.0.1"][..],
+        &["::ffff:127.0.0.1", "10.0.0.1"],
+        &["169.254.169.254"],
+    ] {
+        let result = get(&impatient(&[]), Changing::new(&[addresses]), &url).await;
+        assert_eq!(code(&result), "refused_address", "{addresses:?}");
+    }
+    let result = get(&impatient(&[]), Changing::new(&[&["127.0.0.1", NOBODY]]), &url).await;
+    assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
+    bait.assert_untouched();
+    let none = get(&impatient(&[]), Changing::new(&[&[]]), &url).await;
+    assert_eq!(code(&none), "unreachable");
+}
+
+#[tokio::test]
+async fn a_name_is_allowed_for_itself_and_its_port_alone() {
+    let bait = Bait::new();
+    let port = bait.port();
+    let here = || Changing::new(&[&["127.0.0.1"]]);
+    for (allow, host) in [
+        ("wiki.internal:1".to_owned(), "wiki.internal"),
+        (format!("wiki.internal:{port}"), "other.internal"),
+        (format!("internal:{port}"), "wiki.internal"),
+        ("127.0.0.1".to_owned(), "wiki.internal"),
+    ] {
+        let result = get(&impatient(&[&allow]), here(), &format!("http://{host}:{port}/")).await;
+        assert_eq!(code(&result), "refused_address", "{allow} {host}");
+    }
+    bait.assert_untouched();
+    for (allow, host) in [
+        ("wiki.internal", "WIKI.internal"),
+        ("Wiki.Internal.", "wiki.internal"),
+        ("localhost", "LOCALHOST."),
+    ] {
+        let result = get(&impatient(&[allow]), here(), &format!("http://{host}:{port}/")).await;
+        assert_eq!(code(&result), "timed_out");
+        assert!(bait.0.accept().is_ok(), "it was connected to, and never answers");
+    }
+}
+
+#[test]
+fn what_is_public_is_public() {
+    let rows = [
+        "1.1.1.1",
+        "8.8.8.8",
+        "9.255.255.255",
+        "11.0.0.0",
+        "100.63.255.255",
+        "100.128.0.0",
+        "126.255.255.255",
+        "128.0.0.0",
+        "172.15.255.255",
+        "172.32.0.0",
+        "192.0.1.0",
+        "198.17.255.255",
+        "198.20.0.0",
+        "223.255.255.255",
+        "2606:4700::1111",
+        "2001:4860:4860::8888",
+        "2a00::1",
+        "::ffff:1.1.1.1",
+        "64:ff9b::1.1.1.1",
+    ];
+    for address in rows {
+        assert_eq!(not_public(address.parse::<IpAddr>().unwrap()), None, "{address}");
+    }
+}
+
+#[test]
+fn a_redirect_from_https_to_http_is_refused() {
+    let hop = Hop {
+        method: Method::Get,
+        url: Url::parse("https://a.example/x").unwrap(),
+        headers: HeaderMap::new(),
+        body: None,
+    };
+    let to = |location: &'static str| {
+        let headers = HeaderMap::from_iter([(header::LOCATION, HeaderValue::from_static(location))]);
+        next(&hop, StatusCode::FOUND, &headers)
+    };
+    let refused = "`https://a.example/x` redirects to `http://a.example/y`, from https to http, where others can read and change it";
+    assert_eq!(to("http://a.example/y"), Err(Fault::Refused(refused.to_owned())));
+    assert_eq!(to("/y").unwrap().unwrap().url.as_str(), "https://a.example/y");
+    assert_eq!(
+        to("//b.example").unwrap().unwrap().url.as_str(),
+        "https://b.example/"
+    );
+}
+
+/// A reader that builds a tree needs minutes or the whole stack for these.
+#[test]
+fn pages_that_are_made_to_hurt_are_read() {
+    let many = 200_000;
+    for piece in [
+        "<div>",
+        "<b>",
+        "<blockquote>x",
+        "<ul><li>",
+        "<table><tr><td>",
+        "<a href=x>",
+        "<a ",
+        "<",
+        "</",
+        "<!--",
+        "&",
+        "&a",
+        "<pre>",
+        "\"",
+        "<a href='",
+        "<script>",
+        "</script",
+        "<svg",
+        "é",
+        "<p é=",
+        "<img alt=",
+    ] {
+        let page = piece.repeat(many);
+        let text = html::text(&page);
+        assert!(text.len() <= 2 * page.len(), "{piece}");
+    }
+    assert_eq!(html::text(""), "");
+    assert_eq!(
+        html::text("a < b <3 &amp &#0; &#x41;&bogus;"),
+        "a < b <3 & &#0; A&bogus;"
+    );
+    assert_eq!(html::text("x<script>if (a</b>c) {}</SCRIPT >y<style>"), "xy");
+    assert_eq!(html::text("<a title='>' href = /z>t</a>"), "t (/z)");
+}

@@ -1,0 +1,623 @@
+//! The `http_request` tool against real servers on this machine, polite and rude, called as an agent calls it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+mod server;
+
+use std::io::Write;
+use std::time::Duration;
+
+use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
+use dirigent_tools::{HttpRules, Tool, http_request};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use folder::{Folder, error, output};
+use serde_json::{Value, json};
+use server::{Answer, Server, answer, redirect};
+
+/// Rules that allow these servers.
+fn rules(servers: &[&Server]) -> HttpRules {
+    let host = |server: &&Server| format!("127.0.0.1:{}", server.port);
+    HttpRules {
+        allow: servers.iter().map(host).collect(),
+        ..HttpRules::default()
+    }
+}
+
+fn impatient(server: &Server) -> HttpRules {
+    HttpRules {
+        timeout: Duration::from_millis(300),
+        ..rules(&[server])
+    }
+}
+
+async fn call(rules: &HttpRules, parameters: Value) -> ToolResult {
+    Folder::with(&[]).call(http_request(rules), parameters).await
+}
+
+async fn get(rules: &HttpRules, url: &str) -> ToolResult {
+    call(rules, json!({"method": "GET", "url": url})).await
+}
+
+/// What a server that answers so is understood to have said.
+async fn got(said: impl Fn() -> Answer + Send + Sync + 'static) -> Value {
+    let server = Server::start(move |_| said()).await;
+    output(get(&rules(&[&server]), &server.url("/")).await)
+}
+
+/// Its code, text and output; it must have failed.
+#[track_caller]
+fn failure(result: &ToolResult) -> (&str, &str, &Value) {
+    match &result.outcome {
+        ToolOutcome::Failure { code, error, output } => (code, error, output),
+        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
+    }
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+    let start = format!("{name}: ");
+    request.lines().find_map(|line| line.strip_prefix(&start))
+}
+
+#[test]
+fn approve_1_it_asks_by_default_and_can_be_repeated_where_it_only_looks() {
+    let spec = http_request(&HttpRules::default()).spec();
+    assert!(spec.requires_approval);
+    assert_eq!(spec.access, Access::ReadOnly);
+    assert!(spec.repeat.is_safe(&json!({"method": "HEAD"})));
+    assert!(!spec.repeat.is_safe(&json!({"method": "POST"})));
+    assert_ne!(spec.repeat, Repeat::Safe);
+    let methods = json!(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+    assert_eq!(spec.parameters["properties"]["method"]["enum"], methods);
+    assert_eq!(spec.parameters["required"], json!(["method", "url"]));
+}
+
+#[tokio::test]
+async fn an_answer_is_returned_with_what_matters_of_it() {
+    let server = Server::start(|_| {
+        let headers = [
+            "content-type: application/json",
+            "set-cookie: secret=1",
+            "x-total-count: 3",
+            "alt-svc: h3",
+        ];
+        answer("200 OK", &headers, b"{\"a\": 1}")
+    })
+    .await;
+    let result = get(&rules(&[&server]), &server.url("/a?b=c#d")).await;
+    let address = format!("127.0.0.1:{}", server.port);
+    assert_eq!(result.metadata["address"], address);
+    assert_eq!(result.changes, []);
+    let expected = json!({
+        "status": 200,
+        "url": server.url("/a?b=c"),
+        "headers": {"content-length": "8", "content-type": "application/json", "x-total-count": "3"},
+        "body": "{\"a\": 1}",
+        "truncated": false,
+        "bytes": 8,
+        "redirects": [],
+    });
+    assert_eq!(output(result), expected);
+    let asked = server.asked();
+    assert_eq!(server.lines(), ["GET /a?b=c HTTP/1.1"]);
+    assert_eq!(header(&asked[0], "host"), Some(&*address));
+    assert_eq!(header(&asked[0], "referer"), None);
+}
+
+#[tokio::test]
+async fn loop_8_what_was_sent_and_answered_is_a_change() {
+    let server = Server::start(|_| answer("201 Created", &[], b"")).await;
+    let parameters = json!({
+        "method": "POST",
+        "url": server.url("/items?key=secret"),
+        "headers": {"X-Api-Key": "k"},
+        "body": {"name": "é"},
+    });
+    let result = call(&rules(&[&server]), parameters).await;
+    let change = StateChange::RequestSent {
+        method: "POST".to_owned(),
+        url: server.url("/items"),
+        status: 201,
+    };
+    assert_eq!(result.changes, [change]);
+    assert!(result.succeeded());
+    let asked = &server.asked()[0];
+    assert_eq!(header(asked, "content-type"), Some("application/json"));
+    assert_eq!(header(asked, "x-api-key"), Some("k"));
+    assert!(asked.ends_with("\r\n\r\n{\"name\":\"é\"}"), "{asked}");
+}
+
+#[tokio::test]
+async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
+    let server = Server::start(|_| answer("422 Unprocessable Content", &[], b"name is missing")).await;
+    let put = json!({"method": "PUT", "url": server.url("/"), "body": "x"});
+    let result = call(&rules(&[&server]), put).await;
+    let (code, error, output) = failure(&result);
+    assert_eq!(
+        (code, error),
+        ("http_status", "the server answered 422 Unprocessable Entity")
+    );
+    assert_eq!(output["body"], "name is missing");
+    assert_eq!(output["status"], 422);
+    assert_eq!(result.changes.len(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_that_may_only_look_sends_nothing_that_changes() {
+    let server = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let tool = http_request(&rules(&[&server]));
+    let folder = Folder::with(&[]);
+    for (access, method, allowed) in [
+        (Access::ReadOnly, "GET", true),
+        (Access::ReadOnly, "HEAD", true),
+        (Access::ReadOnly, "OPTIONS", true),
+        (Access::ReadOnly, "DELETE", false),
+        (Access::Execute, "POST", false),
+        (Access::ReadWrite, "DELETE", true),
+    ] {
+        let mut context = folder.context();
+        context.access = access;
+        let parameters = json!({"method": method, "url": server.url("/")});
+        let result = tool.call(context, parameters).await;
+        assert_eq!(result.succeeded(), allowed, "{access} {method}");
+        if !allowed {
+            assert_eq!(failure(&result).0, "access_denied");
+        }
+    }
+    let lines = ["GET", "HEAD", "OPTIONS", "DELETE"].map(|method| format!("{method} / HTTP/1.1"));
+    assert_eq!(server.lines(), lines);
+}
+
+#[tokio::test]
+async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
+    let server = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let port = server.port;
+    let hosts = [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "127.0.0.1.",
+        "1２7.0.0.1",
+        "%31%32%37.0.0.1",
+        "0.0.0.0",
+        "0",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "a.localhost",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "[64:ff9b:1::7f00:1]",
+        "[2002:7f00:1::]",
+        "[2001::1]",
+        "169.254.169.254",
+        "[fd00:ec2::254]",
+        "168.63.129.16",
+        "100.100.100.200",
+        "10.0.0.1",
+        "172.31.0.1",
+        "192.168.0.1",
+        "[fe80::1]",
+        "[fec0::1]",
+        "[ff02::1]",
+        "224.0.0.1",
+        "255.255.255.255",
+        "198.18.0.1",
+        "192.0.2.1",
+        "[2001:db8::1]",
+        "[3fff::1]",
+        "[4000::1]",
+    ];
+    let rules = HttpRules::default();
+    for host in hosts {
+        let result = get(&rules, &format!("http://{host}:{port}/")).await;
+        assert_eq!(failure(&result).0, "refused_address", "{host}");
+    }
+    assert_eq!(server.lines(), [""; 0]);
+    let result = get(&rules, "http://localhost:8080/").await;
+    let expected = "`localhost` is not the public network (this machine): only the user can allow it, by naming this host in \
+                    `[http] allow`; do without it or say so";
+    assert_eq!(failure(&result).1, expected);
+}
+
+#[tokio::test]
+async fn a_host_is_allowed_as_it_is_named_and_with_its_port() {
+    let server = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let port = server.port;
+    let allowed = |entry: String, host: &str| {
+        let rules = HttpRules {
+            allow: vec![entry],
+            ..HttpRules::default()
+        };
+        let url = format!("http://{host}:{port}/");
+        async move { get(&rules, &url).await.succeeded() }
+    };
+    assert!(allowed("127.0.0.1".to_owned(), "127.0.0.1").await);
+    assert!(allowed(format!("127.0.0.1:{port}"), "127.0.0.1").await);
+    assert!(allowed("LocalHost.".to_owned(), "localhost").await);
+    for (entry, host) in [
+        (format!("127.0.0.1:{}", port ^ 1), "127.0.0.1"),
+        ("localhost".to_owned(), "127.0.0.1"),
+        ("127.0.0.1".to_owned(), "localhost"),
+        ("localhost".to_owned(), "a.localhost"),
+        ("*".to_owned(), "localhost"),
+        (String::new(), "localhost"),
+    ] {
+        assert!(!allowed(entry.clone(), host).await, "{entry} {host}");
+    }
+    for entry in [
+        "localhost",
+        "localhost:80",
+        "10.0.0.5",
+        "[::1]:8080",
+        "::1",
+        "wiki.internal",
+    ] {
+        assert!(HttpRules::is_host(entry), "{entry}");
+    }
+    for entry in [
+        "",
+        "http://localhost",
+        "localhost:",
+        "localhost:http",
+        "a b",
+        "localhost/x",
+    ] {
+        assert!(!HttpRules::is_host(entry), "{entry}");
+    }
+}
+
+#[tokio::test]
+async fn requests_that_may_not_be_made_are_refused_before_they_are() {
+    let rules = HttpRules::default();
+    let with = |name: &str, value: &str| json!({"method": "POST", "url": "http://a.example/", "headers": {name: value}, "body": "x"});
+    let to = |url: &str| json!({"method": "GET", "url": url});
+    let rows = [
+        (to("file:///etc/passwd"), "refused"),
+        (to("ftp://a.example/"), "refused"),
+        (to("gopher://127.0.0.1:6379/_x"), "refused"),
+        (to("data:text/plain,x"), "refused"),
+        (to("https://user:pw@a.example/"), "refused"),
+        (to("https://user@a.example/"), "refused"),
+        (to("a.example/x"), "bad_parameters"),
+        (to("http://"), "bad_parameters"),
+        (with("Host", "b.example"), "refused"),
+        (with("content-length", "1"), "refused"),
+        (with("Transfer-Encoding", "chunked"), "refused"),
+        (with("Connection", "upgrade"), "refused"),
+        (with("Proxy-Authorization", "x"), "refused"),
+        (with("Accept-Encoding", "br"), "refused"),
+        (with("a", "b\r\nhost: c"), "bad_parameters"),
+        (with("a b", "c"), "bad_parameters"),
+        (
+            json!({"method": "GET", "url": "http://a.example/", "body": "x"}),
+            "bad_parameters",
+        ),
+    ];
+    for (parameters, code) in rows {
+        let result = call(&rules, parameters.clone()).await;
+        assert_eq!(failure(&result).0, code, "{parameters}");
+    }
+    let result = call(&rules, to("https://user:pw@a.example/")).await;
+    let expected = "that is a URL which has a user or a password in it; leave them out, and send an `Authorization` header if one is \
+                    needed";
+    assert_eq!(failure(&result).1, expected);
+}
+
+#[tokio::test]
+async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
+    for location in [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[fd00:ec2::254]/",
+        "http://localhost:1/",
+        "//10.0.0.1/",
+    ] {
+        let server = Server::start(move |_| redirect("302 Found", location)).await;
+        let result = get(&rules(&[&server]), &server.url("/")).await;
+        let (code, _, output) = failure(&result);
+        assert_eq!(code, "refused_address", "{location}");
+        let redirects = json!([{"status": 302, "url": server.url("/")}]);
+        assert_eq!(output["redirects"], redirects);
+    }
+    for location in ["file:///etc/passwd", "https://user:pw@a.example/", "http://a b/"] {
+        let server = Server::start(move |_| redirect("302 Found", location)).await;
+        let result = get(&rules(&[&server]), &server.url("/")).await;
+        assert_eq!(failure(&result).0, "refused", "{location}");
+    }
+}
+
+#[tokio::test]
+async fn redirects_end_and_are_told() {
+    let circle = Server::start(|_| redirect("301 Moved Permanently", "/again")).await;
+    let result = get(&rules(&[&circle]), &circle.url("/")).await;
+    assert_eq!(failure(&result).0, "too_many_redirects");
+    assert_eq!(circle.lines().len(), 11);
+
+    let server = Server::start(|request| {
+        if request.starts_with("GET /new ") {
+            answer("200 OK", &[], b"here")
+        } else {
+            redirect("308 Permanent Redirect", "/new#part")
+        }
+    })
+    .await;
+    let result = output(get(&rules(&[&server]), &server.url("/old")).await);
+    assert_eq!(result["url"], server.url("/new"));
+    assert_eq!(result["body"], "here");
+    assert_eq!(
+        result["redirects"],
+        json!([{"status": 308, "url": server.url("/old")}])
+    );
+}
+
+#[tokio::test]
+async fn credentials_of_any_name_stay_with_their_origin() {
+    let other = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let place = other.url("/there");
+    let server = Server::start(move |_| redirect("307 Temporary Redirect", &place)).await;
+    let headers = json!({
+        "Authorization": "Bearer s", "Cookie": "s=1", "X-Api-Key": "s", "Accept": "text/html", "User-Agent": "me",
+    });
+    let parameters = json!({"method": "GET", "url": server.url("/"), "headers": headers});
+    assert!(call(&rules(&[&server, &other]), parameters).await.succeeded());
+    let (first, second) = (&server.asked()[0], &other.asked()[0]);
+    for name in ["authorization", "cookie", "x-api-key"] {
+        assert!(header(first, name).is_some(), "{name}");
+        assert_eq!(header(second, name), None, "{name}");
+    }
+    assert_eq!(header(second, "accept"), Some("text/html"));
+    assert_eq!(header(second, "user-agent"), Some("me"));
+    assert_eq!(header(second, "referer"), None);
+}
+
+#[tokio::test]
+async fn a_body_is_not_sent_on_to_another_origin() {
+    let other = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let place = other.url("/");
+    let server = Server::start(move |_| redirect("307 Temporary Redirect", &place)).await;
+    let post = json!({"method": "POST", "url": server.url("/"), "body": "secret"});
+    let result = call(&rules(&[&server, &other]), post).await;
+    assert_eq!(failure(&result).0, "refused");
+    assert_eq!(result.changes.len(), 1, "the first one was answered");
+    assert_eq!(other.lines(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_post_is_followed_by_a_get_without_its_body_or_by_itself_as_the_status_says() {
+    for (status, then) in [
+        ("301 Moved Permanently", "GET /done HTTP/1.1"),
+        ("302 Found", "GET /done HTTP/1.1"),
+        ("303 See Other", "GET /done HTTP/1.1"),
+        ("307 Temporary Redirect", "POST /done HTTP/1.1"),
+        ("308 Permanent Redirect", "POST /done HTTP/1.1"),
+    ] {
+        let server = Server::start(move |request| match request.contains(" /done ") {
+            true => answer("200 OK", &[], b""),
+            false => redirect(status, "/done"),
+        })
+        .await;
+        let post =
+            json!({"method": "POST", "url": server.url("/"), "body": "x", "headers": {"authorization": "s"}});
+        let result = call(&rules(&[&server]), post).await;
+        assert_eq!(server.lines(), ["POST / HTTP/1.1", then], "{status}");
+        let again = then.starts_with("POST");
+        let second = &server.asked()[1];
+        assert_eq!(second.ends_with("\r\n\r\nx"), again, "{status}");
+        assert_eq!(header(second, "content-type").is_some(), again, "{status}");
+        assert_eq!(header(second, "authorization"), Some("s"), "{status}");
+        assert_eq!(result.changes.len(), if again { 2 } else { 1 }, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_bomb_is_unpacked_no_further_than_the_limit() {
+    let bomb = packed(&vec![b'a'; 50 * 1024 * 1024]);
+    assert!(bomb.len() < 100 * 1024);
+    let headers = ["content-type: text/plain", "content-encoding: gzip"];
+    let result = got(move || answer("200 OK", &headers, &bomb)).await;
+    assert_eq!(result["truncated"], true);
+    assert_eq!(result["bytes"], 1024 * 1024);
+    assert_eq!(result["body"].as_str().unwrap().len(), 1024 * 1024);
+}
+
+#[tokio::test]
+async fn what_is_packed_is_unpacked_once_and_in_no_way_that_was_not_asked_for() {
+    let once = packed(b"hello");
+    let twice = packed(&once);
+    let gzip = once.clone();
+    assert_eq!(
+        got(move || answer("200 OK", &["content-encoding: gzip"], &gzip)).await["body"],
+        "hello"
+    );
+    for encoding in ["gzip, gzip", "br", "zstd"] {
+        let bytes = twice.clone();
+        let header = format!("content-encoding: {encoding}");
+        let server = Server::start(move |_| answer("200 OK", &[&header], &bytes)).await;
+        let result = get(&rules(&[&server]), &server.url("/")).await;
+        assert_eq!(failure(&result).0, "refused", "{encoding}");
+    }
+    let lines = ["content-encoding: gzip", "content-encoding: gzip"];
+    let result = got(move || answer("200 OK", &lines, &twice)).await;
+    assert_eq!(result["body"], Value::Null);
+    let broken = Server::start(|_| answer("200 OK", &["content-encoding: gzip"], b"no gzip at all")).await;
+    let result = get(&rules(&[&broken]), &broken.url("/")).await;
+    assert_eq!(failure(&result).0, "unreachable");
+}
+
+#[tokio::test]
+async fn an_endless_body_is_cut() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
+    let result = got(|| Answer::Endless(head.to_vec(), vec![b'x'; 1000])).await;
+    assert_eq!(
+        (&result["truncated"], &result["bytes"]),
+        (&json!(true), &json!(1024 * 1024))
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_drips_is_ended_by_the_total_time() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
+    let server = Server::start(|_| Answer::Endless(head.to_vec(), b"x".to_vec())).await;
+    let rules = HttpRules {
+        max_bytes: u64::MAX,
+        ..impatient(&server)
+    };
+    let result = get(&rules, &server.url("/")).await;
+    let (code, error, output) = failure(&result);
+    assert_eq!((code, error), ("timed_out", "no complete answer within 300ms"));
+    assert!(output["body"].as_str().unwrap().starts_with('x'));
+    assert_eq!(output["status"], 200);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
+    let server = Server::start(|_| Answer::Stalled(Vec::new())).await;
+    let rules = impatient(&server);
+    let looked = get(&rules, &server.url("/")).await;
+    assert_eq!(error(looked), "no complete answer within 300ms");
+    let post = json!({"method": "POST", "url": server.url("/"), "body": "x"});
+    let result = call(&rules, post).await;
+    let expected = "no complete answer within 300ms; the POST may have arrived all the same: find out before you send it again";
+    assert_eq!(failure(&result), ("timed_out", expected, &Value::Null));
+    assert_eq!(result.changes, []);
+}
+
+#[tokio::test]
+async fn headers_without_end_are_not_kept() {
+    let head = b"HTTP/1.1 200 OK\r\n";
+    let many = Server::start(|_| Answer::Endless(head.to_vec(), b"a: b\r\n".to_vec())).await;
+    let result = get(&rules(&[&many]), &many.url("/")).await;
+    assert_eq!(failure(&result).0, "unreachable");
+    let long = Server::start(|_| Answer::Endless(b"HTTP/1.1 200 OK\r\na: ".to_vec(), vec![b'x'; 1000])).await;
+    let result = get(&rules(&[&long]), &long.url("/")).await;
+    assert_eq!(failure(&result).0, "unreachable");
+    let length = "a".repeat(5000);
+    let result = got(move || answer("200 OK", &[&format!("x-long: {length}")], b"")).await;
+    assert_eq!(result["headers"]["x-long"], format!("{}…", "a".repeat(500)));
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\nhalf";
+    let server = Server::start(|_| Answer::Bytes(head.to_vec())).await;
+    let result = get(&rules(&[&server]), &server.url("/")).await;
+    let (code, error, output) = failure(&result);
+    assert_eq!(code, "unreachable");
+    assert!(
+        error.starts_with("the answer broke off after 4 bytes: "),
+        "{error}"
+    );
+    assert_eq!(
+        (&output["body"], &output["truncated"]),
+        (&json!("half"), &json!(true))
+    );
+    for said in ["", "SSH-2.0-OpenSSH\r\n", "HTTP/1.1 999999 X\r\n\r\n"] {
+        let server = Server::start(move |_| Answer::Bytes(said.into())).await;
+        let result = get(&rules(&[&server]), &server.url("/")).await;
+        assert_eq!(failure(&result).0, "unreachable", "{said}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_unreachable_and_nothing_was_sent() {
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let rules = HttpRules {
+        allow: vec!["127.0.0.1".to_owned()],
+        ..HttpRules::default()
+    };
+    let post = json!({"method": "POST", "url": format!("http://127.0.0.1:{port}/"), "body": "x"});
+    let result = call(&rules, post).await;
+    let (code, error, _) = failure(&result);
+    assert_eq!(code, "unreachable");
+    assert!(!error.contains("may have arrived"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends() {
+    let server = Server::start(|_| Answer::Stalled(Vec::new())).await;
+    let folder = Folder::with(&[]);
+    let context = folder.context();
+    let cancel = context.cancel.clone();
+    let tool = http_request(&rules(&[&server]));
+    let call = tokio::spawn(tool.call(context, json!({"method": "GET", "url": server.url("/")})));
+    while server.lines().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    cancel.cancel();
+    assert_eq!(failure(&call.await.unwrap()).0, "cancelled");
+}
+
+#[tokio::test]
+async fn text_is_read_in_its_charset_and_what_is_not_text_is_not_shown() {
+    let of = |kind: &'static str, body: &'static [u8]| async move {
+        let result = got(move || answer("200 OK", &[&format!("content-type: {kind}")], body)).await;
+        (
+            result["body"].clone(),
+            result["lossy"].clone(),
+            result["not_shown"].clone(),
+        )
+    };
+    let text = |text: &str| (json!(text), Value::Null, Value::Null);
+    assert_eq!(
+        of("text/plain; charset=ISO-8859-1", b"caf\xe9").await,
+        text("café")
+    );
+    assert_eq!(
+        of("text/plain; charset=\"utf-16le\"", b"h\0i\0").await,
+        text("hi")
+    );
+    assert_eq!(
+        of("text/html", b"<meta charset='windows-1251'>\xef").await,
+        text("<meta charset='windows-1251'>п")
+    );
+    assert_eq!(
+        of("text/plain; charset=nonsense", "é".as_bytes()).await,
+        text("é")
+    );
+    assert_eq!(
+        of("application/octet-stream", b"plain all the same").await,
+        text("plain all the same")
+    );
+    let wrong = of("text/plain; charset=utf-8", b"caf\xe9!").await;
+    let said = json!("not all of it is UTF-8; `\u{fffd}` stands for the rest");
+    assert_eq!(wrong, (json!("caf\u{fffd}!"), said, Value::Null));
+    for kind in ["image/png", "text/plain"] {
+        let (body, _, not_shown) = of(kind, b"\x89PNG\0\xff").await;
+        assert_eq!(body, Value::Null);
+        assert_eq!(not_shown, format!("it is not text but `{kind}`"));
+    }
+}
+
+#[tokio::test]
+async fn the_text_of_a_page_is_extracted_on_request() {
+    let page = "<!doctype html><html><head><title>A &amp; B</title><script>alert('<p>')</script></head>\
+                <body><h2>News</h2><p>One <b>bold</b>\n word, <a href=\"/x?a=1&amp;b=2\">a link</a>.</p>\
+                <ul><li>first<li>second</ul><!-- hidden --><table><tr><th>k<th>v<tr><td>1<td>2</table>\
+                <pre>a\n  b</pre>5 &lt; 6 &#169; caf&eacute; AT&T</body></html>";
+    let server =
+        Server::start(move |_| answer("200 OK", &["content-type: text/html"], page.as_bytes())).await;
+    let rules = rules(&[&server]);
+    let parameters = json!({"method": "GET", "url": server.url("/"), "as": "text"});
+    let text = output(call(&rules, parameters).await);
+    let expected = "A & B\n\n## News\n\nOne bold word, a link (/x?a=1&b=2).\n\n- first\n- second\n\nk | v\n1 | 2\n\na\n  b\n\n\
+                    5 < 6 © café AT&T";
+    assert_eq!(text["body"], expected);
+    assert_eq!(text["bytes"], page.len());
+    let raw = output(get(&rules, &server.url("/")).await);
+    assert_eq!(raw["body"], page);
+}
