@@ -67,7 +67,7 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
     /// What is known of that model.
-    #[serde(default)]
+    #[serde(default = "ModelProfile::of_an_old_journal")]
     pub profile: ModelProfile,
     /// Its limits.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct AgentSpec {
 
 /// What a run knows of a model: what the machines decide by. Journaled with the run, so that another configuration of a later
 /// day changes nothing in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelProfile {
     /// How it calls tools (CALL-4).
     #[serde(default)]
@@ -93,6 +93,31 @@ pub struct ModelProfile {
     /// What it costs; of several that may answer the dearest. `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// How many characters of a tool's result it is shown at once: of a longer one the middle is left out, with the handle by which
+    /// `read_output` reads it. `None` for all of them, as in journals from before there was this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_result: Option<usize>,
+}
+
+impl Default for ModelProfile {
+    fn default() -> Self {
+        ModelProfile {
+            max_result: Some(16 * 1024),
+            ..ModelProfile::of_an_old_journal()
+        }
+    }
+}
+
+impl ModelProfile {
+    fn of_an_old_journal() -> Self {
+        ModelProfile {
+            calls: CallForm::default(),
+            context_window: None,
+            max_output_tokens: None,
+            price: None,
+            max_result: None,
+        }
+    }
 }
 
 /// What an agent's loop ends with.

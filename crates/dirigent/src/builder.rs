@@ -150,7 +150,14 @@ impl Builder {
     fn models(&self) -> Models {
         Models {
             config: self.config.clone(),
-            profile: self.profile,
+            profile: match self.model {
+                Some(_) => self.profile,
+                // It reads JSON, not what is left of it.
+                None => ModelProfile {
+                    max_result: None,
+                    ..self.profile
+                },
+            },
         }
     }
 

@@ -1,14 +1,20 @@
 //! The tool `read_output`: the whole of an output that was shortened in a prompt, by its handle (PAOR-6).
+//!
+//! It reads the journal alone: what a tool has returned, never what the tool would return now.
+
+mod text;
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
+use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::run::RunInput;
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use dirigent_store::{Journal, StoreError};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,7 +22,29 @@ use serde_json::{Value, json};
 const DEFAULT_LENGTH: usize = 8_000;
 /// Characters that one call returns at the most.
 const MAX_LENGTH: usize = 32_000;
+/// Lines that a search returns at the most.
+const MAX_MATCHES: usize = 100;
+/// Characters of a line that a search returns at the most, and how many of them stand before what was found.
+const MAX_MATCH: usize = 300;
+const BEFORE_MATCH: usize = 100;
+/// What a compiled pattern may take, in bytes.
+const MAX_PATTERN: usize = 1024 * 1024;
 
+const DESCRIPTION: &str = "Reads an earlier tool call's whole result, by the handle that stands where it was shortened. Returns the lines from \
+    `start_line` to `end_line`; or, with `pattern`, the lines in which that is found, with their numbers; or else `length` characters from \
+    `offset` on. What is not returned yet is said in `next_line` or `next_offset`.";
+
+/// The tool `read_output`. It reads a result as text: each value of its JSON after its name (`output.exit_code: 0`), and text of several
+/// lines line by line below its name (`output.stdout:`). What its calls return:
+///
+/// | asked | output |
+/// | --- | --- |
+/// | characters | `{"text", "total_characters", "total_lines"}`, and `next_offset` where there is more |
+/// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` where there is more; a line of more than 32,000 characters is cut |
+/// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`; 100 lines at most, of a long one what is near the place |
+///
+/// The codes of its failures: `bad_parameters`; `not_found`, where no call of the run has the handle or the output has no such line; and
+/// `journal`, where the journal could not be read.
 pub(crate) struct ReadOutput {
     journal: Journal,
 }
@@ -24,9 +52,28 @@ pub(crate) struct ReadOutput {
 #[derive(Deserialize)]
 struct Parameters {
     handle: EffectId,
-    #[serde(default)]
-    offset: usize,
+    offset: Option<usize>,
     length: Option<usize>,
+    start_line: Option<usize>,
+    end_line: Option<usize>,
+    pattern: Option<String>,
+}
+
+/// What is asked for.
+enum Asked {
+    Characters {
+        offset: usize,
+        length: usize,
+    },
+    Lines {
+        first: usize,
+        last: usize,
+    },
+    Matches {
+        pattern: Regex,
+        first: usize,
+        last: usize,
+    },
 }
 
 impl ReadOutput {
@@ -38,16 +85,17 @@ impl ReadOutput {
 impl Tool for ReadOutput {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "read_output".to_owned(),
-            description: "Reads an earlier tool call's whole result, by the handle that stands where it was shortened. \
-                          Returns `length` characters from `offset` on, and the offset to read on from."
-                .to_owned(),
+            name: READ_OUTPUT.to_owned(),
+            description: DESCRIPTION.to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
                     "handle": {"type": "string", "description": "The handle, such as `run.7` or `a3.2`."},
                     "offset": {"type": "integer", "minimum": 0, "description": "The first character, from 0."},
-                    "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "How many characters."}
+                    "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "How many characters."},
+                    "start_line": {"type": "integer", "minimum": 1, "description": "The first line, from 1."},
+                    "end_line": {"type": "integer", "minimum": 1, "description": "The last line."},
+                    "pattern": {"type": "string", "description": "A regular expression, such as `error|warning`, that the lines have in them."}
                 },
                 "required": ["handle"],
                 "additionalProperties": false
@@ -55,39 +103,133 @@ impl Tool for ReadOutput {
             repeat: Repeat::Safe,
             access: Access::ReadOnly,
             requires_approval: false,
-            example: json!({"handle": "run.7", "offset": 0}),
+            example: json!({"handle": "run.7", "pattern": "error|FAILED"}),
         }
     }
 
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let journal = self.journal.clone();
         async move {
-            let parameters: Parameters = match serde_json::from_value(parameters) {
-                Ok(parameters) => parameters,
-                Err(error) => return ToolResult::failure(error.to_string()),
+            let asked = serde_json::from_value(parameters)
+                .map_err(|error| error.to_string())
+                .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.asked()?)));
+            let (handle, asked) = match asked {
+                Ok(asked) => asked,
+                Err(wrong) => return ToolResult::failure(wrong).with_code("bad_parameters"),
             };
-            let (run, handle) = (context.run, parameters.handle);
-            match tokio::task::spawn_blocking(move || find_result(&journal, run, handle)).await {
-                Ok(Ok(Some(result))) => excerpt(&result, &parameters),
-                Ok(Ok(None)) => ToolResult::failure(format!("no call of this run has the handle `{handle}`")),
-                Ok(Err(error)) => ToolResult::failure(error.to_string()),
-                Err(error) => ToolResult::failure(error.to_string()),
+            let run = context.run;
+            let read = move || find_result(&journal, run, handle).map(|result| (result, asked));
+            match tokio::task::spawn_blocking(read).await {
+                Ok(Ok((Some(result), asked))) => asked.of(&text::of(&result.for_model())),
+                Ok(Ok((None, _))) => {
+                    ToolResult::failure(format!("no call of this run has the handle `{handle}`"))
+                        .with_code("not_found")
+                }
+                Ok(Err(error)) => ToolResult::failure(error.to_string()).with_code("journal"),
+                Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
             }
         }
         .boxed()
     }
 }
 
-fn excerpt(result: &ToolResult, parameters: &Parameters) -> ToolResult {
-    let text = result.for_model().to_string();
-    let length = parameters.length.unwrap_or(DEFAULT_LENGTH).min(MAX_LENGTH);
-    let part: String = text.chars().skip(parameters.offset).take(length).collect();
-    let (read, total) = (parameters.offset + part.chars().count(), text.chars().count());
-    let mut output = json!({"text": part, "total_characters": total});
-    if read < total {
-        output["next_offset"] = json!(read);
+impl Parameters {
+    fn asked(&self) -> Result<Asked, String> {
+        let by_characters = self.offset.is_some() || self.length.is_some();
+        let by_lines = self.start_line.is_some() || self.end_line.is_some();
+        let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(usize::MAX));
+        if by_characters && (by_lines || self.pattern.is_some()) {
+            return Err("give either `offset` and `length`, or lines and a `pattern`".to_owned());
+        }
+        if first == 0 || last < first {
+            return Err("lines are counted from 1, and `end_line` is not before `start_line`".to_owned());
+        }
+        Ok(match &self.pattern {
+            Some(pattern) => {
+                let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
+                let pattern =
+                    compiled.map_err(|error| format!("`pattern` is no regular expression: {error}"))?;
+                Asked::Matches { pattern, first, last }
+            }
+            None if by_lines => Asked::Lines { first, last },
+            None => Asked::Characters {
+                offset: self.offset.unwrap_or(0),
+                length: self.length.unwrap_or(DEFAULT_LENGTH).min(MAX_LENGTH),
+            },
+        })
+    }
+}
+
+impl Asked {
+    fn of(&self, text: &str) -> ToolResult {
+        let total_lines = text.lines().count();
+        match self {
+            Asked::Characters { offset, length } => {
+                let part: String = text.chars().skip(*offset).take(*length).collect();
+                let (read, total) = (offset + part.chars().count(), text.chars().count());
+                let mut output = json!({"text": part, "total_characters": total, "total_lines": total_lines});
+                if read < total {
+                    output["next_offset"] = json!(read);
+                }
+                ToolResult::success(output)
+            }
+            Asked::Lines { first, .. } | Asked::Matches { first, .. } if *first > total_lines => {
+                ToolResult::failure(format!("the output has only {total_lines} lines")).with_code("not_found")
+            }
+            Asked::Lines { first, last } => lines(text, *first, *last, total_lines),
+            Asked::Matches { pattern, first, last } => matches(text, pattern, *first, *last, total_lines),
+        }
+    }
+}
+
+fn lines(text: &str, first: usize, last: usize, total: usize) -> ToolResult {
+    let last = last.min(total);
+    let (mut part, mut room, mut next) = (String::new(), MAX_LENGTH, first);
+    for line in text.lines().take(last).skip(first - 1) {
+        let length = line.chars().count() + 1;
+        if length > room && next > first {
+            break;
+        }
+        part.extend(line.chars().take(room));
+        part.push('\n');
+        room = room.saturating_sub(length);
+        next += 1;
+    }
+    let mut output = json!({"text": part, "start_line": first, "end_line": next - 1, "total_lines": total});
+    if next <= last {
+        output["next_line"] = json!(next);
     }
     ToolResult::success(output)
+}
+
+fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize) -> ToolResult {
+    let (mut rows, mut found) = (Vec::new(), 0_usize);
+    for (number, line) in (1..).zip(text.lines()).take(last).skip(first - 1) {
+        let Some(at) = pattern.find(line) else {
+            continue;
+        };
+        found += 1;
+        if rows.len() < MAX_MATCHES {
+            rows.push(json!({"line": number, "text": around(line, at.start())}));
+        }
+    }
+    ToolResult::success(json!({"matches": rows, "total_matches": found, "total_lines": total}))
+}
+
+/// A line, or of a long one what is near that byte of it.
+fn around(line: &str, at: usize) -> String {
+    let before = line.get(..at).map_or(0, |before| before.chars().count());
+    let skipped = match line.chars().count() > MAX_MATCH {
+        true => before.saturating_sub(BEFORE_MATCH),
+        false => 0,
+    };
+    let mut rest = line.chars().skip(skipped);
+    let shown: String = rest.by_ref().take(MAX_MATCH).collect();
+    let (begin, end) = (
+        if skipped > 0 { "…" } else { "" },
+        if rest.next().is_some() { "…" } else { "" },
+    );
+    format!("{begin}{shown}{end}")
 }
 
 /// The result that the journal has under that handle.

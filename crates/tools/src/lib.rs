@@ -9,6 +9,7 @@ mod blocking;
 mod execute_command;
 mod execute_sql;
 mod file_operations;
+mod git;
 mod http_request;
 mod registry;
 mod rename_symbol;
@@ -33,6 +34,7 @@ pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
 pub use execute_sql::{Connection, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
+pub use git::git;
 pub use http_request::{HttpRules, http_request};
 pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
@@ -101,6 +103,7 @@ pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
         registry.insert(execute_sql(&settings.connections));
     }
     registry.insert(file_operations());
+    registry.insert(git(&settings.sandbox));
     registry.insert(http_request(&settings.http));
     registry.insert(rename_symbol());
     registry.insert(search());

@@ -25,7 +25,8 @@ pub use requests::{
     Answer, PastReflection, PastRound, RoundContext, plan_request, reflect_request, summarise_request,
     summary, task_request,
 };
-pub use shorten::{shorten, shorten_value};
+pub(crate) use shorten::shorten_result;
+pub use shorten::{READ_OUTPUT, shorten, shorten_value};
 pub(crate) use system::text_allowed;
 pub use system::{malformed, submission, system_prompt};
 

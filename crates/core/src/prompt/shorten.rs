@@ -4,6 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+/// The tool that reads what was shortened.
+pub const READ_OUTPUT: &str = "read_output";
+
+/// Characters that are left of an output however long the rest of its result is.
+const MIN_OUTPUT: usize = 400;
+
 /// At most about `max` characters: the beginning and the end, and between them how many were left out.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
     // A byte is at most one character, so that most texts need no counting.
@@ -46,4 +52,44 @@ pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
+}
+
+/// A tool's result, as models read it, in about `max` characters: first its long strings are shortened, so that its form stays; where that
+/// is not enough its output becomes a text of which the middle is left out.
+pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>) -> Value {
+    if size(&result) <= max {
+        return result;
+    }
+    for fields in ["error", "changes"] {
+        if let Some(field) = result.get_mut(fields) {
+            *field = shorten_value(field, max / 4, None);
+        }
+    }
+    let Some(output) = result.get("output").cloned() else {
+        return result;
+    };
+    for most in [max / 8 * 7, max / 2, max / 4, max / 8] {
+        result["output"] = shorten_value(&output, most, handle);
+        if size(&result) <= max {
+            return result;
+        }
+    }
+    let text = match output {
+        Value::String(text) => text,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            output.to_string()
+        }
+    };
+    result["output"] = Value::Null;
+    let room = max.saturating_sub(size(&result)).max(MIN_OUTPUT);
+    // In a string of JSON the quotes of JSON take twice the room.
+    let quoted = size(&Value::from(text.as_str())).max(1);
+    let share = room * text.chars().count() / quoted;
+    result["output"] = Value::String(shorten(&text, share.max(MIN_OUTPUT), handle).into_owned());
+    result
+}
+
+/// How many characters its JSON has.
+fn size(value: &Value) -> usize {
+    value.to_string().chars().count()
 }

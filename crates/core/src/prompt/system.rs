@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::shorten::READ_OUTPUT;
 use super::{one_line, parameters, render};
 use crate::call::CallForm;
 use crate::plan::{SUBMIT_PLAN, plan_schema};
@@ -52,6 +53,7 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
 /// names and examples. An agent without any tool is told of no calls.
 pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls: CallForm) -> String {
     let terminating = submission(answer);
+    let reads_on = tools.iter().any(|tool| tool.name == READ_OUTPUT);
     let tools: Vec<Value> = tools
         .iter()
         .map(|tool| (*tool, Terminates::No))
@@ -64,6 +66,7 @@ pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls:
             "role": role.trim_end(),
             "tools": tools,
             "form": form_name(calls),
+            "reads_on": reads_on,
             "terminating": terminating.map(|tool| tool.name),
             "text_allowed": text_allowed(answer),
         }),

@@ -3,7 +3,7 @@
 use dirigent_core::agent::{Agent, AgentInput, AgentRole};
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{SeenFile, ToolResult};
 use serde_json::{Value, json};
 
 use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, started, text, tool_ended};
@@ -13,6 +13,8 @@ fn with_window(tokens: u64) -> Agent {
     let mut spec = spec();
     spec.agents[1].profile.context_window = Some(tokens);
     spec.agents[1].limits.max_turns = 100;
+    // Only the window makes anything shorter.
+    spec.agents[1].profile.max_result = None;
     started(spec, AgentRole::Sub("implement".to_owned()))
 }
 
@@ -240,4 +242,79 @@ fn loop_11_in_journals_from_before_conversations_were_shortened_they_are_not() {
         steps.too_long(&mut agent),
         ["finish, as the model did not answer: the conversation is too long"]
     );
+}
+
+/// The result of one call, of which that much is shown to an agent with those tools.
+fn shown(tools: &[&str], result: ToolResult) -> String {
+    let mut spec = spec();
+    spec.agents[1].tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    let (mut agent, mut steps) = (started(spec, AgentRole::Sub("implement".to_owned())), Steps(0));
+    let reply = uncounted(says_call("look", json!({"path": "a"}), false));
+    agent.handle(at(0), replied(&steps.next(), reply)).unwrap();
+    agent.handle(at(0), tool_ended(&steps.next(), result)).unwrap();
+    agent.request().last().unwrap().content().to_owned()
+}
+
+#[test]
+fn paor_6_a_long_result_is_shown_shortened_with_its_handle() {
+    let output =
+        json!({"exit_code": 0, "stdout": format!("begin {} end", "word ".repeat(100_000)), "stderr": "none"});
+    let shown = shown(&["look", "read_output"], ToolResult::success(output));
+    let length = shown.chars().count();
+    assert!((12_000..=16_600).contains(&length), "{length}");
+    let result: Value = serde_json::from_str(&shown).unwrap();
+    let text = result["output"]["stdout"].as_str().unwrap();
+    assert!(
+        text.starts_with("begin word ") && text.ends_with(" word  end"),
+        "{text}"
+    );
+    assert!(text.contains("characters left out: read them with read_output, handle a7.2]"));
+    assert_eq!(result["output"]["stderr"], "none");
+}
+
+#[test]
+fn paor_6_a_result_of_many_short_parts_is_shortened_as_text() {
+    let output = json!({"rows": vec![json!({"line": 1, "text": "x = \"y\""}); 5_000]});
+    let shown = shown(&["look", "read_output"], ToolResult::success(output));
+    let length = shown.chars().count();
+    assert!((8_000..=16_600).contains(&length), "{length}");
+    assert!(
+        shown.contains("read them with read_output, handle a7.2"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn paor_6_an_agent_without_read_output_is_promised_nothing() {
+    let shown = shown(&["look"], ToolResult::success(json!("word ".repeat(100_000))));
+    assert!(shown.contains("characters left out: not shown]"), "{shown}");
+    assert!(!shown.contains("read_output"), "{shown}");
+}
+
+#[test]
+fn paor_5_what_counts_as_seen_is_shown_whole() {
+    let text = "word ".repeat(10_000);
+    let seen = SeenFile {
+        path: "a".to_owned(),
+        digest: Some("0".repeat(64)),
+        unseen_from: None,
+    };
+    let read = ToolResult::success(json!(text)).with_seen(vec![seen]);
+    assert!(shown(&["look", "read_output"], read).contains(&text));
+}
+
+#[test]
+fn paor_6_a_journal_from_before_shows_results_whole() {
+    let mut old = serde_json::to_value(spec()).unwrap();
+    old["agents"][1].as_object_mut().unwrap().remove("profile");
+    let (mut agent, mut steps) = (
+        started(
+            serde_json::from_value(old).unwrap(),
+            AgentRole::Sub("implement".to_owned()),
+        ),
+        Steps(0),
+    );
+    let long = "word ".repeat(20_000);
+    steps.look(&mut agent, "a", &long);
+    assert_eq!(result(agent.request().last().unwrap())["output"], json!(long));
 }

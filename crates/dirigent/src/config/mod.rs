@@ -289,6 +289,13 @@ impl Config {
             context_window: model.context_window,
             max_output_tokens: model.max_output_tokens,
             price: model.price,
+            max_result: match model.provider {
+                // It reads JSON, not what is left of it.
+                model::Provider::Offline => None,
+                model::Provider::OpenAi | model::Provider::Anthropic | model::Provider::Gemini => {
+                    ModelProfile::default().max_result
+                }
+            },
         };
         for next in &model.fallback {
             let next = self.model(next)?;

@@ -92,7 +92,7 @@ fn is_allowed(name: &OsStr, more: &[String]) -> bool {
 
 /// The folders in which programs are looked for, in order. Relative ones are left out: what they mean would depend on
 /// the working directory, whose files nobody vouches for.
-pub(super) fn search_path() -> Vec<PathBuf> {
+pub(crate) fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     std::env::split_paths(&path)
         .filter(|folder| folder.is_absolute())

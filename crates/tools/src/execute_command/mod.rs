@@ -4,12 +4,12 @@
 //! process of the command or a file of its temporary folder behind.
 
 mod capture;
-mod environment;
+pub(crate) mod environment;
 mod fault;
 mod group;
 mod guard;
 mod outcome;
-mod program;
+pub(crate) mod program;
 mod temporary;
 
 use std::io;

@@ -46,7 +46,7 @@ impl CommandLine {
 }
 
 /// The file of a program: with a `/` in it relative to `folder`, otherwise the first of that name in `search`.
-pub(super) fn locate(program: &str, folder: &Path, search: &[PathBuf]) -> Result<PathBuf, String> {
+pub(crate) fn locate(program: &str, folder: &Path, search: &[PathBuf]) -> Result<PathBuf, String> {
     if program.is_empty() {
         return Err("the first element of `command` is empty; it is the program to run".to_owned());
     }

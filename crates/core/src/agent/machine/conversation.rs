@@ -10,6 +10,7 @@ use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::message::{Message, estimated_tokens};
 use crate::prompt;
+use crate::spec::AgentSpec;
 use crate::tool::ToolResult;
 
 /// Bytes up to which a result is left as it is: a line in its place would save nothing.
@@ -29,6 +30,45 @@ pub(super) struct Conversation {
     /// About how many tokens it has, tools that are offered natively included.
     estimated: u64,
     counted: Counted,
+    shown: Shown,
+}
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Shown {
+    /// Characters of one; none for all.
+    max_result: Option<usize>,
+    rest: Rest,
+}
+
+/// What can be done about what is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Rest {
+    /// The agent has the tool that reads it by its handle.
+    #[default]
+    Readable,
+    /// Nothing.
+    Gone,
+}
+
+impl Shown {
+    fn to(spec: &AgentSpec) -> Self {
+        let max_result = spec.profile.max_result;
+        // Where results are shown whole, as in journals from before they were not, every agent was told so.
+        let told = max_result.is_none() || spec.tools.iter().any(|tool| tool == prompt::READ_OUTPUT);
+        Shown {
+            max_result,
+            rest: if told { Rest::Readable } else { Rest::Gone },
+        }
+    }
+
+    /// The handle that the model is told.
+    fn handle(self, effect: Option<EffectId>) -> Option<EffectId> {
+        match self.rest {
+            Rest::Readable => effect,
+            Rest::Gone => None,
+        }
+    }
 }
 
 /// How its provider counts tokens.
@@ -56,9 +96,11 @@ impl Counted {
 }
 
 impl Conversation {
-    pub(super) fn new(system: String, task: String, besides: u64) -> Self {
+    pub(super) fn new(spec: &AgentSpec, task: String, besides: u64) -> Self {
+        let system = spec.system_prompt.clone();
         let mut conversation = Conversation {
             estimated: besides,
+            shown: Shown::to(spec),
             ..Conversation::default()
         };
         conversation.say(Message::System { content: system });
@@ -105,7 +147,7 @@ impl Conversation {
         if let Some(handle) = self.calls.get_mut(&call.id) {
             *handle = effect;
         }
-        let mut content = result.for_model();
+        let mut content = self.for_model(call, effect, result);
         if let Some(note) = note {
             content["repeated"] = Value::String(note);
         }
@@ -115,6 +157,18 @@ impl Conversation {
             // What a tool read may look like a part of a prompt.
             content: prompt::inert(&content.to_string()).into_owned(),
         });
+    }
+
+    /// A result as the model is shown it. What counts as seen is shown whole, as is what was asked for by its handle: their tools bound them.
+    fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
+        let whole = result.for_model();
+        match self.shown.max_result {
+            Some(max) if result.seen.is_empty() && call.tool != prompt::READ_OUTPUT => {
+                let handle = self.shown.handle(effect).map(|effect| effect.to_string());
+                prompt::shorten_result(whole, max, handle.as_deref())
+            }
+            Some(_) | None => whole,
+        }
     }
 
     /// Adds a field to the result that was told last.
@@ -176,7 +230,7 @@ impl Conversation {
     pub(super) fn shrink_results(&mut self, tokens: u64) {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
-        let counted = self.counted;
+        let (counted, shown) = (self.counted, self.shown);
         self.change(|messages, handles| {
             let mut saved = 0;
             for message in &mut messages[..latest] {
@@ -186,7 +240,7 @@ impl Conversation {
                 if let Message::Tool { call_id, content, .. } = message
                     && content.len() > SHORT_RESULT
                 {
-                    let line = in_a_line(content, handles.get(call_id).copied().flatten());
+                    let line = in_a_line(content, shown.handle(handles.get(call_id).copied().flatten()));
                     saved += replace(content, line);
                 }
             }
@@ -202,6 +256,7 @@ impl Conversation {
         if over == 0 || results == 0 {
             return;
         }
+        let shown = self.shown;
         self.change(|messages, handles| {
             let mut saved = 0;
             for message in &mut messages[latest..] {
@@ -209,7 +264,7 @@ impl Conversation {
                     let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
                         / u128::from(all);
                     let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
-                    let handle = handles.get(call_id).copied().flatten();
+                    let handle = shown.handle(handles.get(call_id).copied().flatten());
                     let handle = handle.map(|effect| effect.to_string());
                     let shorten = |output: &str| prompt::shorten(output, max, handle.as_deref()).into_owned();
                     saved += replace(content, with_output(content, max, shorten));

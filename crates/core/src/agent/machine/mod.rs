@@ -319,14 +319,14 @@ impl Agent {
         let Some(spec) = self.context.agent(&brief.role) else {
             return;
         };
-        let (system, timeout) = (spec.system_prompt.clone(), spec.limits.timeout);
+        let timeout = spec.limits.timeout;
         let besides = match spec.profile.calls {
             CallForm::Native => self.offered().iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => 0,
         };
+        self.conversation = Conversation::new(spec, brief.task.clone(), besides);
         self.started_at = now;
         self.deadline = now + timeout;
-        self.conversation = Conversation::new(system, brief.task.clone(), besides);
         self.brief = Some(brief);
         self.state = State::Asking;
         commands.push(AgentCommand::SetTimer {

@@ -1,0 +1,154 @@
+//! What git is told: by which nothing that a repository says is run.
+
+use super::{Checked, Command};
+
+/// What a repository's own settings may not decide. Settings that are given with the command win over all others.
+const SETTINGS: &[&str] = &[
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.sshCommand=false",
+    "core.gitProxy=false",
+    "core.askPass=false",
+    "core.alternateRefsCommand=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.untrackedCache=false",
+    "core.preloadIndex=false",
+    "core.quotePath=false",
+    "credential.helper=",
+    "diff.external=",
+    "diff.ignoreSubmodules=all",
+    "diff.submodule=short",
+    "gpg.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+    "log.showSignature=false",
+    "log.mailmap=false",
+    "protocol.allow=never",
+    "safe.directory=*",
+    "status.submoduleSummary=false",
+    "submodule.recurse=false",
+    "maintenance.auto=false",
+    "gc.auto=0",
+    "color.ui=false",
+];
+
+/// Its environment besides `PATH`: no other settings than the repository's, no question to anybody, no other repository.
+pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_SYSTEM", "/dev/null"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", "false"),
+    ("SSH_ASKPASS", "false"),
+    ("GIT_SSH_COMMAND", "false"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "false"),
+    ("HOME", "/nonexistent"),
+    ("XDG_CONFIG_HOME", "/nonexistent"),
+    ("LC_ALL", "C.UTF-8"),
+    ("TERM", "dumb"),
+];
+
+/// What stands before a command. `filters` are the names of the repository's own, which are switched off one by one, as there is no
+/// setting for all of them.
+pub(super) fn before(root: &str, filters: &[String]) -> Vec<String> {
+    let mut words: Vec<String> = ["--no-pager", "--no-optional-locks", "--literal-pathspecs"]
+        .map(str::to_owned)
+        .into();
+    words.push(format!("--git-dir={root}/.git"));
+    words.push(format!("--work-tree={root}"));
+    let settings = SETTINGS.iter().map(|setting| (*setting).to_owned());
+    let off = filters.iter().flat_map(|name| {
+        ["clean=", "smudge=", "process=", "required=false"].map(|setting| format!("filter.{name}.{setting}"))
+    });
+    for setting in settings.chain(off) {
+        words.push("-c".to_owned());
+        words.push(setting);
+    }
+    words
+}
+
+/// The command that names the repository's filters.
+pub(super) fn list_filters() -> Vec<String> {
+    ["config", "--null", "--name-only", "--get-regexp", "^filter\\."]
+        .map(str::to_owned)
+        .into()
+}
+
+/// A command and what it is about.
+pub(super) fn of(checked: &Checked) -> Vec<String> {
+    let (first, last) = checked.lines;
+    let mut words: Vec<String> = match checked.command {
+        Command::Status => words(&[
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "-z",
+            "--untracked-files=all",
+            "--ignore-submodules=all",
+        ]),
+        Command::Diff => {
+            let mut words = words(&["diff"]);
+            words.extend(diff_options());
+            if checked.staged {
+                words.push("--cached".to_owned());
+            }
+            words
+        }
+        Command::Log => {
+            let format = "--format=%H%x00%an%x00%ae%x00%aI%x00%s%x00%b%x00";
+            let mut words = words(&["log", "-z", "--no-show-signature", "--no-patch", format]);
+            words.push(format!("--max-count={}", checked.max_count));
+            words
+        }
+        Command::Show => {
+            let format = "--format=%H%x00%an%x00%ae%x00%aI%x00%B%x00";
+            let mut words = words(&["show", "--no-show-signature", format]);
+            words.extend(diff_options());
+            words
+        }
+        Command::Blame => {
+            let mut words = words(&["blame", "--porcelain", "--no-textconv"]);
+            // Git refuses a last line past the end only where the first is.
+            words.push(format!("-L{first},{last}"));
+            words
+        }
+    };
+    match (checked.command, &checked.revision) {
+        (Command::Status, _) => {}
+        (_, Some(revision)) => words.push(revision.clone()),
+        (Command::Show, None) => words.push("HEAD".to_owned()),
+        (_, None) => {}
+    }
+    let names_object = checked.revision.as_deref().is_some_and(|text| text.contains(':'));
+    if !(checked.command == Command::Show && names_object) {
+        words.push("--".to_owned());
+        words.extend(checked.paths.iter().cloned());
+    }
+    words
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn diff_options() -> Vec<String> {
+    words(&[
+        "--patch",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        "--ignore-submodules=all",
+        "--submodule=short",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+    ])
+}

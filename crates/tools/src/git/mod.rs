@@ -1,0 +1,221 @@
+//! The `git` tool: what a repository says of its files and their history. It never changes anything.
+//!
+//! A repository is as untrusted as any file: its settings and attributes name programs that git would run. None of them is run, by what
+//! git is told ([`arguments`]); and should one be all the same, it finds nothing writable and no network ([`process`]).
+
+mod arguments;
+mod process;
+mod read;
+
+use dirigent_core::tool::{Access, Repeat, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use self::process::{Git, NotRun};
+use crate::sandbox::{Confinement, Sandbox};
+use crate::workspace::{FileFault, Kind, Workspace};
+use crate::{ToolContext, TypedTool, typed};
+
+const DESCRIPTION: &str = "Looks at the workspace's git repository and changes nothing. `status` says which files differ from the last commit; \
+    `diff` shows how: the working tree against the index or `revision`, with `staged: true` the index, or with a `revision` like `main..topic` \
+    two of them; `log` lists commits; `show` shows one commit, or a file as it was (`revision: \"HEAD~2:src/a.rs\"`); `blame` says of each \
+    line of a file which commit it is from.";
+
+/// The parameters of all commands in one flat object; which of them count is up to the command.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// What to look at.
+    command: Command,
+    /// diff, log, show, blame: a commit, branch, tag or range, such as `HEAD~3`, `main..topic`; for show also `REVISION:PATH`.
+    revision: Option<String>,
+    /// diff: whether to compare the index, not the working tree.
+    #[serde(default)]
+    staged: bool,
+    /// status, diff, log, show: only these files and folders. blame: the one file.
+    #[serde(default)]
+    paths: Vec<String>,
+    /// log: how many commits at the most; default 20.
+    #[schemars(range(min = 1, max = MAX_COMMITS))]
+    max_count: Option<usize>,
+    /// blame: the first line, from 1.
+    #[schemars(range(min = 1))]
+    start_line: Option<usize>,
+    /// blame: the last line.
+    #[schemars(range(min = 1))]
+    end_line: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    Status,
+    Diff,
+    Log,
+    Show,
+    Blame,
+}
+
+/// The most commits of one log.
+const MAX_COMMITS: usize = 200;
+/// The most lines of one blame.
+const MAX_BLAMED: usize = 500;
+/// The longest revision, in bytes.
+const MAX_REVISION: usize = 250;
+
+/// The tool `git`, which only looks. What its calls return, at most about 64 KiB of it:
+///
+/// | command | output |
+/// | --- | --- |
+/// | `status` | `{"branch", "commit", "upstream", "ahead", "behind", "files": [{"path", "index", "working_tree", "from"}]}`, states being `modified`, `added`, `deleted`, `renamed`, `copied`, `type_changed`, `unmerged`, `untracked`; what is not so is left out, as are ignored files |
+/// | `diff` | `{"diff"}`, a unified diff, empty where nothing differs |
+/// | `log` | `{"commits": [{"commit", "author", "email", "date", "subject", "body"}]}`, the newest first |
+/// | `show` | `{"commit", "author", "email", "date", "message", "diff"}`, or `{"text"}` for a file, a folder or a tag |
+/// | `blame` | `{"path", "lines": [{"line", "commit", "author", "date", "text"}]}`, at most 500 lines |
+///
+/// A gap in a text says how many characters are left out; `left_out` counts the rows of a list that are.
+///
+/// The workspace must be the root of its repository: one that begins above it would show what is outside. Submodules are not entered.
+///
+/// | code | meaning |
+/// | --- | --- |
+/// | `bad_parameters` | a revision that begins with `-`, no path for blame, and the like |
+/// | `no_repository` | the workspace has no `.git` |
+/// | `outside_workspace` | the repository is above the workspace or elsewhere, or a path leads out |
+/// | `exited` | git said no: no such revision, a broken repository |
+/// | `not_found` | there is no git on this machine |
+/// | `no_sandbox`, `denied` | git could not be started in the sandbox |
+/// | `timed_out`, `cancelled` | it was ended |
+pub fn git(sandbox: &Sandbox) -> TypedTool {
+    let confinement = sandbox.confinement;
+    typed("git", DESCRIPTION, move |context, parameters| {
+        look(context, parameters, confinement)
+    })
+    .access(Access::ReadOnly)
+    .repeat(Repeat::Safe)
+    .example(json!({"command": "log", "paths": ["src/main.rs"], "max_count": 5}))
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("`revision` is `{0}`: give a commit, branch, tag or range, such as `HEAD~1` or `main..topic`")]
+    Revision(String),
+    #[error("blame needs exactly one file in `paths`")]
+    OneFile,
+    #[error("lines are counted from 1, and `end_line` is not before `start_line`")]
+    Lines,
+    #[error(
+        "the workspace is no git repository: there is no `.git` in it. A command can make one by `git init`"
+    )]
+    NoRepository,
+    #[error(
+        "the git repository begins outside of the workspace, which would show what is outside: its root must be the workspace"
+    )]
+    Elsewhere,
+    #[error(transparent)]
+    Path(#[from] FileFault),
+    #[error(transparent)]
+    NotRun(#[from] NotRun),
+}
+
+impl Failure {
+    fn code(&self) -> &'static str {
+        match self {
+            Failure::Revision(_) | Failure::OneFile | Failure::Lines => "bad_parameters",
+            Failure::NoRepository => "no_repository",
+            Failure::Elsewhere => "outside_workspace",
+            Failure::Path(fault) => fault.code(),
+            Failure::NotRun(not_run) => not_run.code(),
+        }
+    }
+}
+
+/// A call whose parameters were looked at: a revision and paths that git takes for nothing else.
+struct Checked {
+    command: Command,
+    revision: Option<String>,
+    staged: bool,
+    paths: Vec<String>,
+    max_count: usize,
+    lines: (usize, usize),
+}
+
+async fn look(context: ToolContext, parameters: Parameters, confinement: Confinement) -> ToolResult {
+    match show(&context, parameters, confinement).await {
+        Ok(result) => result,
+        Err(failure) => ToolResult::failure(failure.to_string()).with_code(failure.code()),
+    }
+}
+
+async fn show(
+    context: &ToolContext,
+    parameters: Parameters,
+    confinement: Confinement,
+) -> Result<ToolResult, Failure> {
+    let root = context.workspace.clone();
+    let checked = tokio::task::spawn_blocking(move || check(&root, parameters));
+    let (workspace, checked) = checked
+        .await
+        .map_err(|error| NotRun::Refused(error.to_string()))??;
+    let git = Git::new(workspace, confinement, &context.cancel)?;
+    let filters = git.run(arguments::list_filters(), &[]).await.unwrap_or_default();
+    let filters = read::filter_names(&filters);
+    let said = git.run(arguments::of(&checked), &filters).await?;
+    Ok(ToolResult::success(read::read(&checked, &said)))
+}
+
+/// The workspace's root, links resolved, and what is asked. It blocks.
+fn check(root: &std::path::Path, parameters: Parameters) -> Result<(std::path::PathBuf, Checked), Failure> {
+    let workspace = Workspace::open(root)?;
+    match workspace.kind_of_itself(".git") {
+        Ok(Kind::Folder) => {}
+        // A file or a link leads to a repository somewhere else.
+        Ok(Kind::File | Kind::Other) => return Err(Failure::Elsewhere),
+        Err(FileFault::NotFound { .. }) => {
+            let mut above = workspace.root().ancestors().skip(1);
+            return Err(match above.any(|folder| folder.join(".git").exists()) {
+                true => Failure::Elsewhere,
+                false => Failure::NoRepository,
+            });
+        }
+        Err(fault) => return Err(fault.into()),
+    }
+    let revision = parameters.revision.map(revision).transpose()?;
+    let paths: Vec<String> = parameters
+        .paths
+        .iter()
+        .map(|path| workspace.canonical_of_itself(path))
+        .collect::<Result<_, _>>()?;
+    if parameters.command == Command::Blame && paths.len() != 1 {
+        return Err(Failure::OneFile);
+    }
+    let first = parameters.start_line.unwrap_or(1);
+    let most = first.saturating_add(MAX_BLAMED - 1);
+    let last = parameters.end_line.unwrap_or(most).min(most);
+    if first == 0 || last < first {
+        return Err(Failure::Lines);
+    }
+    let checked = Checked {
+        command: parameters.command,
+        revision,
+        staged: parameters.staged,
+        paths,
+        max_count: parameters.max_count.unwrap_or(20).clamp(1, MAX_COMMITS),
+        lines: (first, last),
+    };
+    Ok((workspace.root().to_owned(), checked))
+}
+
+/// A revision that git cannot take for an option.
+fn revision(text: String) -> Result<String, Failure> {
+    let is_fine = !text.is_empty()
+        && text.len() <= MAX_REVISION
+        && !text.starts_with('-')
+        && !text.contains(char::is_control);
+    match is_fine {
+        true => Ok(text),
+        false => Err(Failure::Revision(text.chars().take(MAX_REVISION).collect())),
+    }
+}

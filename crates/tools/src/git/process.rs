@@ -1,0 +1,159 @@
+//! Running git: in the sandbox of commands, with nothing writable and no network, and bounded.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::{ENVIRONMENT, before};
+use crate::execute_command::{environment, program};
+use crate::sandbox::{Confinement, Keeper, NotStarted, Reach, Sandbox};
+
+/// What is read of an answer at the most, in bytes; git is ended then.
+const MAX_ANSWER: u64 = 4 * 1024 * 1024;
+/// What is read of its complaints.
+const MAX_COMPLAINT: u64 = 4 * 1024;
+/// How long it may take.
+const TIME: Duration = Duration::from_secs(30);
+
+/// Git, for one workspace.
+pub(super) struct Git<'a> {
+    root: PathBuf,
+    program: PathBuf,
+    search: Vec<PathBuf>,
+    sandbox: Sandbox,
+    cancel: &'a CancellationToken,
+}
+
+/// Why git did not say what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotRun {
+    #[error("git is not there: {0}")]
+    NoGit(String),
+    #[error("git was not run, as this system cannot confine it: {0}")]
+    NoSandbox(String),
+    #[error("git could not be started: {0}")]
+    Refused(String),
+    #[error("git failed: {0}")]
+    Exited(String),
+    #[error("git took more than {} seconds and was ended: ask for less, such as fewer paths", TIME.as_secs())]
+    TimedOut,
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl NotRun {
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            NotRun::NoGit(_) => "not_found",
+            NotRun::NoSandbox(_) => "no_sandbox",
+            NotRun::Refused(_) => "denied",
+            NotRun::Exited(_) => "exited",
+            NotRun::TimedOut => "timed_out",
+            NotRun::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl<'a> Git<'a> {
+    pub(super) fn new(
+        root: PathBuf,
+        confinement: Confinement,
+        cancel: &'a CancellationToken,
+    ) -> Result<Self, NotRun> {
+        let search = environment::search_path();
+        let program = program::locate("git", &root, &search).map_err(NotRun::NoGit)?;
+        Ok(Git {
+            root,
+            program,
+            search,
+            sandbox: Sandbox {
+                confinement,
+                ..Sandbox::default()
+            },
+            cancel,
+        })
+    }
+
+    /// What it says, as text.
+    pub(super) async fn run(&self, words: Vec<String>, filters: &[String]) -> Result<String, NotRun> {
+        let (mut keeper, mut child) = self.start(words, filters).await?;
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(TIME, answer(child.as_mut())) => answer.unwrap_or(Err(NotRun::TimedOut)),
+            () = self.cancel.cancelled() => Err(NotRun::Cancelled),
+        };
+        let _ = child.start_kill();
+        keeper.end().await;
+        // It is ended: this only takes notice of it.
+        let _ = child.wait().await;
+        // Its thread has ended or is about to: waiting for it is not for this one.
+        let _ = tokio::task::spawn_blocking(move || drop(keeper)).await;
+        answer
+    }
+
+    async fn start(
+        &self,
+        words: Vec<String>,
+        filters: &[String],
+    ) -> Result<(Keeper, Box<dyn ChildWrapper>), NotRun> {
+        let root = self
+            .root
+            .to_str()
+            .ok_or_else(|| NotRun::Refused("the workspace's path is not Unicode".to_owned()))?;
+        // What commands can read, the workspace among it, and nothing that they can write.
+        let mut reach = Reach::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
+        reach.write.clear();
+        reach.read.push(self.root.clone());
+        let mut command = CommandWrap::with_new(&self.program, |command| {
+            command
+                .args(before(root, filters))
+                .args(words)
+                .current_dir(&self.root)
+                .env_clear()
+                .envs(ENVIRONMENT.iter().copied())
+                .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+        });
+        command.wrap(KillOnDrop).wrap(ProcessGroup::leader());
+        Keeper::start(self.sandbox.clone(), reach, command)
+            .await
+            .map_err(|not_started| match not_started {
+                NotStarted::NoSandbox(why) => NotRun::NoSandbox(why),
+                NotStarted::Refused(error) => NotRun::Refused(error.to_string()),
+            })
+    }
+}
+
+async fn answer(child: &mut dyn ChildWrapper) -> Result<String, NotRun> {
+    let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
+    let (said, complaint) = tokio::join!(read(stdout, MAX_ANSWER), read(stderr, MAX_COMPLAINT));
+    if said.len() as u64 >= MAX_ANSWER {
+        // It may wait for somebody to read the rest.
+        return Ok(String::from_utf8_lossy(&said).into_owned());
+    }
+    let status = child
+        .wait()
+        .await
+        .map_err(|error| NotRun::Refused(error.to_string()))?;
+    match status.success() {
+        true => Ok(String::from_utf8_lossy(&said).into_owned()),
+        false => Err(NotRun::Exited(
+            String::from_utf8_lossy(&complaint).trim().to_owned(),
+        )),
+    }
+}
+
+/// What it says, up to so many bytes; what comes after is left unread.
+async fn read(stream: Option<impl AsyncRead + Unpin>, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        // What was read before an error is what there is.
+        let _ = stream.take(most).read_to_end(&mut bytes).await;
+    }
+    bytes
+}

@@ -1,0 +1,361 @@
+//! `git` on real repositories, also on those that would have git run something.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use dirigent_core::tool::{ToolOutcome, ToolResult};
+use dirigent_tools::{Sandbox, Tool, ToolContext, git};
+use folder::{Folder, output};
+use serde_json::{Value, json};
+
+/// Runs git as a user does, without the user's own settings.
+fn run(folder: &Path, words: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
+        .args([
+            "-c",
+            "init.defaultBranch=main",
+            "-c",
+            "protocol.file.allow=always",
+        ])
+        .args(words)
+        .current_dir(folder)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
+        .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{words:?}: {done:?}");
+}
+
+/// A repository with two commits, in which `a.txt` has changed since.
+fn repository() -> Folder {
+    let folder = Folder::with(&[("a.txt", b"one\ntwo\n"), ("src/b.txt", b"b\n")]);
+    let root = folder.path(".");
+    run(&root, &["init", "-q"]);
+    run(&root, &["add", "."]);
+    run(&root, &["commit", "-q", "-m", "First\n\nWith a body."]);
+    std::fs::write(folder.path("a.txt"), "one\n2\n").unwrap();
+    run(&root, &["commit", "-q", "-a", "-m", "Second"]);
+    std::fs::write(folder.path("a.txt"), "one\n2\nthree\n").unwrap();
+    folder
+}
+
+async fn ask(folder: &Folder, parameters: Value) -> ToolResult {
+    folder.call(git(&Sandbox::default()), parameters).await
+}
+
+async fn says(folder: &Folder, parameters: Value) -> Value {
+    output(ask(folder, parameters).await)
+}
+
+#[track_caller]
+fn failed(result: ToolResult) -> (String, String) {
+    match result.outcome {
+        ToolOutcome::Failure { code, error, .. } => (code, error),
+        ToolOutcome::Success { output } => panic!("it succeeded: {output}"),
+    }
+}
+
+#[tokio::test]
+async fn status_names_each_file_with_its_states() {
+    let folder = repository();
+    run(&folder.path("."), &["mv", "src/b.txt", "src/c d.txt"]);
+    std::fs::write(folder.path("new.txt"), "n\n").unwrap();
+    let mut status = says(&folder, json!({"command": "status"})).await;
+    assert_eq!(status["commit"].take().as_str().unwrap().len(), 40);
+    assert_eq!(
+        status,
+        json!({"commit": null, "branch": "main", "files": [
+            {"path": "a.txt", "working_tree": "modified"},
+            {"path": "src/c d.txt", "index": "renamed", "from": "src/b.txt"},
+            {"path": "new.txt", "working_tree": "untracked"},
+        ]})
+    );
+    let below = says(&folder, json!({"command": "status", "paths": ["src"]})).await;
+    assert_eq!(below["files"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn diff_shows_the_working_tree_the_index_and_revisions() {
+    let folder = repository();
+    let diff = async |parameters: Value| {
+        says(&folder, parameters).await["diff"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let working = diff(json!({"command": "diff"})).await;
+    assert!(
+        working.contains("--- a/a.txt\n+++ b/a.txt\n") && working.ends_with(" 2\n+three\n"),
+        "{working}"
+    );
+    assert_eq!(diff(json!({"command": "diff", "staged": true})).await, "");
+    assert_eq!(diff(json!({"command": "diff", "paths": ["src"]})).await, "");
+    let both = diff(json!({"command": "diff", "revision": "HEAD~1..HEAD"})).await;
+    assert!(both.contains("-two\n+2\n"), "{both}");
+}
+
+#[tokio::test]
+async fn log_and_show_and_blame_tell_the_history() {
+    let folder = repository();
+    let log = says(&folder, json!({"command": "log"})).await;
+    let subjects: Vec<&Value> = log["commits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["subject"])
+        .collect();
+    assert_eq!(subjects, ["Second", "First"]);
+    let first = &log["commits"][1];
+    assert_eq!(
+        (&first["author"], &first["email"], &first["date"], &first["body"]),
+        (
+            &json!("Ada"),
+            &json!("ada@example.com"),
+            &json!("2026-01-02T03:04:05Z"),
+            &json!("With a body.")
+        )
+    );
+    let limited = says(
+        &folder,
+        json!({"command": "log", "max_count": 1, "paths": ["src"]}),
+    )
+    .await;
+    assert_eq!(limited["commits"][0]["subject"], "First");
+
+    let shown = says(&folder, json!({"command": "show", "revision": "HEAD"})).await;
+    assert_eq!(shown["message"], "Second");
+    assert!(shown["diff"].as_str().unwrap().contains("-two\n+2\n"));
+    let file = says(&folder, json!({"command": "show", "revision": "HEAD~1:a.txt"})).await;
+    assert_eq!(file, json!({"text": "one\ntwo\n"}));
+
+    let blamed = says(
+        &folder,
+        json!({"command": "blame", "paths": ["a.txt"], "revision": "HEAD", "end_line": 2}),
+    )
+    .await;
+    let commit = |row: usize| log["commits"][row]["commit"].as_str().unwrap()[..12].to_owned();
+    assert_eq!(
+        blamed,
+        json!({"path": "a.txt", "lines": [
+            {"line": 1, "commit": commit(1), "author": "Ada", "date": "2026-01-02", "text": "one"},
+            {"line": 2, "commit": commit(0), "author": "Ada", "date": "2026-01-02", "text": "2"},
+        ]})
+    );
+}
+
+#[tokio::test]
+async fn long_answers_are_bounded_with_a_visible_gap() {
+    let folder = repository();
+    std::fs::write(folder.path("a.txt"), "word\n".repeat(100_000)).unwrap();
+    let diff = says(&folder, json!({"command": "diff"})).await["diff"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        diff.len() < 64 * 1024 && diff.contains("characters left out"),
+        "{}",
+        diff.len()
+    );
+    for n in 0..3_000 {
+        std::fs::write(folder.path(&format!("untracked-{n}")), "").unwrap();
+    }
+    let status = says(&folder, json!({"command": "status"})).await;
+    let shown = status["files"].as_array().unwrap().len();
+    assert_eq!(shown as u64 + status["left_out"].as_u64().unwrap(), 3_001);
+}
+
+#[tokio::test]
+async fn what_git_could_take_for_something_else_is_refused() {
+    let folder = repository();
+    for (parameters, code) in [
+        (
+            json!({"command": "log", "revision": "--output=x"}),
+            "bad_parameters",
+        ),
+        (json!({"command": "log", "revision": ""}), "bad_parameters"),
+        (json!({"command": "log", "revision": "a\nb"}), "bad_parameters"),
+        (json!({"command": "blame"}), "bad_parameters"),
+        (
+            json!({"command": "blame", "paths": ["a.txt"], "start_line": 3, "end_line": 2}),
+            "bad_parameters",
+        ),
+        (json!({"command": "diff", "paths": ["../x"]}), "outside_workspace"),
+        (json!({"command": "log", "revision": "nowhere"}), "exited"),
+    ] {
+        let (got, error) = failed(ask(&folder, parameters.clone()).await);
+        assert_eq!(got, code, "{parameters}: {error}");
+    }
+    std::fs::write(folder.path("--output=canary"), "x").unwrap();
+    let status = says(
+        &folder,
+        json!({"command": "status", "paths": ["--output=canary"]}),
+    )
+    .await;
+    assert_eq!(status["files"][0]["path"], "--output=canary");
+    assert!(!folder.path("canary").exists());
+}
+
+#[tokio::test]
+async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
+    let none = Folder::with(&[("a", b"")]);
+    assert_eq!(
+        failed(ask(&none, json!({"command": "status"})).await).0,
+        "no_repository"
+    );
+
+    let folder = repository();
+    let below = ToolContext {
+        workspace: folder.path("src"),
+        ..folder.context()
+    };
+    let refused = git(&Sandbox::default())
+        .call(below, json!({"command": "status"}))
+        .await;
+    assert_eq!(failed(refused).0, "outside_workspace");
+
+    let elsewhere = Folder::with(&[(
+        ".git",
+        format!("gitdir: {}\n", folder.path(".git").display()).as_bytes(),
+    )]);
+    assert_eq!(
+        failed(ask(&elsewhere, json!({"command": "log"})).await).0,
+        "outside_workspace"
+    );
+    let linked = Folder::with(&[]);
+    std::os::unix::fs::symlink(folder.path(".git"), linked.path(".git")).unwrap();
+    assert_eq!(
+        failed(ask(&linked, json!({"command": "log"})).await).0,
+        "outside_workspace"
+    );
+}
+
+/// A repository of which every setting that names a program names one that leaves a trace.
+fn hostile(outside: &Folder) -> Folder {
+    let folder = repository();
+    let canary = outside.path("canary");
+    let script = folder.path("trap.sh");
+    let text = format!(
+        "#!/bin/sh\necho \"$0 $*\" >> {}\necho \"$0 $*\" >> {}\ncat\n",
+        canary.display(),
+        folder.path("canary").display()
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let trap = script.display();
+    let included = folder.path("included");
+    std::fs::write(
+        &included,
+        format!("[diff \"x\"]\n\ttextconv = {trap}\n[filter \"w\"]\n\tclean = {trap}\n"),
+    )
+    .unwrap();
+    let config = format!(
+        "[include]\n\tpath = {included}\n[core]\n\tfsmonitor = {trap}\n\tpager = {trap}\n\thooksPath = {hooks}\n\tsshCommand = {trap}\n\
+         \teditor = {trap}\n\taskPass = {trap}\n\talternateRefsCommand = {trap}\n\tgitProxy = {trap}\n\tattributesFile = {attributes}\n\
+         [diff]\n\texternal = {trap}\n[diff \"t\"]\n\ttextconv = {trap}\n\tcommand = {trap}\n\tcachetextconv = true\n\
+         [filter \"f\"]\n\tclean = {trap}\n\tsmudge = {trap}\n\trequired = true\n[filter \"p.q\"]\n\tprocess = {trap}\n\trequired = true\n\
+         [alias]\n\tstatus = !{trap}\n\tlog = !{trap}\n\tlook = !{trap}\n[pager]\n\tlog = {trap}\n\tdiff = {trap}\n\tstatus = {trap}\n\
+         [log]\n\tshowSignature = true\n[gpg]\n\tprogram = {trap}\n[credential]\n\thelper = !{trap}\n[interactive]\n\tdiffFilter = {trap}\n\
+         [remote \"origin\"]\n\turl = ext::{trap}\n\tpromisor = true\n\tpartialclonefilter = blob:none\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+         [extensions]\n\tpartialClone = origin\n[protocol \"ext\"]\n\tallow = always\n[safe]\n\tdirectory = *\n[gc]\n\tauto = 1\n",
+        included = included.display(),
+        hooks = folder.path("hooks").display(),
+        attributes = folder.path("attributes").display(),
+    );
+    let git_config = folder.path(".git/config");
+    let old = std::fs::read_to_string(&git_config).unwrap();
+    std::fs::write(
+        &git_config,
+        format!("{old}{config}").replace("repositoryformatversion = 0", "repositoryformatversion = 1"),
+    )
+    .unwrap();
+    for (path, text) in [
+        (
+            ".gitattributes",
+            "*.txt diff=t filter=f\na.txt filter=f\nsrc/* filter=p.q diff=x\n",
+        ),
+        (".git/info/attributes", "a.txt filter=w diff=t\n"),
+        ("attributes", "* filter=f diff=t\n"),
+    ] {
+        std::fs::write(folder.path(path), text).unwrap();
+    }
+    std::fs::create_dir(folder.path("hooks")).unwrap();
+    for hook in [
+        "post-checkout",
+        "fsmonitor-watchman",
+        "post-index-change",
+        "pre-commit",
+        "reference-transaction",
+    ] {
+        std::fs::copy(&script, folder.path(&format!("hooks/{hook}"))).unwrap();
+        std::fs::copy(&script, folder.path(&format!(".git/hooks/{hook}"))).unwrap();
+    }
+    // Times are new, so that git compares contents, by which filters would run.
+    std::fs::write(folder.path("src/b.txt"), "c\n").unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn nothing_that_a_hostile_repository_names_is_run() {
+    let outside = Folder::with(&[]);
+    let folder = hostile(&outside);
+    // The trap works: a user's own git falls into it.
+    let _ = Command::new("git")
+        .arg("diff")
+        .current_dir(folder.path("."))
+        .output()
+        .unwrap();
+    assert!(outside.path("canary").exists() && folder.path("canary").exists());
+    std::fs::remove_file(outside.path("canary")).unwrap();
+    std::fs::remove_file(folder.path("canary")).unwrap();
+    let index = std::fs::read(folder.path(".git/index")).unwrap();
+
+    for parameters in [
+        json!({"command": "status"}),
+        json!({"command": "diff"}),
+        json!({"command": "diff", "staged": true}),
+        json!({"command": "diff", "revision": "HEAD~1"}),
+        json!({"command": "log"}),
+        json!({"command": "log", "revision": "HEAD", "paths": ["a.txt"]}),
+        json!({"command": "show"}),
+        json!({"command": "show", "revision": "HEAD:a.txt"}),
+        json!({"command": "blame", "paths": ["a.txt"]}),
+    ] {
+        let result = ask(&folder, parameters.clone()).await;
+        assert!(result.succeeded(), "{parameters}: {result:?}");
+        let traces =
+            [outside.path("canary"), folder.path("canary")].map(|path| std::fs::read_to_string(path).ok());
+        assert_eq!(traces, [None, None], "{parameters}");
+    }
+    // An object that is not there would be fetched from the remote, which is a command.
+    let missing = ask(
+        &folder,
+        json!({"command": "show", "revision": "1234567890123456789012345678901234567890"}),
+    )
+    .await;
+    assert_eq!(failed(missing).0, "exited");
+    assert!(!outside.path("canary").exists() && !folder.path("canary").exists());
+    assert_eq!(
+        std::fs::read(folder.path(".git/index")).unwrap(),
+        index,
+        "nothing is written"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends() {
+    let folder = repository();
+    let context = folder.context();
+    context.cancel.cancel();
+    let result = git(&Sandbox::default())
+        .call(context, json!({"command": "status"}))
+        .await;
+    assert_eq!(failed(result).0, "cancelled");
+}
