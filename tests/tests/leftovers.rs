@@ -237,7 +237,11 @@ fn interrupted_command_leaves_nothing() {
     let _ = watched.end().with_code(130);
 
     check_gone(&served.place);
-    assert_eq!(names(&served.place.temporary()), BTreeSet::new(), "temporary files are left");
+    assert_eq!(
+        names(&served.place.temporary()),
+        BTreeSet::new(),
+        "temporary files are left"
+    );
     assert_eq!(names(&served.place.work()), BTreeSet::new());
 }
 

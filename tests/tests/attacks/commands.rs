@@ -159,6 +159,7 @@ fn a_command_reads_and_writes_the_workspace_and_no_file_of_the_users_beside_it()
             name: "an_agent_that_may_only_look_runs_nothing",
             made: |scene| {
                 scene.access("read-only");
+                scene.tools(["search"]);
                 shell("touch made")
             },
             told: Told::NotRun("access_denied", &["execute_command"]),
@@ -202,12 +203,13 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
         },
         Attack {
             name: "dirigent_leaves_nothing_open_for_its_commands",
-            made: |_| {
-                perl(
-                    "opendir(my $open, '/proc/self/fd'); my $listing = fileno($open); print join(',', sort { $a <=> $b } grep { /\\d/ && $_ > 2 && -e \"/proc/self/fd/$_\" && readlink(\"/proc/self/fd/$_\") !~ m{^/proc/} } readdir($open)), ';'",
-                )
+            made: |scene| {
+                // What was open before Dirigent began is not its matter.
+                let closed = "import os, sys; os.closerange(3, 4096); os.execvp(sys.argv[1], sys.argv[1:])";
+                scene.through(["python3", "-c", closed].map(str::to_owned));
+                shell("ls -l /proc/self/fd | grep -v ' -> /proc/' | grep -c -- '->'")
             },
-            told: Told::Bounded(&["\"stdout\":\";\""]),
+            told: Told::Bounded(&["\"stdout\":\"3\\n\""]),
             then: nothing_more,
         },
         Attack {
