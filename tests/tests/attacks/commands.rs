@@ -168,6 +168,102 @@ fn a_command_reads_and_writes_the_workspace_and_no_file_of_the_users_beside_it()
     ]);
 }
 
+/// A line that makes a hook, and does more to it.
+fn hook(more: &str) -> Call {
+    shell(format!(
+        "mkdir -p .git/hooks && cd .git/hooks && printf '#!/bin/sh\\ntouch pwned\\nexit\\n' > pre-commit && chmod +x pre-commit {more}"
+    ))
+}
+
+fn no_hook(scene: &Scene, seen: &Observation) {
+    assert!(!scene.is_there(".git/hooks/pre-commit"), "{}", seen.told);
+}
+
+#[test]
+fn a_command_leaves_git_and_dirigent_as_they_were() {
+    check([
+        Attack {
+            name: "a_hook_does_not_stay",
+            made: |scene| {
+                scene.file(".git/HEAD", "ref: refs/heads/main\n");
+                hook("")
+            },
+            told: Told::Bounded(&[".git/hooks"]),
+            then: no_hook,
+        },
+        Attack {
+            name: "a_hook_that_is_too_large_to_be_looked_at_does_not_stay",
+            made: |scene| {
+                scene.file(".git/HEAD", "ref: refs/heads/main\n");
+                hook("&& truncate -s 100M pre-commit")
+            },
+            told: Told::Bounded(&[]),
+            then: no_hook,
+        },
+        Attack {
+            name: "a_hook_among_thousands_does_not_stay",
+            made: |scene| {
+                scene.file(".git/HEAD", "ref: refs/heads/main\n");
+                hook("&& seq 6000 | xargs touch")
+            },
+            told: Told::Bounded(&[]),
+            then: no_hook,
+        },
+        Attack {
+            name: "a_hook_in_place_of_anothers_does_not_stay",
+            made: |scene| {
+                scene.file(".git/hooks/pre-commit", "theirs");
+                hook("")
+            },
+            told: Told::Bounded(&[".git/hooks/pre-commit"]),
+            then: |scene, _| assert_eq!(scene.place.read(".git/hooks/pre-commit"), "theirs"),
+        },
+        Attack {
+            name: "gits_settings_are_put_back",
+            made: |scene| {
+                scene.file(".git/config", "[core]\n");
+                shell("echo 'fsmonitor = touch pwned' >> .git/config")
+            },
+            told: Told::Bounded(&[".git/config"]),
+            then: |scene, _| assert_eq!(scene.place.read(".git/config"), "[core]\n"),
+        },
+        Attack {
+            name: "gits_folder_does_not_lead_elsewhere",
+            made: |scene| {
+                scene.file(".git/config", "[core]\n");
+                shell(
+                    "mv .git old && mkdir new && echo 'fsmonitor = touch pwned' > new/config && ln -s new .git",
+                )
+            },
+            told: Told::Bounded(&[".git"]),
+            then: |scene, _| assert!(!scene.work(".git").is_symlink()),
+        },
+        Attack {
+            name: "an_agent_of_the_project_does_not_stay",
+            made: |_| {
+                shell(
+                    "mkdir -p .dirigent/agents .claude/agents && echo mine > .dirigent/agents/helper.md && echo mine > .claude/agents/helper.md",
+                )
+            },
+            told: Told::Bounded(&[".dirigent"]),
+            then: |scene, _| {
+                assert!(!scene.is_there(".dirigent/agents/helper.md"));
+                assert!(!scene.is_there(".claude/agents/helper.md"));
+            },
+        },
+        Attack {
+            name: "what_is_put_back_is_not_put_elsewhere",
+            made: |scene| {
+                scene.file(".git/config", "[core]\n");
+                scene.file(".git/hooks/pre-commit", "theirs");
+                shell("rm -r .git && ln -s ../outside .git; rm -rf .dirigent; ln -s ../outside .dirigent")
+            },
+            told: Told::Bounded(&[]),
+            then: |scene, _| assert_eq!(scene.place.read(".git/config"), "[core]\n"),
+        },
+    ]);
+}
+
 #[test]
 fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
     check([
