@@ -99,6 +99,7 @@ pub struct Scene {
     settings: Mutex<String>,
     before: Mutex<Vec<Call>>,
     access: Mutex<&'static str>,
+    tools: Mutex<Vec<&'static str>>,
     through: Mutex<Vec<String>>,
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
     noticed: Arc<Mutex<Vec<String>>>,
@@ -124,6 +125,7 @@ impl Scene {
             settings: Mutex::default(),
             before: Mutex::default(),
             access: Mutex::new("read-write"),
+            tools: Mutex::default(),
             through: Mutex::default(),
             kept: Mutex::default(),
             noticed: Arc::default(),
@@ -179,6 +181,11 @@ impl Scene {
     /// What the agent may do; `read-write` where nothing is said.
     pub fn access(&self, access: &'static str) {
         *self.access.lock().unwrap() = access;
+    }
+
+    /// What the agent may call, where that is not what it calls.
+    pub fn tools(&self, tools: impl IntoIterator<Item = &'static str>) {
+        self.tools.lock().unwrap().extend(tools);
     }
 
     /// Starts the command through another one, which is given the command and its arguments.
@@ -374,7 +381,10 @@ fn write_settings(scene: &Scene, url: &str, calls: &[Call]) {
         "[model]\nprovider = \"openai\"\nname = \"scripted\"\nbase_url = \"{url}\"\ncalls = \"native\"\nattempts = 1\n"
     );
     fs::write(folder.join("dirigent.toml"), format!("{model}\n{settings}")).unwrap();
-    let mut tools: Vec<&str> = calls.iter().map(|(tool, _)| *tool).collect();
+    let mut tools = scene.tools.lock().unwrap().clone();
+    if tools.is_empty() {
+        tools.extend(calls.iter().map(|(tool, _)| *tool));
+    }
     tools.sort_unstable();
     tools.dedup();
     let (tools, access) = (tools.join(", "), scene.access.lock().unwrap());

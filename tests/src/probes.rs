@@ -6,12 +6,11 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dirigent::core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent::core::tool::{Access, Repeat, ToolResult};
 use dirigent::tools::{Tool, ToolContext, typed};
-use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Barrier;
 
 use crate::scripted::Gate;
@@ -49,6 +48,7 @@ pub fn note(notes: &Notes) -> impl Tool {
         notes.add(&text);
         async move { ToolResult::success(json!(format!("noted {text}"))) }
     })
+    .access(Access::ReadOnly)
 }
 
 /// `read_meter`: succeeds with 42, changes nothing, and says something for operators.
@@ -101,6 +101,7 @@ pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool
         }
     })
     .repeat(repeat)
+    .access(Access::ReadOnly)
 }
 
 /// What `launch` takes.
@@ -114,9 +115,9 @@ struct Launch {
 /// The file in the workspace to which `launch` adds a line for each call.
 pub const LAUNCHED: &str = "launched.txt";
 
-/// `launch`: cannot be undone, so a person must approve each call. Not safe to repeat.
+/// `launch`: cannot be undone, so a person must approve each call, whoever makes it. Not safe to repeat.
 pub fn launch() -> impl Tool {
-    asking(typed(
+    typed(
         "launch",
         "Launches something.",
         |context, Launch { what }| async move {
@@ -125,27 +126,9 @@ pub fn launch() -> impl Tool {
             writeln!(file.unwrap(), "{what}").unwrap();
             ToolResult::success(json!(format!("launched {what}")))
         },
-    ))
-}
-
-/// The same tool, but a person must approve each call of it.
-pub fn asking(tool: impl Tool) -> impl Tool {
-    Asking(tool)
-}
-
-struct Asking<T>(T);
-
-impl<T: Tool> Tool for Asking<T> {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            requires_approval: true,
-            ..self.0.spec()
-        }
-    }
-
-    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
-        self.0.call(context, parameters)
-    }
+    )
+    .access(Access::ReadOnly)
+    .requires_approval()
 }
 
 /// `flood`: returns a text of so many bytes.

@@ -370,6 +370,7 @@ async fn call_6_an_unknown_tool_names_the_nearest() {
         scouted.asked[1].result(),
         json!({
             "success": false,
+            "code": "unknown_tool",
             "error": "there is no tool `notes` (did you mean `note`?): the tools are `note`, `fail` and `search`"
         })
     );
@@ -395,7 +396,7 @@ async fn call_6_bad_arguments_name_the_problem_and_the_nearest_field_and_nothing
 
         assert_eq!(
             scouted.asked[1].result(),
-            json!({"success": false, "error": error})
+            json!({"success": false, "code": "bad_parameters", "error": error})
         );
         assert_eq!(scouted.notes.len(), 0);
     }

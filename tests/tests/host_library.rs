@@ -232,7 +232,7 @@ async fn host_2_a_call_under_way_that_is_not_safe_to_repeat_is_reported_as_inter
     );
     assert_eq!(
         model.agent_asked("scout")[0].result(),
-        json!({"success": false, "error": INTERRUPTED})
+        json!({"success": false, "code": "interrupted", "error": INTERRUPTED})
     );
     assert_eq!(error_of(&observed_calls(&report, 0, "planned")[0]), INTERRUPTED);
     assert!(

@@ -15,7 +15,7 @@ use dirigent::core::message::{Message, ModelFailure, ModelReply};
 use dirigent::core::prompt::roles;
 use dirigent::core::run::{Run, RunInput};
 use dirigent::core::spec::ModelProfile;
-use dirigent::core::tool::{StateChange, ToolResult};
+use dirigent::core::tool::{Access, StateChange, ToolResult};
 use dirigent::model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
 use dirigent::tools::{Tool, typed};
 use dirigent::{AgentLimits, Builder, Dirigent, Millis, Report, RunLimits};
@@ -191,6 +191,7 @@ fn no_commands() -> impl Tool {
     typed("execute_command", "Runs a command.", |_, _: Value| async {
         ToolResult::failure("commands are not run here")
     })
+    .access(Access::Execute)
 }
 
 // What the journal says

@@ -70,7 +70,8 @@ impl Builder {
         self
     }
 
-    /// One more tool; it replaces a built-in one of its name. Plans may call it; an agent may if it names it.
+    /// One more tool; it replaces a built-in one of its name. Plans may call it; an agent may if it names it
+    /// and is allowed what it needs.
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.tools.insert(tool);
         self
@@ -104,8 +105,7 @@ impl Builder {
     /// A role of an agent that there is not, a rule about a tool that there is not, a model that is not configured. A key that is not set
     /// is found when building.
     pub fn check(&self) -> Result<(), DirigentError> {
-        self.checked_roster(&self.tools_as_far_as_known().specs())
-            .map(drop)
+        self.checked_roster(&self.tools_in_outline().specs()).map(drop)
     }
 
     /// Opens the journal and starts the orchestrator in the present tokio runtime.
@@ -146,7 +146,7 @@ impl Builder {
     /// # Errors
     /// As [`Builder::check`].
     pub fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
-        let specs = self.tools_as_far_as_known().specs();
+        let specs = self.tools_in_outline().specs();
         let roster = self.checked_roster(&specs)?;
         let roster = match (workspace, &self.config) {
             (Some(workspace), Some(config)) => roster.with_project(workspace, config, &known_tools(&specs)),
@@ -184,9 +184,9 @@ impl Builder {
         tools
     }
 
-    /// The same before all is set that the configuration names: a connection whose variable is not set is left out.
-    fn tools_as_far_as_known(&self) -> ToolRegistry {
-        let of_config = self.config.as_ref().map(Config::tool_settings_as_far_as_set);
+    /// The same before all is set that the configuration names: enough to tell of them, not to call them.
+    fn tools_in_outline(&self) -> ToolRegistry {
+        let of_config = self.config.as_ref().map(Config::tool_settings_in_outline);
         let settings = self.tool_settings.clone().or(of_config);
         self.all_tools(&settings.unwrap_or_default())
     }

@@ -3,11 +3,11 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use dirigent_core::call::ToolCall;
+use dirigent_core::call::{CallFault, ToolCall};
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::prompt;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{ToolOutcome, ToolResult, code};
+use dirigent_core::tool::{ToolOutcome, ToolResult, ToolSpec, code};
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_tools::{ToolContext, ToolRegistry};
 use futures::FutureExt;
@@ -27,7 +27,10 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     let name = call.tool.clone();
     let work = AssertUnwindSafe(async move {
         match tools.get(&call.tool) {
-            Some(tool) => tool.call(context, call.parameters).await,
+            Some(tool) => match beyond_access(&context, tool.spec()) {
+                Some(fault) => ToolResult::failure(fault.to_string()).with_code(fault.code()),
+                None => tool.call(context, call.parameters).await,
+            },
             None => ToolResult::failure(format!("there is no tool `{}` in this process", call.tool))
                 .with_code(code::UNKNOWN_TOOL),
         }
@@ -50,6 +53,16 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
         outcome: bounded(result.outcome),
         ..result
     }
+}
+
+/// That the tool needs more than the agent is allowed. Its machine has looked, but at what the run's journal says of the tool, which a tool of
+/// today may need more than.
+fn beyond_access(context: &ToolContext, tool: ToolSpec) -> Option<CallFault> {
+    (context.access < tool.access).then_some(CallFault::AccessDenied {
+        tool: tool.name,
+        needs: tool.access,
+        has: context.access,
+    })
 }
 
 /// The same, visibly cut where a tool flooded.

@@ -145,7 +145,7 @@ fn git_runs_nothing_of_the_repositorys() {
             made: |scene| {
                 repository(scene);
                 configure(scene, "core.fsmonitor", "touch pwned; false");
-                git(json!({"operation": "status"}))
+                git(json!({"command": "status"}))
             },
             told: Told::Bounded(&[]),
             then: not_run,
@@ -155,7 +155,7 @@ fn git_runs_nothing_of_the_repositorys() {
             made: |scene| {
                 changed(scene);
                 configure(scene, "diff.external", "touch pwned #");
-                git(json!({"operation": "diff"}))
+                git(json!({"command": "diff"}))
             },
             told: Told::Bounded(&[]),
             then: not_run,
@@ -169,7 +169,7 @@ fn git_runs_nothing_of_the_repositorys() {
                 configure(scene, "diff.evil.command", "touch pwned #");
                 configure(scene, "filter.evil.clean", "touch pwned; cat");
                 configure(scene, "filter.evil.smudge", "touch pwned; cat");
-                git(json!({"operation": "diff"}))
+                git(json!({"command": "diff"}))
             },
             told: Told::Either,
             then: not_run,
@@ -181,7 +181,7 @@ fn git_runs_nothing_of_the_repositorys() {
                 scene.file(".gitattributes", "*.txt filter=evil\n");
                 configure(scene, "filter.evil.clean", "touch pwned; cat");
                 configure(scene, "filter.evil.process", "touch pwned");
-                git(json!({"operation": "status"}))
+                git(json!({"command": "status"}))
             },
             told: Told::Either,
             then: not_run,
@@ -201,7 +201,7 @@ fn git_runs_nothing_of_the_repositorys() {
                 ] {
                     configure(scene, name, value);
                 }
-                git(json!({"operation": "log"}))
+                git(json!({"command": "log"}))
             },
             told: Told::Either,
             then: not_run,
@@ -215,7 +215,7 @@ fn git_runs_nothing_of_the_repositorys() {
                     scene.file(&format!(".git/hooks/{name}"), hook);
                     make_executable(scene, &format!(".git/hooks/{name}"));
                 }
-                git(json!({"operation": "status"}))
+                git(json!({"command": "status"}))
             },
             told: Told::Bounded(&[]),
             then: not_run,
@@ -225,7 +225,7 @@ fn git_runs_nothing_of_the_repositorys() {
             made: |scene| {
                 repository(scene);
                 configure(scene, "include.path", &scene.outside_text("secret.txt"));
-                git(json!({"operation": "status"}))
+                git(json!({"command": "status"}))
             },
             told: Told::Either,
             then: not_run,
@@ -235,17 +235,17 @@ fn git_runs_nothing_of_the_repositorys() {
             made: |scene| {
                 run_git(&scene.outside(""), &["init", "-q"]);
                 scene.file(".git", format!("gitdir: {}\n", scene.outside_text(".git")));
-                git(json!({"operation": "status"}))
+                git(json!({"command": "status"}))
             },
-            told: Told::Either,
-            then: |_, seen| assert_eq!(seen.told["success"], false, "{}", seen.told),
+            told: Told::Refused("outside_workspace", &["outside of the workspace"]),
+            then: nothing_more,
         },
         Attack {
             name: "a_work_tree_that_is_elsewhere_is_not_shown",
             made: |scene| {
                 repository(scene);
                 configure(scene, "core.worktree", &scene.outside_text(""));
-                git(json!({"operation": "diff"}))
+                git(json!({"command": "diff"}))
             },
             told: Told::Either,
             then: not_run,
@@ -260,7 +260,7 @@ fn what_is_asked_of_git_is_never_an_option() {
             name: "a_revision_that_is_an_option_is_refused",
             made: |scene| {
                 changed(scene);
-                git(json!({"operation": "diff", "revision": "--output=pwned"}))
+                git(json!({"command": "diff", "revision": "--output=pwned"}))
             },
             told: Told::Refused("bad_parameters", &["--output=pwned"]),
             then: not_run,
@@ -269,7 +269,7 @@ fn what_is_asked_of_git_is_never_an_option() {
             name: "a_revision_that_is_an_option_is_refused_in_a_log",
             made: |scene| {
                 changed(scene);
-                git(json!({"operation": "log", "revision": "--output=pwned"}))
+                git(json!({"command": "log", "revision": "--output=pwned"}))
             },
             told: Told::Refused("bad_parameters", &["--output=pwned"]),
             then: not_run,
@@ -278,7 +278,7 @@ fn what_is_asked_of_git_is_never_an_option() {
             name: "a_path_that_is_an_option_is_a_path",
             made: |scene| {
                 changed(scene);
-                git(json!({"operation": "diff", "path": "--output=pwned"}))
+                git(json!({"command": "diff", "paths": ["--output=pwned"]}))
             },
             told: Told::Either,
             then: not_run,
@@ -287,7 +287,7 @@ fn what_is_asked_of_git_is_never_an_option() {
             name: "a_file_outside_is_not_compared",
             made: |scene| {
                 changed(scene);
-                git(json!({"operation": "diff", "path": "../outside/secret.txt"}))
+                git(json!({"command": "diff", "paths": ["../outside/secret.txt"]}))
             },
             told: Told::Refused("outside_workspace", &[]),
             then: not_run,
@@ -296,7 +296,41 @@ fn what_is_asked_of_git_is_never_an_option() {
 }
 
 #[test]
-fn symbols_and_outputs_are_bounded_and_ones_own() {
+fn outputs_are_read_by_the_run_that_has_them() {
+    check([
+        Attack {
+            name: "an_output_of_another_run_is_not_read",
+            made: |_| ("read_output", json!({"handle": "a9.9"})),
+            told: Told::Refused("not_found", &["a9.9"]),
+            then: nothing_more,
+        },
+        Attack {
+            name: "a_handle_that_is_a_path_is_refused",
+            made: |_| ("read_output", json!({"handle": "../../journal.db"})),
+            told: Told::Refused("bad_parameters", &["handle"]),
+            then: nothing_more,
+        },
+        Attack {
+            name: "a_pattern_that_grows_without_an_end_is_refused",
+            made: |scene| {
+                scene.file("notes.txt", "notes");
+                scene.before([(
+                    "file_operations",
+                    json!({"operation": "read", "path": "notes.txt"}),
+                )]);
+                (
+                    "read_output",
+                    json!({"handle": "a2.1", "pattern": "((a{1000}){1000}){1000}"}),
+                )
+            },
+            told: Told::Refused("bad_parameters", &[]),
+            then: nothing_more,
+        },
+    ]);
+}
+
+#[test]
+fn symbols_are_bounded_and_of_the_workspace() {
     check([
         Attack {
             name: "code_that_is_nested_without_an_end_is_read",
@@ -337,18 +371,6 @@ fn symbols_and_outputs_are_bounded_and_ones_own() {
             },
             told: Told::Bounded(&[]),
             then: |_, seen| assert!(seen.told.to_string().len() < 200_000),
-        },
-        Attack {
-            name: "an_output_of_another_run_is_not_read",
-            made: |_| ("read_output", json!({"handle": "a9.9"})),
-            told: Told::Refused("not_found", &["a9.9"]),
-            then: nothing_more,
-        },
-        Attack {
-            name: "a_handle_that_is_a_path_is_refused",
-            made: |_| ("read_output", json!({"handle": "../../journal.db"})),
-            told: Told::Either,
-            then: |_, seen| assert_eq!(seen.told["success"], false),
         },
     ]);
 }

@@ -159,10 +159,107 @@ fn a_command_reads_and_writes_the_workspace_and_no_file_of_the_users_beside_it()
             name: "an_agent_that_may_only_look_runs_nothing",
             made: |scene| {
                 scene.access("read-only");
+                scene.tools(["search"]);
                 shell("touch made")
             },
             told: Told::NotRun("access_denied", &["execute_command"]),
             then: |scene, _| assert!(!scene.is_there("made")),
+        },
+    ]);
+}
+
+/// A line that makes a hook, and does more to it.
+fn hook(more: &str) -> Call {
+    shell(format!(
+        "mkdir -p .git/hooks && cd .git/hooks && printf '#!/bin/sh\\ntouch pwned\\nexit\\n' > pre-commit && chmod +x pre-commit {more}"
+    ))
+}
+
+fn no_hook(scene: &Scene, seen: &Observation) {
+    assert!(!scene.is_there(".git/hooks/pre-commit"), "{}", seen.told);
+}
+
+#[test]
+fn a_command_leaves_git_and_dirigent_as_they_were() {
+    check([
+        Attack {
+            name: "a_hook_does_not_stay",
+            made: |scene| {
+                scene.file(".git/HEAD", "ref: refs/heads/main\n");
+                hook("")
+            },
+            told: Told::Bounded(&[".git/hooks"]),
+            then: no_hook,
+        },
+        Attack {
+            name: "a_hook_that_is_too_large_to_be_looked_at_does_not_stay",
+            made: |scene| {
+                scene.file(".git/HEAD", "ref: refs/heads/main\n");
+                hook("&& truncate -s 100M pre-commit")
+            },
+            told: Told::Bounded(&[]),
+            then: no_hook,
+        },
+        Attack {
+            name: "a_hook_among_thousands_does_not_stay",
+            made: |scene| {
+                scene.file(".git/HEAD", "ref: refs/heads/main\n");
+                hook("&& seq 6000 | xargs touch")
+            },
+            told: Told::Bounded(&[]),
+            then: no_hook,
+        },
+        Attack {
+            name: "a_hook_in_place_of_anothers_does_not_stay",
+            made: |scene| {
+                scene.file(".git/hooks/pre-commit", "theirs");
+                hook("")
+            },
+            told: Told::Bounded(&[".git/hooks/pre-commit"]),
+            then: |scene, _| assert_eq!(scene.place.read(".git/hooks/pre-commit"), "theirs"),
+        },
+        Attack {
+            name: "gits_settings_are_put_back",
+            made: |scene| {
+                scene.file(".git/config", "[core]\n");
+                shell("echo 'fsmonitor = touch pwned' >> .git/config")
+            },
+            told: Told::Bounded(&[".git/config"]),
+            then: |scene, _| assert_eq!(scene.place.read(".git/config"), "[core]\n"),
+        },
+        Attack {
+            name: "gits_folder_does_not_lead_elsewhere",
+            made: |scene| {
+                scene.file(".git/config", "[core]\n");
+                shell(
+                    "mv .git old && mkdir new && echo 'fsmonitor = touch pwned' > new/config && ln -s new .git",
+                )
+            },
+            told: Told::Bounded(&[".git"]),
+            then: |scene, _| assert!(!scene.work(".git").is_symlink()),
+        },
+        Attack {
+            name: "an_agent_of_the_project_does_not_stay",
+            made: |_| {
+                shell(
+                    "mkdir -p .dirigent/agents .claude/agents && echo mine > .dirigent/agents/helper.md && echo mine > .claude/agents/helper.md",
+                )
+            },
+            told: Told::Bounded(&[".dirigent"]),
+            then: |scene, _| {
+                assert!(!scene.is_there(".dirigent/agents/helper.md"));
+                assert!(!scene.is_there(".claude/agents/helper.md"));
+            },
+        },
+        Attack {
+            name: "what_is_put_back_is_not_put_elsewhere",
+            made: |scene| {
+                scene.file(".git/config", "[core]\n");
+                scene.file(".git/hooks/pre-commit", "theirs");
+                shell("rm -r .git && ln -s ../outside .git; rm -rf .dirigent; ln -s ../outside .dirigent")
+            },
+            told: Told::Bounded(&[]),
+            then: |scene, _| assert_eq!(scene.place.read(".git/config"), "[core]\n"),
         },
     ]);
 }
@@ -202,12 +299,13 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
         },
         Attack {
             name: "dirigent_leaves_nothing_open_for_its_commands",
-            made: |_| {
-                perl(
-                    "opendir(my $open, '/proc/self/fd'); my $listing = fileno($open); print join(',', sort { $a <=> $b } grep { /\\d/ && $_ > 2 && -e \"/proc/self/fd/$_\" && readlink(\"/proc/self/fd/$_\") !~ m{^/proc/} } readdir($open)), ';'",
-                )
+            made: |scene| {
+                // What was open before Dirigent began is not its matter.
+                let closed = "import os, sys; os.closerange(3, 4096); os.execvp(sys.argv[1], sys.argv[1:])";
+                scene.through(["python3", "-c", closed].map(str::to_owned));
+                shell("ls -l /proc/self/fd | grep -v ' -> /proc/' | grep -c -- '->'")
             },
-            told: Told::Bounded(&["\"stdout\":\";\""]),
+            told: Told::Bounded(&["\"stdout\":\"3\\n\""]),
             then: nothing_more,
         },
         Attack {

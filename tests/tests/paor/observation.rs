@@ -2,7 +2,7 @@
 
 use dirigent::core::observation::Finding;
 use dirigent::core::tool::{Repeat, ToolOutcome};
-use dirigent::{AgentLimits, EventKind, Millis, RunLimits};
+use dirigent::{AgentLimits, Detail, EventKind, Millis, RunLimits};
 use dirigent_tests::probes::{Notes, break_down, fail, read_meter, wait};
 use dirigent_tests::scripted::{Gate, Reply, Scripted, achieved, call, calls, delegate, plan, says};
 use dirigent_tests::stage::{
@@ -122,6 +122,46 @@ async fn paor_6_every_tool_execution_and_subagent_completion_is_recorded_and_ref
             ("search".to_owned(), true)
         ]
     );
+}
+
+#[tokio::test]
+async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
+    let stage = Stage::new();
+    let model = Scripted::new()
+        .planner([plan(
+            "Read twice.",
+            [
+                calls("plain", [("read_meter", json!({}))]),
+                delegate("asked", "reader", "Read the meter."),
+            ],
+        )])
+        .agent("reader", [call("read_meter", json!({})), says("It says 42.")])
+        .reflector([achieved("Read.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .tool(read_meter())
+        .agent(agent("reader", &["read_meter"]))
+        .build()
+        .await
+        .unwrap();
+
+    let run = dirigent.start(stage.goal("Read the meter")).await.unwrap();
+    let report = achieved_report(&run).await;
+
+    let events = all_events(&run).await.into_iter();
+    let told = events.filter_map(|event| match event.kind {
+        EventKind::ToolFinished { metadata, .. } => Some(json!(metadata)),
+        _ => None,
+    });
+    let north = json!({"station": "north"});
+    assert_eq!(told.collect::<Vec<_>>(), [north.clone(), north]);
+    let verbose = report.render(Detail::Verbose);
+    assert!(verbose.contains("metadata {\"station\":\"north\"}"), "{verbose}");
+    for asked in model.asked() {
+        let request = json!(asked.messages).to_string();
+        assert!(!request.contains("north"), "{request}");
+    }
+    assert_eq!(model.asked().len(), 4);
 }
 
 #[tokio::test]

@@ -53,9 +53,11 @@ impl Config {
                 key: format!("approvals.{list}"),
                 problem,
             };
-            let fitting: Vec<&str> = known
+            let own = own_tools().map(|(name, _)| name);
+            let fitting: BTreeSet<&str> = known
                 .keys()
                 .map(String::as_str)
+                .chain(own)
                 .filter(|tool| fits_tool(&calls.tool, tool))
                 .collect();
             if fitting.is_empty() {
@@ -78,9 +80,14 @@ impl Config {
 /// The parameters of a tool, each with its schema.
 type Schema = serde_json::Map<String, serde_json::Value>;
 
-/// What the tools take that every run has besides those of the registry.
-fn own_tools() -> [(&'static str, serde_json::Value); 2] {
+/// What the tools take that runs have besides those of the registry, or may have: there is none for databases without a connection, and
+/// rules about it can wait for one.
+fn own_tools() -> [(&'static str, serde_json::Value); 3] {
     [
+        (
+            "execute_sql",
+            serde_json::json!({"connection": {}, "sql": {}, "parameters": {}}),
+        ),
         (DELEGATE, serde_json::json!({"agent": {}, "task": {}})),
         (
             "read_output",

@@ -1,6 +1,7 @@
 //! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may reach. What must be asked is another matter: `[approvals]`.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use dirigent_core::tool::Access;
@@ -30,6 +31,8 @@ pub struct ConnectionSettings {
     pub place: String,
     /// It, or what has to be set before it can be used.
     pub connection: Result<Connection, ConfigError>,
+    /// It without its address: enough to tell of it.
+    outline: Connection,
 }
 
 impl Config {
@@ -45,11 +48,11 @@ impl Config {
         Ok(self.with_connections(all?))
     }
 
-    /// The same without the connections whose variables are not set.
-    pub(crate) fn tool_settings_as_far_as_set(&self) -> ToolSettings {
+    /// The same without the addresses of databases, which need not be set: enough to tell of the tools, not to call them.
+    pub(crate) fn tool_settings_in_outline(&self) -> ToolSettings {
         let connections = self.connections().unwrap_or_default().into_iter();
-        let set = connections.filter_map(|settings| Some((settings.name, settings.connection.ok()?)));
-        self.with_connections(set.collect())
+        let outlines = connections.map(|settings| (settings.name, settings.outline));
+        self.with_connections(outlines.collect())
     }
 
     fn with_connections(&self, connections: Connections) -> ToolSettings {
@@ -132,7 +135,7 @@ impl Config {
             // `read-only`, as the schema allows no other word.
             Some(_) | None => Access::ReadOnly,
         };
-        let connection = database.map(|database| Connection {
+        let connection = |database| Connection {
             database,
             access,
             max_rows: table
@@ -141,13 +144,14 @@ impl Config {
             timeout: table
                 .span("timeout")
                 .map_or(TIMEOUT, |span| Duration::from_millis(span.0)),
-        });
+        };
         Ok(ConnectionSettings {
+            outline: connection(outline(kind)),
             name: name.to_owned(),
             database: kind.to_owned(),
             access,
             place,
-            connection,
+            connection: database.map(connection),
         })
     }
 
@@ -195,6 +199,17 @@ impl Config {
                 Err(table.wrong("url_env", problem))
             }
         }
+    }
+}
+
+/// Such a database, anywhere.
+fn outline(kind: &str) -> Database {
+    let url = SecretString::default();
+    match kind {
+        "sqlite" => Database::Sqlite { path: PathBuf::new() },
+        "mysql" => Database::Mysql { url },
+        // `postgres`, as the schema allows no other word.
+        _ => Database::Postgres { url },
     }
 }
 

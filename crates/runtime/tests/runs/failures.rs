@@ -89,7 +89,8 @@ async fn paor_7_an_agent_reads_that_its_tool_panicked_and_goes_on() {
 
         let report = world.run().await;
 
-        let said = r#"{"success":false,"error":"the tool `it` broke down: out of cheese"}"#;
+        let said =
+            r#"{"success":false,"code":"broke_down","error":"the tool `it` broke down: out of cheese"}"#;
         assert_eq!(finding_of_worker(&report).as_deref(), Ok(said));
         world.all_tasks_end().await;
     }

@@ -57,7 +57,7 @@ enum Kept {
     },
     Link(PathBuf),
     Folder(BTreeMap<OsString, Kept>),
-    /// Too big, no file, or unreadable: it is left as it is.
+    /// Too big, no file, or unreadable: it is left as it is where it was so before.
     Unknown,
 }
 
@@ -194,7 +194,7 @@ fn read(dir: &Dir, path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 fn restore(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>, done: &mut PutBack) {
     match (before, now) {
-        (None, None) | (Some(Kept::Unknown), _) | (_, Some(Kept::Unknown)) => {}
+        (None, None) | (Some(Kept::Unknown), _) => {}
         (Some(before), Some(now)) if before == now => {}
         (Some(Kept::Folder(before)), Some(Kept::Folder(now))) => {
             let mut names: Vec<&OsStr> = before.keys().chain(now.keys()).map(OsString::as_os_str).collect();
@@ -216,6 +216,8 @@ fn restore(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>, do
 
 fn replace(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>) -> io::Result<()> {
     match now {
+        // What is there now need not be known to go: a hook that is too big to look at is one all the same.
+        Some(Kept::Unknown) if dir.symlink_metadata(path)?.is_dir() => dir.remove_dir_all(path)?,
         Some(Kept::Folder(_)) => dir.remove_dir_all(path)?,
         Some(Kept::File { .. } | Kept::Link(_) | Kept::Unknown) => dir.remove_file(path)?,
         None => {}
