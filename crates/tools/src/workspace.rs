@@ -348,7 +348,7 @@ impl Workspace {
         let version = version(bytes, metadata);
         if let Some(contents) = &self.contents {
             contents
-                .keep(&version.digest, bytes)
+                .keep(&plain(path, relative)?, &version, bytes)
                 .map_err(|why| FileFault::NotKept {
                     path: path.to_owned(),
                     why,
