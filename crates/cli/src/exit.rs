@@ -58,6 +58,8 @@ impl Exit {
                 DirigentError::EmptyGoal
                 | DirigentError::Workspace { .. }
                 | DirigentError::Agent { .. }
+                | DirigentError::UnderWay { .. }
+                | DirigentError::NotUndone { .. }
                 | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::Config(_)) => Exit::Configuration,
@@ -73,6 +75,7 @@ impl Exit {
                 StoreError::NotARunId { .. }
                 | StoreError::NoSuchRun { .. }
                 | StoreError::AmbiguousRun { .. }
+                | StoreError::NoSuchPlace { .. }
                 | StoreError::Held { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,

@@ -76,7 +76,7 @@ pub struct Undoing {
     pub steps: Vec<Step>,
     /// What was changed elsewhere than in files, in the journal's order: by commands, in databases, by requests.
     pub elsewhere: Vec<StateChange>,
-    /// Calls that were begun and whose end is not journaled: what they changed is not known.
+    /// Calls that were begun since then and whose end is not journaled: what they changed is not known.
     pub unfinished: BTreeSet<EffectId>,
     /// Paths that are put back together or not at all: a file's old name and its new one.
     pairs: Vec<(String, String)>,
@@ -95,7 +95,9 @@ impl Undoing {
                 Input::Run(RunInput::ToolStarted { effect })
                 | Input::Agent(AgentInput::ToolStarted { effect }) => {
                     begun.insert(*effect);
-                    unfinished.insert(*effect);
+                    if entry.seq > after {
+                        unfinished.insert(*effect);
+                    }
                 }
                 Input::Run(RunInput::ToolFinished { effect, result })
                 | Input::Agent(AgentInput::ToolFinished { effect, result }) => {

@@ -29,11 +29,33 @@ impl Journal {
     /// # Errors
     /// [`StoreError::Full`], or another failure to write: nothing is kept then, and no entry of a run fails with it.
     pub fn keep(&self, original: Original, bytes: &[u8]) -> Result<(), StoreError> {
-        let known = self.readers().has_content(&original.version.digest)?;
+        let digest = original.version.digest.clone();
+        self.store_content(digest, bytes, Some(original))
+    }
+
+    /// Keeps a content that no call is about to change, such as what is replaced when a run is undone. As [`Journal::keep`].
+    ///
+    /// # Errors
+    /// As those of [`Journal::keep`].
+    pub fn keep_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.store_content(digest.to_owned(), bytes, None)
+    }
+
+    fn store_content(
+        &self,
+        digest: String,
+        bytes: &[u8],
+        original: Option<Original>,
+    ) -> Result<(), StoreError> {
+        let known = self.readers().has_content(&digest)?;
+        if known && original.is_none() {
+            return Ok(());
+        }
         let bytes = (!known).then(|| bytes.to_vec());
         self.wait(|reply| Job::Keep {
-            original,
+            digest,
             bytes,
+            original,
             reply,
         })
     }
@@ -89,12 +111,19 @@ impl Journal {
 }
 
 /// Writes both within a transaction. A run that is not in the journal keeps the content alone.
-pub(crate) fn keep(db: &Connection, original: &Original, bytes: Option<&[u8]>) -> rusqlite::Result<()> {
-    let FileVersion { digest, mode } = &original.version;
+pub(crate) fn keep(
+    db: &Connection,
+    digest: &str,
+    bytes: Option<&[u8]>,
+    original: Option<&Original>,
+) -> rusqlite::Result<()> {
     if let Some(bytes) = bytes {
         db.prepare_cached("INSERT INTO contents (digest, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![digest, bytes])?;
     }
+    let Some(original) = original else {
+        return Ok(());
+    };
     db.prepare_cached(
         "INSERT INTO originals (run, effect, path, digest, mode)
          SELECT id, ?2, ?3, ?4, ?5 FROM runs WHERE run = ?1",
@@ -104,7 +133,7 @@ pub(crate) fn keep(db: &Connection, original: &Original, bytes: Option<&[u8]>) -
         original.effect.to_string(),
         original.path,
         digest,
-        mode
+        original.version.mode
     ])?;
     Ok(())
 }

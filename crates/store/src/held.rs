@@ -75,9 +75,12 @@ impl HeldRuns {
                 None => Ok(Outcome::Refused(StoreError::NotHeld { run: *run })),
                 Some(held) => message::refuse(db, *message, held.id, reason).map(|()| Outcome::Done(0)),
             },
-            Job::Keep { original, bytes, .. } => {
-                contents::keep(db, original, bytes.as_deref()).map(|()| Outcome::Done(0))
-            }
+            Job::Keep {
+                digest,
+                bytes,
+                original,
+                ..
+            } => contents::keep(db, digest, bytes.as_deref(), original.as_ref()).map(|()| Outcome::Done(0)),
             Job::Flush { .. } => Ok(Outcome::Done(0)),
             Job::Release { run } => {
                 self.runs.remove(run);

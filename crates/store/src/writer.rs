@@ -68,9 +68,11 @@ pub(crate) enum Job {
         reason: String,
     },
     Keep {
-        original: Original,
+        digest: String,
         /// None where the content is stored already.
         bytes: Option<Vec<u8>>,
+        /// The file that a call is about to change.
+        original: Option<Original>,
         reply: SyncSender<Result<(), StoreError>>,
     },
     Flush {
