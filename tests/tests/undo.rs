@@ -203,10 +203,14 @@ async fn all_kinds(stage: &Stage) -> (Dirigent, RunId) {
                     calls(
                         "second",
                         [
-                            files(json!({"operation": "edit", "path": "a.txt", "old": "two", "new": "three"})),
+                            files(
+                                json!({"operation": "edit", "path": "a.txt", "old": "two", "new": "three"}),
+                            ),
                             files(json!({"operation": "delete", "path": "c.txt"})),
                             files(json!({"operation": "move", "from": "folder", "to": "other"})),
-                            files(json!({"operation": "edit", "path": "other/d.txt", "old": "d", "new": "D"})),
+                            files(
+                                json!({"operation": "edit", "path": "other/d.txt", "old": "d", "new": "D"}),
+                            ),
                         ],
                     ),
                     ["first"],
