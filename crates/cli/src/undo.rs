@@ -93,11 +93,15 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
                 Exit::Failed
             })
         }
-        None if !idle && !output.is_attended() => {
+        None if idle => Ok(exit),
+        None if output.is_attended() => {
+            output.note("nothing was done");
+            Ok(exit)
+        }
+        None => {
             output.note("nothing was done: say --yes to do it");
             Ok(Exit::Usage)
         }
-        None => Ok(exit),
     }
 }
 

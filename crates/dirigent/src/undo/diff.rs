@@ -61,6 +61,8 @@ impl RunDiff {
                     }),
             );
         }
+        // Of an empty folder no diff tells.
+        files.retain(|file| !file.text.is_empty());
         files.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(RunDiff { files })
     }

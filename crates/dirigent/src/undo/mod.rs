@@ -166,8 +166,13 @@ impl Undo {
             undoing: told.undoing,
             refused: Vec::new(),
         };
+        let told_of = undo.restored_paths();
         undo.compare(&workspace)?;
-        undo.look_at_interrupted(&workspace, &told.interrupted);
+        for original in told.interrupted {
+            if !told_of.contains(&original.path) {
+                undo.look_at_interrupted(&workspace, &original);
+            }
+        }
         Ok(undo)
     }
 
@@ -272,15 +277,9 @@ impl Undo {
 
     /// Leaves out what is as it was already, and refuses what is not what the run left.
     fn compare(&mut self, workspace: &Workspace) -> Result<(), DirigentError> {
+        let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.undoing.steps);
         let mut moved = false;
-        let freed: BTreeSet<String> = steps
-            .iter()
-            .filter_map(|step| match step {
-                Step::Restore(restoration) => Some(restoration.path.clone()),
-                Step::Move(_) => None,
-            })
-            .collect();
         let moves_on = moves_on(&steps);
         for step in steps {
             let refused = match &step {
@@ -331,29 +330,28 @@ impl Undo {
         })
     }
 
-    /// What a call kept that never told its end is not as it was, unless another change says why.
-    fn look_at_interrupted(&mut self, workspace: &Workspace, originals: &[Original]) {
-        for Original {
-            path,
-            version,
-            effect,
-            ..
-        } in originals
-        {
-            let told = self
-                .undoing
-                .steps
-                .iter()
-                .any(|step| matches!(step, Step::Restore(restoration) if restoration.path == *path));
-            let same = workspace
-                .there(path)
-                .is_ok_and(|there| there == There::File(version.clone()));
-            if !told && !same && !self.refused.iter().any(|refused| refused.path == *path) {
-                self.refused.push(Refused {
-                    path: path.clone(),
-                    because: RefusedBecause::Interrupted { call: *effect },
-                });
-            }
+    fn restored_paths(&self) -> BTreeSet<String> {
+        let steps = self.undoing.steps.iter();
+        steps
+            .filter_map(|step| match step {
+                Step::Restore(restoration) => Some(restoration.path.clone()),
+                Step::Move(_) => None,
+            })
+            .collect()
+    }
+
+    /// A call that never told its end kept that, and no other call tells of the file.
+    fn look_at_interrupted(&mut self, workspace: &Workspace, original: &Original) {
+        let there = workspace.there(&original.path);
+        let same = there.is_ok_and(|there| there == There::File(original.version.clone()));
+        let refused = Refused {
+            path: original.path.clone(),
+            because: RefusedBecause::Interrupted {
+                call: original.effect,
+            },
+        };
+        if !same && !self.refused.contains(&refused) {
+            self.refused.push(refused);
         }
     }
 }

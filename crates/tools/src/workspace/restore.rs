@@ -61,9 +61,10 @@ impl Workspace {
         };
         let expect = || {
             self.clear(path, &relative, now)?;
-            match self.there(path)? == *now {
-                true => Ok(()),
-                false => Err(changed()),
+            if self.there(path)? == *now {
+                Ok(())
+            } else {
+                Err(changed())
             }
         };
         expect()?;
