@@ -41,7 +41,7 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "RUN-ID",
         ),
-        (r"\b(run|show|resume) [0-9a-f]{8}\b", "$1 RUN"),
+        (r"\b(run|show|resume|diff|undo) [0-9a-f]{8}\b", "$1 RUN"),
         (r"(?m)^[0-9a-f]{8}  ", "RUN  "),
         (r"\b(\d+ min )?\d+(\.\d+)? (ms|s)\b", "TIME"),
         (r"\b\d+ tokens", "N tokens"),
@@ -193,8 +193,8 @@ fn host_3_the_changes_are_shown_as_a_diff() {
                 +export function readPrice(text) { return Number(text); }\n";
     assert!(run.stdout.ends_with(diff), "{run}");
     assert_eq!(
-        place.dirigent(["show", "last", "--diff"]).with_code(0).stdout,
-        diff
+        place.dirigent(["diff", "last"]).with_code(0).stdout,
+        format!("diff --git a/price.js b/price.js\n{diff}")
     );
 }
 

@@ -48,8 +48,13 @@ pub(crate) enum Command {
     Fork(ForkCommand),
     /// List the runs of the journal, newest first
     Runs(RunsCommand),
-    /// Show a run: its summary, every step, its plan or its changes
+    /// Show a run: its summary, every step or its plan
     Show(ShowCommand),
+    /// Show what a run changed in files, as a diff that `git apply` takes
+    Diff(DiffCommand),
+    /// Put files back as they were before a run, or at one of its entries; what changed since is left alone
+    #[command(after_long_help = UNDO_HELP)]
+    Undo(UndoCommand),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -121,6 +126,17 @@ What needs your approval is asked there, too. From another terminal there are `d
 
 Ctrl-C cancels the run and waits until everything it started has ended; a second Ctrl-C kills. A run that was killed goes on
 with `dirigent resume`.";
+
+const UNDO_HELP: &str = "\
+First it is shown what would be done, and you are asked; where nobody can be asked, only --yes does it. A file that is not what the run left is
+never overwritten: then nothing at all is done, unless --skip-changed leaves such files out. What is replaced is kept in the journal.
+
+Only files are put back: what commands, databases and requests changed is not.
+
+Examples:
+  dirigent undo last
+  dirigent undo last --dry-run
+  dirigent undo 01234567 --to 42 --yes       # as it was after entry 42 of `dirigent show 01234567 --steps`";
 
 const APPROVE_HELP: &str = "\
 A decision always names its call: without CALL all that waits is shown in full, and nothing is decided. With CALL alone the call runs as it is
@@ -418,20 +434,51 @@ pub(crate) struct ShowCommand {
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// The plan of each round as a graph, instead of the summary
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["verbose", "diff"])]
+    #[arg(long, value_name = "FORM", conflicts_with = "verbose")]
     pub(crate) graph: Option<GraphForm>,
-    /// The changes as a unified diff, instead of the summary
-    #[arg(long, conflicts_with = "verbose")]
-    pub(crate) diff: bool,
-    /// Every entry of the journal in a line, by its number for `fork --at`, instead of the summary
-    #[arg(long, conflicts_with_all = ["verbose", "graph", "diff"])]
+    /// Every entry of the journal in a line, by its number for `fork --at`, `diff --to` and `undo --to`, instead of the summary
+    #[arg(long, conflicts_with_all = ["verbose", "graph"])]
     pub(crate) steps: bool,
     /// Print the whole report as one JSON object
     #[arg(long, conflicts_with_all = ["verbose"])]
     pub(crate) json: bool,
     /// Record the run in a file, for `run --replay`, instead of showing it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "diff", "steps", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "steps", "json"])]
     pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct DiffCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Only what changed after this entry, as `show --steps` numbers them [default: all; of a fork, after the past that it shares]
+    #[arg(long, value_name = "N")]
+    pub(crate) to: Option<u64>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct UndoCommand {
+    /// The run: its id, four digits or more of it, or `last`
+    pub(crate) run: String,
+    /// Undo only what changed after this entry, as `show --steps` numbers them [default: all; of a fork, after the past that it shares]
+    #[arg(long, value_name = "N")]
+    pub(crate) to: Option<u64>,
+    /// Don't ask
+    #[arg(long, short, conflicts_with = "dry_run")]
+    pub(crate) yes: bool,
+    /// Only show what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Leave alone what cannot be undone, and undo the rest
+    #[arg(long)]
+    pub(crate) skip_changed: bool,
+    /// Print what would be done and what was as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ Exit codes:
   1    the run failed: the goal cannot be reached, or something broke
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
        a run that is over or that another process carries out, a recording that cannot be used,
-       something said to a run that it does not take
+       something said to a run that it does not take, a file that cannot be undone
   3    a limit ended the run: iterations, time, tokens, money or model calls
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
@@ -58,6 +58,8 @@ impl Exit {
                 DirigentError::EmptyGoal
                 | DirigentError::Workspace { .. }
                 | DirigentError::Agent { .. }
+                | DirigentError::UnderWay { .. }
+                | DirigentError::NotUndone { .. }
                 | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::Config(_)) => Exit::Configuration,
@@ -73,6 +75,7 @@ impl Exit {
                 StoreError::NotARunId { .. }
                 | StoreError::NoSuchRun { .. }
                 | StoreError::AmbiguousRun { .. }
+                | StoreError::NoSuchPlace { .. }
                 | StoreError::Held { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,

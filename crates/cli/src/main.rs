@@ -21,6 +21,7 @@ mod steer;
 mod steps;
 mod tail;
 mod time;
+mod undo;
 mod waits;
 
 use clap::Parser;
@@ -63,6 +64,8 @@ fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
             Command::Fork(command) => run::fork(db, file, command, output).await,
             Command::Runs(command) => show::runs(db, &command, output).await,
             Command::Show(command) => show::show(db, &command, output).await,
+            Command::Diff(command) => undo::diff(db, &command, output).await,
+            Command::Undo(command) => undo::undo(db, &command, output).await,
             Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
             Command::Models(command) => models::list(file, command, output).await,
             Command::Agents(command) => agents::list(file, &command, output),

@@ -50,9 +50,28 @@ impl Output {
         let _ = out.flush();
     }
 
+    /// The same for bytes that are not to be changed: where they are piped on, they are. A person sees them as text that does no harm.
+    pub(crate) fn say_bytes(&self, bytes: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        if out.is_terminal() {
+            drop(out);
+            return self.say(&coloured_diff(&inert(&String::from_utf8_lossy(bytes))));
+        }
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
+
     /// Something for the person at the terminal, out of the way of what is piped on.
     pub(crate) fn note(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    /// Asks the person at the terminal for a line; none where it is at its end.
+    pub(crate) fn ask(&self, question: &str) -> Option<String> {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(question.as_bytes()).and_then(|()| out.flush());
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        read.is_ok_and(|bytes| bytes > 0).then_some(line)
     }
 
     pub(crate) fn error(&self, text: &str) {

@@ -372,8 +372,8 @@ fn conclude(events: &dirigent::Events, run: RunId, watching: &Watching, output: 
         output.say(&coloured_diff(&inert(&diff)));
     } else if !diff.is_empty() {
         output.say(&format!(
-            "See the changes with `dirigent show {} --diff`.",
-            run.short()
+            "See the changes with `dirigent diff {id}`, undo them with `dirigent undo {id}`.",
+            id = run.short()
         ));
     }
 }

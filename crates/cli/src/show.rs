@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
 use crate::kept::{kept_json, kept_line, kept_of};
-use crate::output::{Output, coloured_diff, inert};
+use crate::output::{Output, inert};
 use crate::replay::Record;
 use crate::run::open_existing;
 use crate::steer::waiting_lines;
@@ -164,25 +164,23 @@ pub(crate) async fn show(
             GraphForm::Tree => round.graph.tree(),
         })
     };
-    match (command.graph, command.json, command.diff) {
-        (Some(form), true, _) => output.say(&json!(graphs(form).collect::<Vec<_>>()).to_string()),
-        (Some(form), false, _) => {
+    match (command.graph, command.json) {
+        (Some(form), true) => output.say(&json!(graphs(form).collect::<Vec<_>>()).to_string()),
+        (Some(form), false) => {
             let graphs: Vec<String> = graphs(form).collect();
             if graphs.is_empty() {
                 output.note("this run has no plan");
             }
             output.say(&inert(&graphs.join("\n")));
         }
-        (None, true, true) => output.say(&json!({"run": run, "diff": view.diff()}).to_string()),
-        (None, true, false) => {
+        (None, true) => {
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
             report["forked_from"] = forked_from(&record);
             report["kept"] = kept_json(&kept);
             output.say(&report.to_string());
         }
-        (None, false, true) => output.say(&coloured_diff(&inert(&view.diff()))),
-        (None, false, false) => {
+        (None, false) => {
             let goal = machine.spec().map(|spec| inert(&spec.goal)).unwrap_or_default();
             let origin = record.forked_from.map_or_else(String::new, |point| {
                 format!("forked from {} at entry {}\n", point.run.short(), point.seq)

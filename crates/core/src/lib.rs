@@ -32,4 +32,5 @@ pub mod spec;
 pub mod steering;
 pub mod time;
 pub mod tool;
+pub mod undo;
 pub mod view;

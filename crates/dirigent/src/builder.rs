@@ -19,6 +19,7 @@ use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
 use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
+use crate::undo::{RunDiff, Undo};
 use crate::{DirigentError, Goal, default_journal};
 
 /// Builds a [`Dirigent`].
@@ -454,6 +455,26 @@ impl Dirigent {
     /// No such run.
     pub fn record(&self, run: RunId) -> Result<RunRecord, DirigentError> {
         Ok(self.journal.run(run)?)
+    }
+
+    /// What undoing a run would do: all that it changed in files, or what it changed after its entry `to`, as `show --steps` numbers them. Of
+    /// a fork without `to`, what it changed itself, after the past that it shares. Nothing is changed before [`Undo::apply`]. Reads
+    /// the disk.
+    ///
+    /// # Errors
+    /// [`DirigentError::UnderWay`] while a process carries the run out; [`DirigentError::Workspace`] where its folder is gone; no such run or
+    /// entry.
+    pub fn undo(&self, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
+        Undo::of(&self.journal, run, to)
+    }
+
+    /// What a run changed in files, or what it changed after its entry `to`: before the first change against after the last, in
+    /// a form that `git apply` takes. Reads the disk.
+    ///
+    /// # Errors
+    /// No such run or entry.
+    pub fn diff(&self, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
+        RunDiff::of(&self.journal, run, to)
     }
 
     /// A run as its journal has it now, with its events. Reads the disk.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dirigent_core::id::RunId;
 use dirigent_runtime::RuntimeError;
 use dirigent_store::StoreError;
 
@@ -32,6 +33,20 @@ pub enum DirigentError {
         name: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A run that a process carries out cannot be undone meanwhile.
+    #[error("run {run} is carried out by process {pid}: cancel it first with `dirigent cancel {}`", run.short())]
+    UnderWay {
+        /// The run.
+        run: RunId,
+        /// The process.
+        pid: u32,
+    },
+    /// Part of what is to be undone cannot be, so that nothing was.
+    #[error("nothing was undone, as {refused} {} cannot be", if *refused == 1 { "file" } else { "files" })]
+    NotUndone {
+        /// How many [`Undo::refused`](crate::Undo::refused) has.
+        refused: usize,
     },
     /// The configuration, or a model that a run was started with and that is no longer in it.
     #[error(transparent)]

@@ -32,6 +32,7 @@ mod error;
 mod goal;
 mod place;
 mod recording;
+mod undo;
 
 pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
 pub use builder::{Builder, Dirigent};
@@ -54,6 +55,8 @@ pub use error::DirigentError;
 pub use goal::Goal;
 pub use place::default_journal;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
+
+pub use undo::{FileDiff, Refused, RefusedBecause, RunDiff, Undo, UndoStep, Undone};
 
 /// The vocabulary and the machines, for those who read journals or drive the machines themselves.
 pub use dirigent_core as core;

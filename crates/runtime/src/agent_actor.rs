@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::deltas::{Delta, Listeners};
 use crate::driver::Driver;
 use crate::effects;
+use crate::keeper::Keeper;
 use crate::orchestrator::Services;
 use crate::purse::Purse;
 use crate::supervisor::{AgentWord, SupervisorMsg};
@@ -378,7 +379,7 @@ impl RunShare {
             run: self.run,
             effect,
             seen: None,
-            contents: None,
+            contents: Some(Arc::new(Keeper::new(&self.services.journal, self.run, effect))),
             cancel,
         }
     }

@@ -25,6 +25,7 @@ mod error;
 mod forking;
 mod handle;
 mod inbox;
+mod keeper;
 mod orchestrator;
 mod purse;
 mod read_output;

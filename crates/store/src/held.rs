@@ -11,6 +11,7 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::contents;
 use crate::error::StoreError;
 use crate::journal::{Ending, ForkPoint, NewEntry};
 use crate::message::{self, PostFault};
@@ -74,6 +75,12 @@ impl HeldRuns {
                 None => Ok(Outcome::Refused(StoreError::NotHeld { run: *run })),
                 Some(held) => message::refuse(db, *message, held.id, reason).map(|()| Outcome::Done(0)),
             },
+            Job::Keep {
+                digest,
+                bytes,
+                original,
+                ..
+            } => contents::keep(db, digest, bytes.as_deref(), original.as_ref()).map(|()| Outcome::Done(0)),
             Job::Flush { .. } => Ok(Outcome::Done(0)),
             Job::Release { run } => {
                 self.runs.remove(run);
@@ -141,7 +148,7 @@ impl HeldRuns {
                     held.standing = Standing::Broken(error.clone());
                 }
             }
-            Job::Post { .. } | Job::Refuse { .. } | Job::Flush { .. } => {}
+            Job::Post { .. } | Job::Refuse { .. } | Job::Keep { .. } | Job::Flush { .. } => {}
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);

@@ -377,9 +377,7 @@ impl Journal {
     /// # Errors
     /// [`StoreError::Stopped`] where the writer is gone.
     pub fn flush(&self) -> Result<(), StoreError> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.send(Job::Flush { reply })?;
-        answer.recv().map_err(|_| self.stopped())?
+        self.wait(|reply| Job::Flush { reply })
     }
 
     /// All runs, newest first.
@@ -429,13 +427,21 @@ impl Journal {
         run: RunId,
         job: impl FnOnce(SyncSender<Result<(), StoreError>>) -> Job,
     ) -> Result<RunClaim, StoreError> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.send(job(reply))?;
-        answer.recv().map_err(|_| self.stopped())??;
+        self.wait(job)?;
         Ok(RunClaim {
             journal: self.clone(),
             run,
         })
+    }
+
+    /// Has the writer do a job, and waits until it is done.
+    pub(crate) fn wait(
+        &self,
+        job: impl FnOnce(SyncSender<Result<(), StoreError>>) -> Job,
+    ) -> Result<(), StoreError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.send(job(reply))?;
+        answer.recv().map_err(|_| self.stopped())?
     }
 
     fn enqueue(&self, claim: &RunClaim, on_commit: OnCommit, job: impl FnOnce(OnCommit) -> Job) {

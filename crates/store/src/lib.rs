@@ -50,11 +50,16 @@
 //! Inboxes, [`Journal::settled`] and [`Journal::follow`] share one thread that looks every 200 ms whether anything was written
 //! at all, which costs microseconds and no disk. There is none while nobody wants to know.
 //!
+//! # What was in files
+//! [`Journal::keep`] keeps what is in a file before a run changes it, each content once however many files and runs have it, so that
+//! the change can be undone. It is never deleted.
+//!
 //! # Beside the file
 //! SQLite keeps its log in `<journal>-wal` and `<journal>-shm` while the journal is open. A process that
 //! carries out runs has a lock file in `<journal>-owners`. All of them belong on a local disk.
 #![warn(missing_docs)]
 
+mod contents;
 mod error;
 mod held;
 mod inbox;
@@ -67,6 +72,7 @@ mod tail;
 mod watcher;
 mod writer;
 
+pub use contents::Original;
 pub use error::StoreError;
 pub use inbox::Inbox;
 pub use journal::{Durability, Ending, ForkPoint, Journal, JournalOptions, NewEntry, RunClaim, RunRecord};

@@ -156,6 +156,13 @@ impl Readers {
         }
     }
 
+    pub(crate) fn has_content(&self, digest: &str) -> Result<bool, StoreError> {
+        self.with(|db| {
+            db.prepare_cached("SELECT 1 FROM contents WHERE digest = ?1")?
+                .exists([digest])
+        })
+    }
+
     fn no_such_run(&self, text: String) -> StoreError {
         let path = self.path.as_ref().clone();
         StoreError::NoSuchRun { text, path }

@@ -57,6 +57,21 @@ const MIGRATIONS: &[&str] = &[
     ) STRICT;
     CREATE INDEX waiting ON messages (run) WHERE body IS NOT NULL;
 ",
+    "
+    CREATE TABLE contents (
+        digest TEXT PRIMARY KEY,          -- SHA-256 in hexadecimal digits
+        bytes  BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE originals (
+        id     INTEGER PRIMARY KEY,
+        run    INTEGER NOT NULL REFERENCES runs (id),
+        effect TEXT NOT NULL,             -- the call that was about to change the file
+        path   TEXT NOT NULL,
+        digest TEXT NOT NULL,             -- in contents
+        mode   INTEGER NOT NULL           -- as st_mode
+    ) STRICT;
+    CREATE INDEX originals_of ON originals (run);
+",
 ];
 
 /// The latest format.
@@ -203,7 +218,14 @@ fn undo_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result<()> 
 /// Reads both edges of every table, so that damage there is found before anything is written. (Reading all of
 /// a long journal would make every start slow; damage further inside is reported by whoever reads it.)
 fn touch_tables(connection: &Connection, format: i32) -> rusqlite::Result<()> {
-    for (table, since) in [("runs", 1), ("journal", 1), ("claims", 1), ("messages", 2)] {
+    for (table, since) in [
+        ("runs", 1),
+        ("journal", 1),
+        ("claims", 1),
+        ("messages", 2),
+        ("contents", 3),
+        ("originals", 3),
+    ] {
         if format < since {
             continue;
         }

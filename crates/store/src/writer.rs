@@ -12,6 +12,7 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use crate::contents::Original;
 use crate::error::StoreError;
 use crate::held::HeldRuns;
 use crate::journal::{Durability, Ending, ForkPoint, NewEntry};
@@ -66,6 +67,14 @@ pub(crate) enum Job {
         message: MessageId,
         reason: String,
     },
+    Keep {
+        digest: String,
+        /// None where the content is stored already.
+        bytes: Option<Vec<u8>>,
+        /// The file that a call is about to change.
+        original: Option<Original>,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
     Flush {
         reply: SyncSender<Result<(), StoreError>>,
     },
@@ -75,8 +84,9 @@ impl Job {
     fn durability(&self) -> Durability {
         match self {
             Job::Append { entry, .. } => entry.durability,
-            // The end of a run is told to the user, and comes once; a person may go away after saying something.
-            Job::End { .. } | Job::Post { .. } => Durability::Full,
+            // The end of a run is told to the user, and comes once; a person may go away after saying something; what was in a file
+            // is gone from there the next moment.
+            Job::End { .. } | Job::Post { .. } | Job::Keep { .. } => Durability::Full,
             Job::Create { .. }
             | Job::Claim { .. }
             | Job::Fork { .. }
@@ -84,6 +94,11 @@ impl Job {
             | Job::Refuse { .. }
             | Job::Flush { .. } => Durability::Normal,
         }
+    }
+
+    /// Whether both may share a transaction, and so its failure: a content that there is no room for fails no run.
+    fn goes_with(&self, other: &Job) -> bool {
+        matches!(self, Job::Keep { .. }) == matches!(other, Job::Keep { .. })
     }
 }
 
@@ -150,11 +165,16 @@ impl Writer {
     /// Works until nobody is left who could ask for anything, and everything asked for is done.
     pub(crate) fn work(mut self, jobs: &Receiver<Job>) {
         let mut batch = Vec::with_capacity(MAX_BATCH);
-        while let Ok(first) = jobs.recv() {
-            batch.push(first);
+        let mut first: Option<Job> = None;
+        while let Some(job) = first.take().or_else(|| jobs.recv().ok()) {
+            batch.push(job);
             while batch.len() < MAX_BATCH
                 && let Ok(next) = jobs.try_recv()
             {
+                if !next.goes_with(&batch[0]) {
+                    first = Some(next);
+                    break;
+                }
                 batch.push(next);
             }
             let mut outcomes = Vec::with_capacity(batch.len());
@@ -243,7 +263,7 @@ impl Writer {
                     );
                 }
             }
-            Job::Flush { reply } => {
+            Job::Keep { reply, .. } | Job::Flush { reply } => {
                 // Whoever asked waits for the answer.
                 let _ = reply.send(result.map(drop));
             }

@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
-use dirigent_core::tool::{Access, SeenFiles, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, FileVersion, SeenFiles, ToolResult, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -76,12 +76,12 @@ pub struct ToolContext {
 
 /// Where the content of files is kept (content-addressed) before they are changed.
 pub trait Contents: fmt::Debug + Send + Sync + 'static {
-    /// Keeps these bytes, by the digest that a [`FileVersion`](dirigent_core::tool::FileVersion) has. When it returns they are on the disk.
-    /// It blocks.
+    /// Keeps what is in the file at `path` (relative to the workspace, with `/`), by the digest of its version. When it returns, that is on the
+    /// disk. It blocks.
     ///
     /// # Errors
     /// In words; the file must not be changed then.
-    fn keep(&self, digest: &str, bytes: &[u8]) -> Result<(), String>;
+    fn keep(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String>;
 }
 
 /// What the user's configuration says of the tools that come with Dirigent. By default commands are confined, no database is known, and only

@@ -3,11 +3,15 @@
 //! Decoding and encoding again gives the same bytes, whatever they were; nothing is ever replaced by `U+FFFD`, and no
 //! line ending changes that was not edited.
 
+mod git;
+
 use std::time::Duration;
 
 use similar::TextDiff;
 
 use crate::workspace::FileFault;
+
+pub use git::git_diff;
 
 /// The longest diff that is kept, in bytes.
 const MAX_DIFF_BYTES: usize = 64 * 1024;

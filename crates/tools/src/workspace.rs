@@ -6,6 +6,7 @@
 
 mod fault;
 mod lock;
+mod restore;
 mod system;
 mod walk;
 
@@ -26,6 +27,7 @@ use lock::alone;
 use system::{WithoutWaiting, keep_owner_and_mode, mode, rename_without_replacing, special};
 
 pub use fault::FileFault;
+pub use restore::Past;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
 
 /// The most bytes that are read from one file: 16 MiB.
@@ -125,6 +127,13 @@ impl Workspace {
             root: real,
             contents: None,
         })
+    }
+
+    /// The same, where what was in files is kept there before a change.
+    #[must_use]
+    pub fn keeping(mut self, contents: Arc<dyn Contents>) -> Self {
+        self.contents = Some(contents);
+        self
     }
 
     /// Its absolute path, links resolved; for display.
@@ -348,7 +357,7 @@ impl Workspace {
         let version = version(bytes, metadata);
         if let Some(contents) = &self.contents {
             contents
-                .keep(&version.digest, bytes)
+                .keep(&plain(path, relative)?, &version, bytes)
                 .map_err(|why| FileFault::NotKept {
                     path: path.to_owned(),
                     why,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// A file as it was at a moment: what `undo` puts back, and what it compares with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileVersion {
     /// The SHA-256 of its content, or of the path that a link leads to: 64 hexadecimal digits, by which the content is kept.
     pub digest: String,

@@ -3,6 +3,7 @@
 
 mod append;
 mod claims;
+mod contents;
 mod find;
 mod fixture;
 mod follow;

@@ -220,7 +220,7 @@ fn a_later_format_is_refused() {
             error,
             StoreError::Newer {
                 found: 99,
-                known: 2,
+                known: 3,
                 ..
             }
         ),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 
 use cap_std::fs::{Dir, File, FileType, Metadata, OpenOptions};
 
@@ -95,4 +96,35 @@ pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()
 #[cfg(not(unix))]
 pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
     file.set_permissions(like.permissions())
+}
+
+/// Whether an `st_mode` is a link's.
+pub(super) fn is_link(mode: u32) -> bool {
+    const KIND: u32 = 0o170_000;
+    const LINK: u32 = 0o120_000;
+    mode & KIND == LINK
+}
+
+/// Gives a file permissions alone.
+#[cfg(unix)]
+pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    use cap_std::fs::{Permissions, PermissionsExt};
+    file.set_permissions(Permissions::from_mode(mode & 0o7777))
+}
+
+#[cfg(not(unix))]
+pub(super) fn set_mode(_: &File, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a link that leads wherever the one that was there led; whoever follows it through the jail stays in it all the same.
+#[cfg(unix)]
+pub(super) fn make_link(folder: &Dir, target: &[u8], name: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    folder.symlink_contents(OsStr::from_bytes(target), name)
+}
+
+#[cfg(not(unix))]
+pub(super) fn make_link(_: &Dir, _: &[u8], _: &Path) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }

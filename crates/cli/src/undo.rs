@@ -1,0 +1,232 @@
+//! `diff` and `undo`: what a run changed in files, and putting it back.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use dirigent::core::tool::StateChange;
+use dirigent::{DirigentError, Refused, Undo, UndoStep, Undone};
+use serde_json::{Value, json};
+
+use crate::args::{DiffCommand, UndoCommand};
+use crate::exit::Exit;
+use crate::output::{Output, inert};
+use crate::run::open;
+
+pub(crate) async fn diff(
+    db: Option<PathBuf>,
+    command: &DiffCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let dirigent = open(db).await?;
+    let (run, diff) = tokio::task::block_in_place(|| {
+        let run = dirigent.find(&command.run)?;
+        Ok::<_, DirigentError>((run, dirigent.diff(run, command.to)?))
+    })?;
+    let bytes = diff.bytes();
+    if command.json {
+        let files = diff.files.iter().map(|file| {
+            let text = String::from_utf8_lossy(&file.text);
+            json!({"path": file.path, "diff": text})
+        });
+        let whole = String::from_utf8_lossy(&bytes);
+        let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole});
+        output.say(&object.to_string());
+    } else if bytes.is_empty() {
+        output.note("no file is other than it was");
+    } else {
+        output.say_bytes(&bytes);
+    }
+    Ok(Exit::Success)
+}
+
+pub(crate) async fn undo(
+    db: Option<PathBuf>,
+    command: &UndoCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let dirigent = open(db).await?;
+    tokio::task::block_in_place(|| {
+        let run = dirigent.find(&command.run)?;
+        carry_out(dirigent.undo(run, command.to)?, command, output)
+    })
+}
+
+fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result<Exit> {
+    let refused = undo.refused().to_vec();
+    let undo = if command.skip_changed {
+        undo.skip_refused()
+    } else {
+        undo
+    };
+    let preview = Preview {
+        steps: undo.steps(),
+        refused,
+        elsewhere: commands(undo.elsewhere()),
+        undo: &undo,
+    };
+    let stands_in_the_way = !undo.refused().is_empty();
+    let exit = if stands_in_the_way {
+        Exit::Usage
+    } else {
+        Exit::Success
+    };
+    if !command.json {
+        output.say(&inert(&preview.text(command)));
+    }
+    let idle = preview.steps.is_empty() || stands_in_the_way || command.dry_run;
+    let undone = if !idle && is_wanted(command, output) {
+        Some(undo.apply()?)
+    } else {
+        None
+    };
+    if command.json {
+        output.say(&preview.as_json(undone.as_ref()).to_string());
+    }
+    match undone {
+        Some(undone) => {
+            if !command.json {
+                output.say(&inert(&told(&undone)));
+            }
+            Ok(if undone.failed.is_empty() {
+                Exit::Success
+            } else {
+                Exit::Failed
+            })
+        }
+        None if idle => Ok(exit),
+        None if output.is_attended() => {
+            output.note("nothing was done");
+            Ok(exit)
+        }
+        None => {
+            output.note("nothing was done: say --yes to do it");
+            Ok(Exit::Usage)
+        }
+    }
+}
+
+/// Whether a person said so, now or with the command.
+fn is_wanted(command: &UndoCommand, output: &Output) -> bool {
+    if command.yes || command.json || !output.is_attended() {
+        return command.yes;
+    }
+    output.ask("Do this? [y/N] ").is_some_and(|answer| {
+        let answer = answer.trim().to_lowercase();
+        answer == "y" || answer == "yes"
+    })
+}
+
+/// What there is to know before it is done.
+struct Preview<'a> {
+    undo: &'a Undo,
+    steps: Vec<UndoStep>,
+    refused: Vec<Refused>,
+    elsewhere: Vec<String>,
+}
+
+impl Preview<'_> {
+    fn text(&self, command: &UndoCommand) -> String {
+        let run = self.undo.run().short();
+        let since = match self.undo.to() {
+            0 => String::new(),
+            entry => format!(" after entry {entry}"),
+        };
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        if self.steps.is_empty() && self.refused.is_empty() {
+            let _ = writeln!(
+                text,
+                "Nothing is to be undone: no file is other than before what run {run} did{since}."
+            );
+        } else if !self.steps.is_empty() {
+            let _ = writeln!(
+                text,
+                "To undo what run {run} did{since} in {}:",
+                self.undo.workspace().display()
+            );
+        }
+        for step in &self.steps {
+            let _ = writeln!(text, "{}", line(step));
+        }
+        if !self.refused.is_empty() {
+            let _ = writeln!(text, "Cannot be undone:");
+        }
+        for refused in &self.refused {
+            let _ = writeln!(text, "  {}", in_words(refused));
+        }
+        if !self.elsewhere.is_empty() {
+            let _ = writeln!(text, "Not undone, as only files are:");
+        }
+        for change in &self.elsewhere {
+            let _ = writeln!(text, "  {change}");
+        }
+        if !self.refused.is_empty() && !command.skip_changed {
+            let _ = writeln!(
+                text,
+                "So nothing is done. See what the run changed with `dirigent diff {run}`; undo the rest with `dirigent undo {run}{} \
+                 --skip-changed`.",
+                command.to.map_or_else(String::new, |to| format!(" --to {to}"))
+            );
+        }
+        text
+    }
+
+    fn as_json(&self, undone: Option<&Undone>) -> Value {
+        json!({
+            "run": self.undo.run(),
+            "to": self.undo.to(),
+            "workspace": self.undo.workspace(),
+            "steps": self.steps,
+            "refused": self.refused,
+            "elsewhere": self.elsewhere,
+            "undone": undone,
+        })
+    }
+}
+
+fn line(step: &UndoStep) -> String {
+    match step {
+        UndoStep::Restore { path, others: false } => format!("  restore   {path}"),
+        UndoStep::Restore { path, others: true } => {
+            format!("  restore   {path}  (with what others changed in it in between)")
+        }
+        UndoStep::Recreate { path } => format!("  recreate  {path}"),
+        UndoStep::Delete { path } => format!("  delete    {path}"),
+        UndoStep::Move { from, to } => format!("  move      {from} back to {to}"),
+    }
+}
+
+fn in_words(refused: &Refused) -> String {
+    format!("{} {}", refused.path, refused.because)
+}
+
+fn told(undone: &Undone) -> String {
+    let mut text = match undone.done.len() {
+        0 => String::new(),
+        1 => "Undone: 1 file is as it was.\n".to_owned(),
+        files => format!("Undone: {files} files are as they were.\n"),
+    };
+    if !undone.failed.is_empty() {
+        text.push_str("Not undone after all:\n");
+    }
+    for refused in &undone.failed {
+        let _ = writeln!(text, "  {}", in_words(refused));
+    }
+    text
+}
+
+/// What else the run did, each once.
+fn commands(changes: &[StateChange]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for change in changes {
+        let text = if let StateChange::ProcessExited { command, .. } = change {
+            format!("what `{command}` changed")
+        } else {
+            change.to_string()
+        };
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    told
+}

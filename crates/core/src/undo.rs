@@ -1,0 +1,195 @@
+//! What undoing a run comes to: the changes of its finished calls from some entry on, turned round.
+//!
+//! Pure: computed from the journal's entries alone. Whether the workspace still is what the run left is for whoever carries it out to see,
+//! with [`Undoing::without`] for what is not.
+//!
+//! A path that changed several times is put back once. A folder that was moved, and a file that was moved unread, is moved back in its
+//! place between the others, as what is below it goes with it; a file that was moved and is known is one path that is put back and one that is removed.
+
+mod fold;
+
+use std::collections::BTreeSet;
+
+use crate::agent::AgentInput;
+use crate::id::EffectId;
+use crate::journal::{Entry, Input};
+use crate::run::RunInput;
+use crate::tool::{FileVersion, StateChange};
+
+use fold::Fold;
+
+/// What there is at a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum There {
+    /// Nothing.
+    Nothing,
+    /// A file or a link.
+    File(FileVersion),
+    /// A folder.
+    Folder,
+    /// Something of which no version was journaled: it was too big or no regular file, or the journal is older than versions.
+    Unknown,
+}
+
+/// A path that is to be what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restoration {
+    /// Relative to the workspace, with `/`, when its turn comes.
+    pub path: String,
+    /// What the run left: what must be there.
+    pub now: There,
+    /// What there was before: what is put back.
+    pub then: There,
+    /// Whether it was not only changed by what is undone: between two changes somebody else changed it, such as a command of the run or a
+    /// person, and that goes, too.
+    pub others: bool,
+    /// The diff of each change as its tool told it, in the journal's order.
+    pub diffs: Vec<Option<String>>,
+}
+
+/// Something that is to be moved back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveBack {
+    /// Where it is when its turn comes.
+    pub from: String,
+    /// Where it was.
+    pub to: String,
+    /// Where it is before anything is undone; none where a path that another step gives stands for it.
+    pub source: Option<String>,
+    /// What must be free before anything is undone, or be freed by an earlier step; none as above.
+    pub target: Option<String>,
+}
+
+/// One thing to do, once those before it are done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Put a path back.
+    Restore(Restoration),
+    /// Move something back.
+    Move(MoveBack),
+}
+
+/// What is to be done to undo a run, and what cannot be undone by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undoing {
+    /// In the order in which it is to be done.
+    pub steps: Vec<Step>,
+    /// What was changed elsewhere than in files, in the journal's order: by commands, in databases, by requests.
+    pub elsewhere: Vec<StateChange>,
+    /// Calls that were begun since then and whose end is not journaled: what they changed is not known.
+    pub unfinished: BTreeSet<EffectId>,
+    /// Paths that are put back together or not at all: a file's old name and its new one.
+    pairs: Vec<(String, String)>,
+}
+
+impl Undoing {
+    /// What undoes all that the run's entries after place `after` changed; 0 for all of the run. The entries are those of the whole run.
+    ///
+    /// Only calls count that were begun: what an agent returns to the one that called it tells the same changes again.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> Undoing {
+        let mut begun = BTreeSet::new();
+        let mut unfinished = BTreeSet::new();
+        let mut changes: Vec<&StateChange> = Vec::new();
+        for entry in entries {
+            match &entry.input {
+                Input::Run(RunInput::ToolStarted { effect })
+                | Input::Agent(AgentInput::ToolStarted { effect }) => {
+                    begun.insert(*effect);
+                    if entry.seq > after {
+                        unfinished.insert(*effect);
+                    }
+                }
+                Input::Run(RunInput::ToolFinished { effect, result })
+                | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
+                    unfinished.remove(effect);
+                    if begun.remove(effect) && entry.seq > after {
+                        changes.extend(&result.changes);
+                    }
+                }
+                Input::Run(_) | Input::Agent(_) => {}
+            }
+        }
+        let mut fold = Fold::default();
+        for change in changes.iter().rev() {
+            fold.turn_round(change);
+        }
+        let (steps, pairs) = fold.into_steps();
+        Undoing {
+            steps,
+            elsewhere: changes
+                .into_iter()
+                .filter(|change| is_elsewhere(change))
+                .cloned()
+                .collect(),
+            unfinished,
+            pairs,
+        }
+    }
+
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The same without what touches these paths, and without what cannot be done then: a move of a folder around them, and the other name
+    /// of a file that was moved.
+    pub fn without(mut self, refused: &BTreeSet<String>) -> Undoing {
+        let mut left = refused.clone();
+        loop {
+            let known = left.len();
+            for step in &self.steps {
+                match step {
+                    Step::Restore(Restoration { path, .. }) => {
+                        if touches(&left, path) {
+                            left.insert(path.clone());
+                        }
+                    }
+                    Step::Move(back) => {
+                        if touches(&left, &back.from) || touches(&left, &back.to) {
+                            left.extend([back.from.clone(), back.to.clone()]);
+                        }
+                    }
+                }
+            }
+            for (one, other) in &self.pairs {
+                if left.contains(one) || left.contains(other) {
+                    left.extend([one.clone(), other.clone()]);
+                }
+            }
+            if left.len() == known {
+                break;
+            }
+        }
+        self.steps.retain(|step| match step {
+            Step::Restore(restoration) => !left.contains(&restoration.path),
+            Step::Move(back) => !left.contains(&back.from),
+        });
+        self
+    }
+}
+
+/// Whether a path is at a place, or below it.
+pub fn is_within(path: &str, place: &str) -> bool {
+    path.strip_prefix(place)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn touches(paths: &BTreeSet<String>, path: &str) -> bool {
+    paths
+        .iter()
+        .any(|other| is_within(path, other) || is_within(other, path))
+}
+
+fn is_elsewhere(change: &StateChange) -> bool {
+    match change {
+        StateChange::FileCreated { .. }
+        | StateChange::FileEdited { .. }
+        | StateChange::FileDeleted { .. }
+        | StateChange::FileMoved { .. } => false,
+        StateChange::ProcessExited { .. }
+        | StateChange::TableCreated { .. }
+        | StateChange::TableDropped { .. }
+        | StateChange::RowsChanged { .. }
+        | StateChange::RequestSent { .. } => true,
+    }
+}

@@ -1,0 +1,439 @@
+//! What undoing a run comes to: applied to the files that the run left, it gives those that were there before.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dirigent_core::agent::AgentInput;
+use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::{FileVersion, StateChange, ToolResult};
+use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing, is_within};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert_eq, proptest};
+use proptest::sample::Index;
+use serde_json::Value;
+
+fn version(content: &str) -> FileVersion {
+    FileVersion {
+        digest: content.to_owned(),
+        mode: 0o100_644,
+    }
+}
+
+fn file(content: &str) -> There {
+    There::File(version(content))
+}
+
+fn created(path: &str, after: &str) -> StateChange {
+    StateChange::FileCreated {
+        path: path.to_owned(),
+        diff: None,
+        after: Some(version(after)),
+    }
+}
+
+fn edited(path: &str, before: &str, after: &str) -> StateChange {
+    StateChange::FileEdited {
+        path: path.to_owned(),
+        diff: None,
+        before: Some(version(before)),
+        after: Some(version(after)),
+    }
+}
+
+fn deleted(path: &str, before: &str) -> StateChange {
+    StateChange::FileDeleted {
+        path: path.to_owned(),
+        diff: None,
+        before: Some(version(before)),
+    }
+}
+
+fn moved(from: &str, to: &str, content: Option<&str>) -> StateChange {
+    StateChange::FileMoved {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        version: content.map(version),
+    }
+}
+
+fn entry(seq: u64, input: Input) -> Entry {
+    Entry {
+        run: RunId("0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse().unwrap()),
+        seq,
+        at: Timestamp(seq),
+        scope: Scope::Run,
+        input,
+    }
+}
+
+/// A call of the run itself for each: entries 1 and 2 are the first one's beginning and end.
+fn calls(changes: &[StateChange]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (step, change) in (1..).zip(changes) {
+        let effect = EffectId {
+            scope: Scope::Run,
+            step,
+            attempt: 0,
+        };
+        let result = ToolResult::success(Value::Null).with_changes(vec![change.clone()]);
+        let seq = u64::from(step) * 2;
+        entries.push(entry(seq - 1, Input::Run(RunInput::ToolStarted { effect })));
+        entries.push(entry(seq, Input::Run(RunInput::ToolFinished { effect, result })));
+    }
+    entries
+}
+
+fn restoration(path: &str, now: There, then: There, changes: usize) -> Step {
+    Step::Restore(Restoration {
+        path: path.to_owned(),
+        now,
+        then,
+        others: false,
+        diffs: vec![None; changes],
+    })
+}
+
+#[track_caller]
+fn check(changes: &[StateChange], steps: &[Step]) {
+    assert_eq!(Undoing::of(&calls(changes), 0).steps, steps);
+}
+
+#[test]
+fn a_file_that_was_edited_twice_is_put_back_once() {
+    check(
+        &[edited("a", "1", "2"), edited("a", "2", "3")],
+        &[restoration("a", file("3"), file("1"), 2)],
+    );
+}
+
+#[test]
+fn what_was_made_and_deleted_or_changed_back_is_left_alone() {
+    check(
+        &[
+            created("a", "1"),
+            edited("b", "1", "2"),
+            deleted("a", "1"),
+            edited("b", "2", "1"),
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn what_is_new_goes_before_what_is_gone_comes_back() {
+    check(
+        &[
+            deleted("x", "1"),
+            created("x/a", "2"),
+            created("x/b/c", "3"),
+            created("y", "4"),
+        ],
+        &[
+            restoration("y", file("4"), There::Nothing, 1),
+            restoration("x/b/c", file("3"), There::Nothing, 1),
+            restoration("x/a", file("2"), There::Nothing, 1),
+            restoration("x", There::Nothing, file("1"), 1),
+        ],
+    );
+}
+
+#[test]
+fn a_file_that_was_moved_and_edited_is_put_back_under_its_name() {
+    check(
+        &[moved("a", "b", Some("1")), edited("b", "1", "2")],
+        &[
+            restoration("b", file("2"), There::Nothing, 2),
+            restoration("a", There::Nothing, file("1"), 1),
+        ],
+    );
+}
+
+#[test]
+fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
+    check(
+        &[
+            edited("d/a", "1", "2"),
+            moved("d", "e", None),
+            edited("e/a", "2", "3"),
+            created("e/b", "4"),
+            created("d/a", "5"),
+        ],
+        &[
+            restoration("e/b", file("4"), There::Nothing, 1),
+            restoration("d/a", file("5"), There::Nothing, 1),
+            restoration("e/a", file("3"), file("1"), 2),
+            Step::Move(MoveBack {
+                from: "e".to_owned(),
+                to: "d".to_owned(),
+                source: Some("e".to_owned()),
+                target: Some("d".to_owned()),
+            }),
+        ],
+    );
+}
+
+#[test]
+fn two_calls_that_ended_the_other_way_round_are_one_chain() {
+    check(
+        &[edited("a", "2", "3"), edited("a", "1", "2")],
+        &[restoration("a", file("3"), file("1"), 2)],
+    );
+}
+
+#[test]
+fn what_somebody_else_changed_in_between_is_told() {
+    check(
+        &[edited("a", "1", "2"), edited("a", "3", "4")],
+        &[Step::Restore(Restoration {
+            path: "a".to_owned(),
+            now: file("4"),
+            then: file("1"),
+            others: true,
+            diffs: vec![None, None],
+        })],
+    );
+}
+
+#[test]
+fn what_was_in_a_file_may_be_unknown() {
+    let unread = StateChange::FileDeleted {
+        path: "huge".to_owned(),
+        diff: None,
+        before: None,
+    };
+    let folder = StateChange::FileDeleted {
+        path: "empty/".to_owned(),
+        diff: None,
+        before: None,
+    };
+    check(
+        &[unread, folder],
+        &[
+            restoration("empty", There::Nothing, There::Folder, 1),
+            restoration("huge", There::Nothing, There::Unknown, 1),
+        ],
+    );
+}
+
+#[test]
+fn each_call_counts_once_and_only_after_the_entry() {
+    let mut entries = calls(&[edited("a", "1", "2"), edited("b", "1", "2")]);
+    // What a sub-agent returns to the agent that called it: a call without a beginning of its own.
+    let effect = EffectId {
+        scope: Scope::Agent(AgentId(3)),
+        step: 2,
+        attempt: 0,
+    };
+    let result = ToolResult::success(Value::Null).with_changes(vec![edited("c", "1", "2")]);
+    entries.push(entry(
+        5,
+        Input::Agent(AgentInput::ToolFinished { effect, result }),
+    ));
+
+    let steps = |after| Undoing::of(&entries, after).steps;
+    assert_eq!(
+        steps(0),
+        [
+            restoration("a", file("2"), file("1"), 1),
+            restoration("b", file("2"), file("1"), 1)
+        ]
+    );
+    // Between a call's beginning and its end it has not happened yet.
+    for after in [2, 3] {
+        assert_eq!(steps(after), [restoration("b", file("2"), file("1"), 1)]);
+    }
+    assert_eq!(steps(4), []);
+}
+
+#[test]
+fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
+    let exited = StateChange::ProcessExited {
+        command: "cargo fmt".to_owned(),
+        code: Some(0),
+    };
+    let mut entries = calls(&[exited.clone(), edited("a", "1", "2")]);
+    entries.pop();
+
+    let undoing = Undoing::of(&entries, 0);
+
+    assert!(undoing.is_empty());
+    assert_eq!(undoing.elsewhere, [exited]);
+    let unfinished: Vec<String> = undoing.unfinished.iter().map(ToString::to_string).collect();
+    assert_eq!(unfinished, ["run.2"]);
+}
+
+#[test]
+fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() {
+    let changes = [
+        edited("d/a", "1", "2"),
+        moved("d", "e", None),
+        moved("x", "y", Some("1")),
+        edited("z", "1", "2"),
+        edited("ea", "1", "2"),
+    ];
+    let without = |path: &str| -> Vec<String> {
+        let undoing = Undoing::of(&calls(&changes), 0).without(&BTreeSet::from([path.to_owned()]));
+        let steps = undoing.steps.iter();
+        steps
+            .map(|step| match step {
+                Step::Restore(restoration) => restoration.path.clone(),
+                Step::Move(back) => format!("{} to {}", back.from, back.to),
+            })
+            .collect()
+    };
+    assert_eq!(without("none"), ["y", "e/a", "ea", "x", "z", "e to d"]);
+    assert_eq!(without("e/a"), ["y", "ea", "x", "z"]);
+    assert_eq!(without("d"), ["y", "ea", "x", "z"]);
+    assert_eq!(without("y"), ["e/a", "ea", "z", "e to d"]);
+    assert_eq!(without("x"), ["e/a", "ea", "z", "e to d"]);
+    assert_eq!(without("z"), ["y", "e/a", "ea", "x", "e to d"]);
+}
+
+/// Files by their paths; folders are where files are.
+type Files = BTreeMap<String, String>;
+
+/// Whether a file can be there: no file is one of its folders, and it is no folder.
+fn is_free(files: &Files, path: &str) -> bool {
+    !files
+        .keys()
+        .any(|other| is_within(path, other) || is_within(other, path))
+}
+
+/// Something that a tool may do to those files, as far as it can be done; numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Deed {
+    Create(usize),
+    Edit(Index),
+    Delete(Index),
+    Move(Index, usize),
+    /// A folder, or a file unread.
+    MoveUnread(Index, usize),
+}
+
+const PATHS: [&str; 9] = ["a", "b", "d", "d/a", "d/b", "d/e/a", "e", "e/a", "f/g/a"];
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let path = 0..PATHS.len();
+    proptest::prop_oneof![
+        path.clone().prop_map(Deed::Create),
+        any::<Index>().prop_map(Deed::Edit),
+        any::<Index>().prop_map(Deed::Delete),
+        (any::<Index>(), path.clone()).prop_map(|(which, to)| Deed::Move(which, to)),
+        (any::<Index>(), path).prop_map(|(which, to)| Deed::MoveUnread(which, to)),
+    ]
+}
+
+fn carry(files: &mut Files, from: &str, to: &str) {
+    let taken: Vec<String> = files
+        .keys()
+        .filter(|path| is_within(path, from))
+        .cloned()
+        .collect();
+    for path in taken {
+        let content = files.remove(&path).unwrap();
+        files.insert(format!("{to}{}", &path[from.len()..]), content);
+    }
+}
+
+/// Does it; the number makes its content like no other.
+fn act(files: &mut Files, deed: &Deed, number: usize) -> Option<StateChange> {
+    let content = format!("content {number}");
+    let chosen = |which: &Index| {
+        let paths: Vec<&String> = files.keys().collect();
+        (!paths.is_empty()).then(|| which.get(&paths).to_string())
+    };
+    match deed {
+        Deed::Create(path) => {
+            let path = PATHS[*path];
+            is_free(files, path).then(|| {
+                files.insert(path.to_owned(), content.clone());
+                created(path, &content)
+            })
+        }
+        Deed::Edit(which) => {
+            let path = chosen(which)?;
+            let before = files.insert(path.clone(), content.clone())?;
+            Some(edited(&path, &before, &content))
+        }
+        Deed::Delete(which) => {
+            let path = chosen(which)?;
+            let before = files.remove(&path)?;
+            Some(deleted(&path, &before))
+        }
+        Deed::Move(which, to) => {
+            let (from, to) = (chosen(which)?, PATHS[*to]);
+            is_free(files, to).then(|| {
+                let content = files.remove(&from).unwrap();
+                files.insert(to.to_owned(), content.clone());
+                moved(&from, to, Some(&content))
+            })
+        }
+        Deed::MoveUnread(which, to) => {
+            let (path, to) = (chosen(which)?, PATHS[*to]);
+            let from = path.rsplit_once('/').map_or(path.as_str(), |(folder, _)| folder);
+            (is_free(files, to) && !is_within(to, from)).then(|| {
+                carry(files, from, to);
+                moved(from, to, None)
+            })
+        }
+    }
+}
+
+/// Carries the steps out; each must find what it expects.
+fn undo(files: &mut Files, steps: &[Step]) {
+    for step in steps {
+        match step {
+            Step::Restore(Restoration { path, now, then, .. }) => {
+                let there = files.get(path).map_or(There::Nothing, |content| file(content));
+                assert_eq!(&there, now, "{path}");
+                match then {
+                    There::Nothing => drop(files.remove(path)),
+                    There::File(version) => {
+                        files.remove(path);
+                        assert!(is_free(files, path), "{path}: {files:?}");
+                        files.insert(path.clone(), version.digest.clone());
+                    }
+                    There::Folder | There::Unknown => panic!("{path}"),
+                }
+            }
+            Step::Move(MoveBack { from, to, .. }) => {
+                // A folder in which nothing is left has no entry here.
+                assert!(is_free(files, to), "{to}: {files:?}");
+                carry(files, from, to);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn undone_to_any_entry_files_are_what_they_were_there(
+        first in proptest::collection::btree_set(0..PATHS.len(), 0..6),
+        deeds in proptest::collection::vec(deed(), 1..14),
+        back_to in any::<Index>(),
+    ) {
+        let mut files = Files::new();
+        for path in first {
+            if is_free(&files, PATHS[path]) {
+                files.insert(PATHS[path].to_owned(), format!("first {path}"));
+            }
+        }
+        let (mut changes, mut states) = (Vec::new(), vec![files.clone()]);
+        for (number, deed) in deeds.iter().enumerate() {
+            if let Some(change) = act(&mut files, deed, number) {
+                changes.push(change);
+                states.push(files.clone());
+            }
+        }
+        let back_to = back_to.index(states.len());
+
+        let undoing = Undoing::of(&calls(&changes), back_to as u64 * 2);
+        undo(&mut files, &undoing.steps);
+
+        prop_assert_eq!(&files, &states[back_to], "{:?}\n{:?}", changes, undoing.steps);
+    }
+}

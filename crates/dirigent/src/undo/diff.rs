@@ -1,0 +1,165 @@
+//! What a run changed, as one diff.
+
+use dirigent_core::id::RunId;
+use dirigent_core::tool::FileVersion;
+use dirigent_core::undo::{MoveBack, Restoration, Step, There};
+use dirigent_store::Journal;
+use dirigent_tools::text::git_diff;
+use dirigent_tools::workspace::Workspace;
+
+use super::Told;
+use crate::DirigentError;
+
+/// What a run changed in files; [`crate::Dirigent::diff`] makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDiff {
+    /// Each path that is not what it was; of a folder that was moved the folder alone.
+    pub files: Vec<FileDiff>,
+}
+
+/// What a run changed at one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileDiff {
+    /// Which.
+    pub path: String,
+    /// A diff in git's form: bytes, as files are. Lines before it that begin with `#` say what there is to know and no diff tells.
+    pub text: Vec<u8>,
+}
+
+impl RunDiff {
+    pub(crate) fn of(journal: &Journal, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
+        let told = Told::of(journal, run, to)?;
+        // It may be gone.
+        let workspace = Workspace::open(&told.workspace).ok();
+        let reader = Reader { journal, workspace };
+        let mut files = Vec::new();
+        for step in &told.undoing.steps {
+            files.extend(match step {
+                Step::Restore(restoration) => Some(reader.net(restoration)?),
+                Step::Move(MoveBack { from, to, .. }) => Some(FileDiff {
+                    path: from.clone(),
+                    text: format!("# moved {to} to {from}\n").into_bytes(),
+                }),
+            });
+        }
+        for original in &told.interrupted {
+            if files.iter().any(|file: &FileDiff| file.path == original.path) {
+                continue;
+            }
+            files.extend(
+                reader
+                    .since(original.path.as_str(), &original.version)?
+                    .map(|diff| {
+                        let head = format!(
+                            "# {} may have been changed by the call {}, which was interrupted:\n",
+                            original.path, original.effect
+                        );
+                        FileDiff {
+                            path: original.path.clone(),
+                            text: [head.into_bytes(), diff].concat(),
+                        }
+                    }),
+            );
+        }
+        // Of an empty folder no diff tells.
+        files.retain(|file| !file.text.is_empty());
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(RunDiff { files })
+    }
+
+    /// All of it: `git apply -R` takes it.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.files
+            .iter()
+            .flat_map(|file| file.text.iter().copied())
+            .collect()
+    }
+}
+
+/// Finds contents where they are.
+struct Reader<'a> {
+    journal: &'a Journal,
+    workspace: Option<Workspace>,
+}
+
+impl Reader<'_> {
+    /// Before the first change against after the last, where both are there; else the changes one by one.
+    fn net(&self, restoration: &Restoration) -> Result<FileDiff, DirigentError> {
+        let Restoration {
+            path,
+            now,
+            then,
+            diffs,
+            ..
+        } = restoration;
+        let (before, after) = (self.content(path, then)?, self.content(path, now)?);
+        let text = match (before, after) {
+            (Some(before), Some(after)) => git_diff(path, borrowed(&before), borrowed(&after)),
+            (None, _) | (_, None) => told(path, diffs),
+        };
+        Ok(FileDiff {
+            path: path.clone(),
+            text,
+        })
+    }
+
+    /// What has become of a file since that version.
+    fn since(&self, path: &str, version: &FileVersion) -> Result<Option<Vec<u8>>, DirigentError> {
+        let Some(workspace) = &self.workspace else {
+            return Ok(None);
+        };
+        let (Some(before), Ok(there)) = (self.journal.content(&version.digest)?, workspace.there(path))
+        else {
+            return Ok(None);
+        };
+        if there == There::File(version.clone()) {
+            return Ok(None);
+        }
+        let after = self.content(path, &there)?.flatten();
+        let before = Some((before.as_slice(), version.mode));
+        Ok(Some(git_diff(path, before, borrowed(&after))))
+    }
+
+    /// What was at a path: the outer none where that is not known any more, the inner one where it was nothing.
+    #[expect(
+        clippy::option_option,
+        reason = "both mean something, and only these two callers see them"
+    )]
+    fn content(&self, path: &str, there: &There) -> Result<Option<Option<(Vec<u8>, u32)>>, DirigentError> {
+        let version = match there {
+            There::Nothing | There::Folder => return Ok(Some(None)),
+            There::Unknown => return Ok(None),
+            There::File(version) => version,
+        };
+        if let Some(bytes) = self.journal.content(&version.digest)? {
+            return Ok(Some(Some((bytes, version.mode))));
+        }
+        let present = self.workspace.as_ref().filter(|workspace| {
+            workspace
+                .there(path)
+                .is_ok_and(|present| matches!(present, There::File(found) if found.digest == version.digest))
+        });
+        let bytes = present.and_then(|workspace| workspace.read(path).ok());
+        Ok(bytes.map(|bytes| Some((bytes, version.mode))))
+    }
+}
+
+fn borrowed(content: &Option<(Vec<u8>, u32)>) -> Option<(&[u8], u32)> {
+    content.as_ref().map(|(bytes, mode)| (bytes.as_slice(), *mode))
+}
+
+/// The diffs as the tools told them.
+fn told(path: &str, diffs: &[Option<String>]) -> Vec<u8> {
+    let mut text =
+        format!("# {path}: its content after the run is not known any more; its changes one by one:\n");
+    for diff in diffs {
+        match diff {
+            Some(diff) => text.push_str(diff),
+            None => text.push_str("# (no diff: not text, or too long)\n"),
+        }
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text.into_bytes()
+}

@@ -1,0 +1,476 @@
+//! Undoing a run: what its journal says that it changed, compared with what there is, and put back.
+//!
+//! What to do is computed by [`dirigent_core::undo`]; here it is compared with the workspace and carried out through the jail. Everything
+//! is looked at first: where anything is not what the run left, nothing is done unless that is left out.
+
+mod diff;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::tool::{FileVersion, StateChange};
+use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing};
+use dirigent_store::{Journal, Original, StoreError};
+use dirigent_tools::Contents;
+use dirigent_tools::workspace::{FileFault, Past, Workspace};
+use serde::Serialize;
+
+use crate::DirigentError;
+
+pub use diff::{FileDiff, RunDiff};
+
+/// What undoing a run would do; [`crate::Dirigent::undo`] makes it.
+#[derive(Debug)]
+pub struct Undo {
+    journal: Journal,
+    run: RunId,
+    to: u64,
+    workspace: PathBuf,
+    undoing: Undoing,
+    refused: Vec<Refused>,
+}
+
+/// One thing that undoing does. As JSON `{"action": "restore", "path": "src/a.rs"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum UndoStep {
+    /// A file gets the content and the permissions that it had.
+    Restore {
+        /// Which.
+        path: String,
+        /// Whether somebody else, such as a command of the run, changed it between two changes of the run: that goes, too.
+        others: bool,
+    },
+    /// A file or an empty folder that is gone is there again.
+    Recreate {
+        /// Which.
+        path: String,
+    },
+    /// A file that was not there goes.
+    Delete {
+        /// Which.
+        path: String,
+    },
+    /// Something that was moved gets its name back.
+    Move {
+        /// Where it is.
+        from: String,
+        /// Where it was.
+        to: String,
+    },
+}
+
+/// A path that is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Which.
+    pub path: String,
+    /// Why.
+    #[serde(flatten)]
+    pub because: RefusedBecause,
+}
+
+/// Why a path cannot be put back. As JSON `{"because": "changed"}`; as text for people, after the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "because", rename_all = "snake_case")]
+pub enum RefusedBecause {
+    /// Its content is not what the run left.
+    #[error("has changed since the run")]
+    Changed,
+    /// Its permissions are not.
+    #[error("has other permissions than the run left it with")]
+    Mode,
+    /// It is no more there.
+    #[error("is gone since the run")]
+    Gone,
+    /// Something is where the run left nothing.
+    #[error("is there again since the run")]
+    InTheWay,
+    /// No version was journaled.
+    #[error(
+        "was too big or no regular file, or its run is of an older Dirigent: what was in it is not known"
+    )]
+    Unknown,
+    /// What was in it is not in this journal.
+    #[error("cannot be put back: what was in it is not in this journal")]
+    NotKept,
+    /// A call that was interrupted may have changed it; what was in it before the call is kept.
+    #[error("is other than before the call {call}, which was interrupted")]
+    Interrupted {
+        /// The call.
+        call: EffectId,
+    },
+    /// The file system said no.
+    #[error("cannot be used: {error}")]
+    Failed {
+        /// What it said.
+        error: String,
+    },
+}
+
+/// What was undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Undone {
+    /// What was done.
+    pub done: Vec<UndoStep>,
+    /// What was not done after all, as it changed meanwhile or could not be written.
+    pub failed: Vec<Refused>,
+}
+
+/// A run's past, as far as undoing it goes.
+struct Told {
+    to: u64,
+    workspace: PathBuf,
+    undoing: Undoing,
+    /// What calls whose end is not known kept.
+    interrupted: Vec<Original>,
+}
+
+impl Told {
+    fn of(journal: &Journal, run: RunId, to: Option<u64>) -> Result<Told, DirigentError> {
+        let record = journal.run(run)?;
+        let to = to
+            .or(record.forked_from.map(|point| point.seq))
+            .unwrap_or_default();
+        if to > record.entries {
+            let last = record.entries;
+            return Err(StoreError::NoSuchPlace { run, at: to, last }.into());
+        }
+        let entries = journal.entries(run, 0, usize::MAX)?;
+        let undoing = Undoing::of(&entries, to);
+        let mut interrupted = journal.originals(run)?;
+        interrupted.retain(|original| undoing.unfinished.contains(&original.effect));
+        Ok(Told {
+            to,
+            workspace: PathBuf::from(record.workspace),
+            undoing,
+            interrupted,
+        })
+    }
+}
+
+impl Undo {
+    pub(crate) fn of(journal: &Journal, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
+        if let Some(pid) = journal.run(run)?.held_by {
+            return Err(DirigentError::UnderWay { run, pid });
+        }
+        let told = Told::of(journal, run, to)?;
+        let workspace = open(&told.workspace)?;
+        let mut undo = Undo {
+            journal: journal.clone(),
+            run,
+            to: told.to,
+            workspace: told.workspace,
+            undoing: told.undoing,
+            refused: Vec::new(),
+        };
+        let told_of = undo.restored_paths();
+        undo.compare(&workspace)?;
+        for original in told.interrupted {
+            if !told_of.contains(&original.path) {
+                undo.look_at_interrupted(&workspace, &original);
+            }
+        }
+        Ok(undo)
+    }
+
+    /// Which run.
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The last entry whose changes stay.
+    pub fn to(&self) -> u64 {
+        self.to
+    }
+
+    /// The folder in which the run worked.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// What would be done, in that order; with [`Undo::refused`] nothing unless these are left out.
+    pub fn steps(&self) -> Vec<UndoStep> {
+        self.undoing.steps.iter().map(UndoStep::of).collect()
+    }
+
+    /// What cannot be undone, and why.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// What the run changed elsewhere than in files, which is not undone: with commands, in databases, by requests.
+    pub fn elsewhere(&self) -> &[StateChange] {
+        &self.undoing.elsewhere
+    }
+
+    /// The same without what cannot be undone, and what hangs together with it.
+    #[must_use]
+    pub fn skip_refused(mut self) -> Undo {
+        let refused: BTreeSet<String> = self.refused.drain(..).map(|refused| refused.path).collect();
+        self.undoing = self.undoing.without(&refused);
+        self
+    }
+
+    /// Does it. What is replaced or deleted is kept in the journal first. A path that changed meanwhile, or cannot be written, is left as it
+    /// is and named; the others are done. Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`DirigentError::NotUndone`] where something is refused; [`DirigentError::UnderWay`] where the run goes on by now. Nothing was
+    /// done then.
+    pub fn apply(&self) -> Result<Undone, DirigentError> {
+        if !self.refused.is_empty() {
+            let refused = self.refused.len();
+            return Err(DirigentError::NotUndone { refused });
+        }
+        // Nobody may go on with the run meanwhile.
+        let _claim = self.journal.claim(self.run).map_err(|error| match error {
+            StoreError::Held { run, pid } => DirigentError::UnderWay { run, pid },
+            error => error.into(),
+        })?;
+        let keeper = Arc::new(Keeper(self.journal.clone()));
+        let workspace = open(&self.workspace)?.keeping(keeper);
+        let mut undone = Undone {
+            done: Vec::new(),
+            failed: Vec::new(),
+        };
+        for step in &self.undoing.steps {
+            let (path, result) = match step {
+                Step::Restore(restoration) => (&restoration.path, self.restore(&workspace, restoration)),
+                Step::Move(MoveBack { from, to, .. }) => {
+                    (from, workspace.move_back(from, to).map_err(Into::into))
+                }
+            };
+            match result {
+                Ok(()) => undone.done.push(UndoStep::of(step)),
+                Err(because) => undone.failed.push(Refused {
+                    path: path.clone(),
+                    because,
+                }),
+            }
+        }
+        Ok(undone)
+    }
+
+    fn restore(&self, workspace: &Workspace, restoration: &Restoration) -> Result<(), RefusedBecause> {
+        let Restoration { path, now, then, .. } = restoration;
+        let content;
+        let past = match then {
+            There::Nothing => Past::Nothing,
+            There::Folder => Past::Folder,
+            There::Unknown => return Err(RefusedBecause::Unknown),
+            There::File(FileVersion { digest, mode }) => {
+                content = self
+                    .journal
+                    .content(digest)
+                    .map_err(|error| RefusedBecause::Failed {
+                        error: error.to_string(),
+                    })?
+                    .ok_or(RefusedBecause::NotKept)?;
+                Past::File(&content, *mode)
+            }
+        };
+        Ok(workspace.restore(path, now, past)?)
+    }
+
+    /// Leaves out what is as it was already, and refuses what is not what the run left.
+    fn compare(&mut self, workspace: &Workspace) -> Result<(), DirigentError> {
+        let freed = self.restored_paths();
+        let steps = std::mem::take(&mut self.undoing.steps);
+        let mut moved = false;
+        let moves_on = moves_on(&steps);
+        for step in steps {
+            let refused = match &step {
+                // What is not at its place yet is compared when it is.
+                Step::Restore(restoration) if moved => self.has_content(restoration, &moves_on)?,
+                Step::Restore(restoration) => {
+                    let there = there(workspace, &restoration.path, &restoration.now);
+                    match there {
+                        Ok(there) if there == restoration.then && there != There::Unknown => continue,
+                        Ok(there) => match difference(&there, &restoration.now) {
+                            Some(because) => Some(because),
+                            None => self.has_content(restoration, &moves_on)?,
+                        },
+                        Err(fault) => Some(fault.into()),
+                    }
+                }
+                Step::Move(back) => {
+                    moved = true;
+                    cannot_move(workspace, back, &freed)
+                }
+            };
+            if let Some(because) = refused {
+                let path = match &step {
+                    Step::Restore(restoration) => restoration.path.clone(),
+                    Step::Move(back) => back.from.clone(),
+                };
+                self.refused.push(Refused { path, because });
+            }
+            self.undoing.steps.push(step);
+        }
+        Ok(())
+    }
+
+    /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are kept as they are taken away.
+    fn has_content(
+        &self,
+        restoration: &Restoration,
+        moves_on: &BTreeSet<String>,
+    ) -> Result<Option<RefusedBecause>, DirigentError> {
+        Ok(match (&restoration.then, &restoration.now) {
+            (There::Unknown, _) | (_, There::Unknown) => Some(RefusedBecause::Unknown),
+            (There::File(FileVersion { digest, .. }), _)
+                if !moves_on.contains(digest) && !self.journal.has_content(digest)? =>
+            {
+                Some(RefusedBecause::NotKept)
+            }
+            (There::File(_) | There::Nothing | There::Folder, _) => None,
+        })
+    }
+
+    fn restored_paths(&self) -> BTreeSet<String> {
+        let steps = self.undoing.steps.iter();
+        steps
+            .filter_map(|step| match step {
+                Step::Restore(restoration) => Some(restoration.path.clone()),
+                Step::Move(_) => None,
+            })
+            .collect()
+    }
+
+    /// A call that never told its end kept that, and no other call tells of the file.
+    fn look_at_interrupted(&mut self, workspace: &Workspace, original: &Original) {
+        let there = workspace.there(&original.path);
+        let same = there.is_ok_and(|there| there == There::File(original.version.clone()));
+        let refused = Refused {
+            path: original.path.clone(),
+            because: RefusedBecause::Interrupted {
+                call: original.effect,
+            },
+        };
+        if !same && !self.refused.contains(&refused) {
+            self.refused.push(refused);
+        }
+    }
+}
+
+impl UndoStep {
+    fn of(step: &Step) -> UndoStep {
+        match step {
+            Step::Restore(Restoration {
+                path,
+                now,
+                then,
+                others,
+                ..
+            }) => match (now, then) {
+                (_, There::Nothing) => UndoStep::Delete { path: path.clone() },
+                (There::Nothing, _) => UndoStep::Recreate { path: path.clone() },
+                (There::File(_) | There::Folder | There::Unknown, _) => UndoStep::Restore {
+                    path: path.clone(),
+                    others: *others,
+                },
+            },
+            Step::Move(MoveBack { from, to, .. }) => UndoStep::Move {
+                from: from.clone(),
+                to: to.clone(),
+            },
+        }
+    }
+}
+
+impl From<FileFault> for RefusedBecause {
+    fn from(fault: FileFault) -> Self {
+        match fault {
+            FileFault::Changed { .. } => RefusedBecause::Changed,
+            FileFault::NotFound { .. } => RefusedBecause::Gone,
+            FileFault::Exists { .. } => RefusedBecause::InTheWay,
+            fault => RefusedBecause::Failed {
+                error: fault.to_string(),
+            },
+        }
+    }
+}
+
+/// Keeps what undoing replaces.
+#[derive(Debug)]
+struct Keeper(Journal);
+
+impl Contents for Keeper {
+    fn keep(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+        let kept = self.0.keep_content(&version.digest, bytes);
+        kept.map_err(|error| error.to_string())
+    }
+}
+
+fn open(path: &Path) -> Result<Workspace, DirigentError> {
+    Workspace::open(path).map_err(|_| DirigentError::Workspace {
+        path: path.to_owned(),
+        reason:
+            "it is not there any more, or cannot be read: put it back where it was when the run worked in it"
+                .to_owned(),
+    })
+}
+
+/// What there is, for who expects that: a folder with nothing in it counts for nothing where nothing is expected.
+fn there(workspace: &Workspace, path: &str, expected: &There) -> Result<There, FileFault> {
+    let there = workspace.there(path)?;
+    if there == There::Folder && *expected == There::Nothing && workspace.is_free(path)? {
+        return Ok(There::Nothing);
+    }
+    Ok(there)
+}
+
+fn difference(there: &There, expected: &There) -> Option<RefusedBecause> {
+    match (expected, there) {
+        (expected, there) if expected == there => None,
+        (There::Unknown, _) => Some(RefusedBecause::Unknown),
+        (There::Nothing, _) => Some(RefusedBecause::InTheWay),
+        (_, There::Nothing) => Some(RefusedBecause::Gone),
+        (There::File(expected), There::File(there)) if expected.digest == there.digest => {
+            Some(RefusedBecause::Mode)
+        }
+        (There::File(_) | There::Folder, _) => Some(RefusedBecause::Changed),
+    }
+}
+
+fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>) -> Option<RefusedBecause> {
+    if let Some(source) = &back.source {
+        match workspace.there(source) {
+            Ok(There::Nothing) => return Some(RefusedBecause::Gone),
+            Ok(There::File(_) | There::Folder | There::Unknown) => {}
+            Err(fault) => return Some(fault.into()),
+        }
+    }
+    let target = back.target.as_ref()?;
+    let below = format!("{target}/");
+    if freed
+        .iter()
+        .any(|path| path == target || path.starts_with(&below))
+    {
+        // Whether all of it goes is seen when it has.
+        return None;
+    }
+    match workspace.is_free(target) {
+        Ok(true) => None,
+        Ok(false) => Some(RefusedBecause::InTheWay),
+        Err(fault) => Some(fault.into()),
+    }
+}
+
+/// The contents of the files that are taken away before anything is moved: they are kept then, and can be put back under another name.
+fn moves_on(steps: &[Step]) -> BTreeSet<String> {
+    steps
+        .iter()
+        .map_while(|step| match step {
+            Step::Restore(restoration) => Some(restoration),
+            Step::Move(_) => None,
+        })
+        .filter_map(|restoration| match (&restoration.now, &restoration.then) {
+            (There::File(version), There::Nothing) => Some(version.digest.clone()),
+            _ => None,
+        })
+        .collect()
+}

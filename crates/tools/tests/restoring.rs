@@ -1,0 +1,183 @@
+//! Putting a workspace back, through the same jail; and the diffs of whole contents.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::{Arc, Mutex};
+
+use dirigent_core::digest::sha256_hex;
+use dirigent_core::tool::FileVersion;
+use dirigent_core::undo::There;
+use dirigent_tools::Contents;
+use dirigent_tools::text::git_diff;
+use dirigent_tools::workspace::{FileFault, Past, Workspace};
+use tempfile::TempDir;
+
+/// Remembers what was kept, or refuses to.
+#[derive(Debug, Default)]
+struct Memory {
+    kept: Mutex<BTreeMap<String, Vec<u8>>>,
+    full: bool,
+}
+
+impl Contents for Memory {
+    fn keep(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+        assert_eq!(version.digest, sha256_hex(bytes));
+        if self.full {
+            return Err("no room".to_owned());
+        }
+        self.kept.lock().unwrap().insert(path.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+}
+
+fn file(content: &str, mode: u32) -> There {
+    There::File(FileVersion {
+        digest: sha256_hex(content.as_bytes()),
+        mode,
+    })
+}
+
+#[test]
+fn a_file_gets_its_content_and_mode_back_and_what_it_replaces_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run.sh");
+    fs::write(&path, "after").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let memory = Arc::new(Memory::default());
+    let workspace = Workspace::open(folder.path()).unwrap().keeping(memory.clone());
+    let now = workspace.there("run.sh").unwrap();
+    assert_eq!(now, file("after", 0o100_644));
+
+    workspace
+        .restore("run.sh", &now, Past::File(b"before", 0o100_750))
+        .unwrap();
+
+    assert_eq!(workspace.there("run.sh").unwrap(), file("before", 0o100_750));
+    assert_eq!(memory.kept.lock().unwrap()["run.sh"], b"after");
+    let stale = workspace.restore("run.sh", &now, Past::Nothing).unwrap_err();
+    assert!(matches!(stale, FileFault::Changed { .. }), "{stale}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_replaced() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a"), "after").unwrap();
+    let full = Memory {
+        full: true,
+        ..Memory::default()
+    };
+    let workspace = Workspace::open(folder.path()).unwrap().keeping(Arc::new(full));
+    let now = workspace.there("a").unwrap();
+    for past in [Past::Nothing, Past::File(b"before", 0o100_644)] {
+        let fault = workspace.restore("a", &now, past).unwrap_err();
+        assert!(matches!(fault, FileFault::NotKept { .. }), "{fault}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "after");
+}
+
+#[test]
+fn links_folders_and_what_is_gone_come_back() {
+    let folder = TempDir::new().unwrap();
+    let workspace = Workspace::open(folder.path()).unwrap();
+    let put = |path, past| workspace.restore(path, &There::Nothing, past).unwrap();
+
+    put("deep/er/a", Past::File(b"a", 0o100_600));
+    put("link", Past::File(b"/etc/passwd", 0o120_777));
+    put("empty", Past::Folder);
+
+    assert_eq!(workspace.there("deep/er/a").unwrap(), file("a", 0o100_600));
+    assert_eq!(
+        fs::read_link(folder.path().join("link")).unwrap().to_str(),
+        Some("/etc/passwd")
+    );
+    assert_eq!(workspace.there("link").unwrap(), file("/etc/passwd", 0o120_777));
+    assert_eq!(workspace.there("empty").unwrap(), There::Folder);
+    assert_eq!(workspace.there("none").unwrap(), There::Nothing);
+    assert_eq!(workspace.there("deep/er/a/none").unwrap(), There::Nothing);
+}
+
+#[test]
+fn nothing_outside_and_nothing_of_git_is_touched() {
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("a"), "theirs").unwrap();
+    let folder = TempDir::new().unwrap();
+    symlink(outside.path(), folder.path().join("out")).unwrap();
+    fs::create_dir(folder.path().join("real")).unwrap();
+    fs::write(folder.path().join("real/a"), "mine").unwrap();
+    symlink("real", folder.path().join("inner")).unwrap();
+    fs::create_dir(folder.path().join(".git")).unwrap();
+    let workspace = Workspace::open(folder.path()).unwrap();
+
+    for path in ["out/a", "../a", ".git/config"] {
+        let refused = workspace.restore(path, &There::Nothing, Past::File(b"x", 0o100_644));
+        assert!(refused.is_err(), "{path}");
+    }
+    // A folder that has become a link is another one, though it leads nowhere outside.
+    assert_eq!(workspace.there("inner/a").unwrap(), There::Unknown);
+    assert_eq!(fs::read_to_string(outside.path().join("a")).unwrap(), "theirs");
+    assert!(!folder.path().join(".git/config").exists());
+}
+
+#[test]
+fn only_folders_with_nothing_in_them_make_way() {
+    let folder = TempDir::new().unwrap();
+    for name in ["hollow/a/b", "full/a"] {
+        fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    fs::write(folder.path().join("full/a/mine"), "mine").unwrap();
+    let workspace = Workspace::open(folder.path()).unwrap();
+    assert!(workspace.is_free("hollow").unwrap() && workspace.is_free("none").unwrap());
+    assert!(!workspace.is_free("full").unwrap() && !workspace.is_free("full/a/mine").unwrap());
+
+    workspace
+        .restore("hollow", &There::Nothing, Past::File(b"file", 0o100_644))
+        .unwrap();
+    let refused = workspace
+        .restore("full", &There::Nothing, Past::File(b"file", 0o100_644))
+        .unwrap_err();
+    assert!(matches!(refused, FileFault::Changed { .. }), "{refused}");
+    let refused = workspace.move_back("hollow", "full").unwrap_err();
+    assert!(matches!(refused, FileFault::Exists { .. }), "{refused}");
+    workspace.move_back("full", "sub/back").unwrap();
+    assert_eq!(
+        fs::read_to_string(folder.path().join("sub/back/a/mine")).unwrap(),
+        "mine"
+    );
+}
+
+#[test]
+fn a_diff_is_in_gits_form() {
+    let text = |before, after| String::from_utf8(git_diff("src/a b.rs", before, after)).unwrap();
+    assert_eq!(
+        text(Some((b"one\ntwo\n", 0o100_644)), Some((b"one\n2", 0o100_755))),
+        "diff --git a/src/a b.rs b/src/a b.rs\nold mode 100644\nnew mode 100755\n--- a/src/a b.rs\t\n+++ b/src/a b.rs\t\n\
+         @@ -1,2 +1,2 @@\n one\n-two\n+2\n\\ No newline at end of file\n"
+    );
+    assert_eq!(
+        text(None, Some((b"new\n", 0o100_600))),
+        "diff --git a/src/a b.rs b/src/a b.rs\nnew file mode 100644\n--- /dev/null\n+++ b/src/a b.rs\t\n@@ -0,0 +1 @@\n+new\n"
+    );
+    assert_eq!(
+        text(Some((b"", 0o100_644)), None),
+        "diff --git a/src/a b.rs b/src/a b.rs\ndeleted file mode 100644\n"
+    );
+    assert_eq!(
+        text(Some((b"\0", 0o100_644)), Some((b"\0\0", 0o100_644))),
+        "diff --git a/src/a b.rs b/src/a b.rs\nBinary files a/src/a b.rs and b/src/a b.rs differ\n"
+    );
+    assert_eq!(text(Some((b"same", 0o100_644)), Some((b"same", 0o100_600))), "");
+    // Bytes that are no UTF-8 stay what they are, and a carriage return ends no line.
+    let latin = git_diff(
+        "\"q\"\n",
+        Some((b"caf\xe9\rbar\n", 0o100_644)),
+        Some((b"caf\xe8\rbar\n", 0o100_644)),
+    );
+    assert_eq!(
+        latin,
+        b"diff --git \"a/\\\"q\\\"\\n\" \"b/\\\"q\\\"\\n\"\n--- \"a/\\\"q\\\"\\n\"\n+++ \"b/\\\"q\\\"\\n\"\n@@ -1 +1 @@\n-caf\xe9\rbar\n+caf\xe8\rbar\n"
+    );
+}

@@ -1,0 +1,388 @@
+//! LOOP-8: what a run changed in files is shown and put back, and never at the cost of what somebody else wrote.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use dirigent::{Dirigent, DirigentError, Goal, RunId, UndoStep};
+use dirigent_tests::cli::{Ended, Place};
+use dirigent_tests::scripted::{Scripted, achieved, after, calls, plan};
+use dirigent_tests::stage::Stage;
+use serde_json::{Value, json};
+
+/// Content and permissions of every file.
+fn tree(place: &Place) -> BTreeMap<String, (Vec<u8>, u32)> {
+    let mode = |path: &str| {
+        let metadata = fs::metadata(place.work().join(path)).unwrap();
+        metadata.permissions().mode()
+    };
+    let files = place.files().into_iter();
+    files
+        .map(|(path, content)| (path.clone(), (content, mode(&path))))
+        .collect()
+}
+
+fn shop() -> Place {
+    let place = Place::new();
+    place.write(
+        "price.js",
+        "export function parsePrice(text) { return Number(text); }\r\n",
+    );
+    place.write(
+        "cart.js",
+        "import { parsePrice } from './price.js';\nexport const sum = parsePrice('1');",
+    );
+    place.write("notes.txt", "parsePrice reads prices.\n");
+    let script = place.work().join("price.js");
+    fs::set_permissions(script, fs::Permissions::from_mode(0o750)).unwrap();
+    place
+}
+
+fn rename(place: &Place) -> Ended {
+    place
+        .run("rename the function parsePrice to readPrice")
+        .with_code(0)
+}
+
+/// Compares what is printed, but for what differs from run to run.
+#[track_caller]
+fn check(place: &Place, printed: &str, expected: &str) {
+    let folder = place.folder().canonicalize().unwrap();
+    let printed = printed.replace(folder.to_str().unwrap(), "PLACE");
+    let redacted = printed
+        .split(' ')
+        .map(|word| {
+            let digits = word.trim_end_matches(['`', ',', '.', '\n', ':']);
+            let is_id = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if is_id {
+                word.replace(digits, "RUN")
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert_eq!(redacted, expected);
+}
+
+#[test]
+fn a_rename_is_undone_byte_for_byte() {
+    let place = shop();
+    let before = tree(&place);
+    let ended = rename(&place);
+    let hint = ended.stdout.lines().last().unwrap();
+    assert!(hint.starts_with("See the changes with `dirigent diff "), "{hint}");
+    assert!(hint.contains("undo them with `dirigent undo "), "{hint}");
+    assert_ne!(tree(&place), before);
+
+    let shown = place.dirigent(["undo", "last", "--dry-run"]).with_code(0);
+    check(
+        &place,
+        &shown.stdout,
+        "To undo what run RUN did in PLACE/work:\n  restore   cart.js\n  restore   price.js\n",
+    );
+    assert_ne!(tree(&place), before);
+    let unasked = place.dirigent(["undo", "last"]).with_code(2);
+    assert_eq!(unasked.stderr, "nothing was done: say --yes to do it\n");
+    assert_ne!(tree(&place), before);
+
+    let undone = place.dirigent(["undo", "last", "--yes"]).with_code(0);
+    assert!(
+        undone.stdout.ends_with("Undone: 2 files are as they were.\n"),
+        "{undone}"
+    );
+    assert_eq!(tree(&place), before);
+    let again = place.dirigent(["undo", "last", "--yes"]).with_code(0);
+    check(
+        &place,
+        &again.stdout,
+        "Nothing is to be undone: no file is other than before what run RUN did.\n",
+    );
+}
+
+#[test]
+fn a_file_that_was_changed_since_is_never_overwritten() {
+    let place = shop();
+    let before = tree(&place);
+    let _ = rename(&place);
+    let mine = format!("{}// mine\n", place.read("price.js"));
+    place.write("price.js", &mine);
+    let left = tree(&place);
+
+    let refused = place.dirigent(["undo", "last", "--yes"]).with_code(2);
+    check(
+        &place,
+        &refused.stdout,
+        "To undo what run RUN did in PLACE/work:\n  restore   cart.js\n  restore   price.js\n\
+         Cannot be undone:\n  price.js has changed since the run\n\
+         So nothing is done. See what the run changed with `dirigent diff RUN`; undo the rest with `dirigent undo RUN --skip-changed`.\n",
+    );
+    assert_eq!(tree(&place), left);
+
+    let rest = place
+        .dirigent(["undo", "last", "--skip-changed", "--yes", "--json"])
+        .with_code(0);
+    let told = &rest.json_lines()[0];
+    assert_eq!(
+        told["steps"],
+        json!([{"action": "restore", "path": "cart.js", "others": false}])
+    );
+    assert_eq!(
+        told["refused"],
+        json!([{"path": "price.js", "because": "changed"}])
+    );
+    assert_eq!(told["undone"]["done"], told["steps"]);
+    assert_eq!(tree(&place)["cart.js"], before["cart.js"]);
+    assert_eq!(place.read("price.js"), mine);
+}
+
+#[test]
+fn the_diff_of_a_run_is_taken_back_by_git() {
+    let place = shop();
+    let before = tree(&place);
+    let _ = rename(&place);
+    let shown = place.dirigent(["diff", "last"]).with_code(0).stdout;
+    let patch = place.folder().join("run.patch");
+    fs::write(&patch, &shown).unwrap();
+
+    let mut git = Command::new("git");
+    place.settle(&mut git);
+    let applied = git
+        .args(["apply", "-R"])
+        .arg(&patch)
+        .current_dir(place.work())
+        .output()
+        .unwrap();
+
+    assert!(applied.status.success(), "{applied:?}\n{shown}");
+    assert_eq!(tree(&place), before);
+    // What is in the workspace is not what the run left any more: the diff is what the tools told.
+    let told = place.dirigent(["diff", "last"]).with_code(0).stdout;
+    assert!(
+        told.starts_with("# cart.js: its content after the run is not known any more"),
+        "{told}"
+    );
+    assert!(told.contains("\n+export const sum = readPrice('1');"), "{told}");
+}
+
+#[test]
+fn what_a_diff_shows_is_the_same_before_and_after_the_undoing() {
+    let place = shop();
+    let _ = rename(&place);
+    let shown = place.dirigent(["diff", "last"]).with_code(0).stdout;
+    let _ = place.dirigent(["undo", "last", "--yes"]).with_code(0);
+    assert_eq!(place.dirigent(["diff", "last"]).with_code(0).stdout, shown);
+    assert_eq!(
+        place
+            .dirigent(["diff", "last", "--json"])
+            .with_code(0)
+            .json_lines()[0]["diff"],
+        shown
+    );
+}
+
+/// A run in which the plan's calls create, edit, move and delete files.
+async fn all_kinds(stage: &Stage) -> (Dirigent, RunId) {
+    let files = |operation: Value| ("file_operations", operation);
+    let model = Scripted::new()
+        .planner([plan(
+            "All kinds.",
+            [
+                calls(
+                    "first",
+                    [
+                        files(json!({"operation": "write", "path": "new/deep.txt", "content": "new\n"})),
+                        files(json!({"operation": "edit", "path": "a.txt", "old": "one", "new": "two"})),
+                        files(json!({"operation": "move", "from": "b.txt", "to": "moved/b.txt"})),
+                    ],
+                ),
+                after(
+                    calls(
+                        "second",
+                        [
+                            files(
+                                json!({"operation": "edit", "path": "a.txt", "old": "two", "new": "three"}),
+                            ),
+                            files(json!({"operation": "delete", "path": "c.txt"})),
+                            files(json!({"operation": "move", "from": "folder", "to": "other"})),
+                            files(
+                                json!({"operation": "edit", "path": "other/d.txt", "old": "d", "new": "D"}),
+                            ),
+                        ],
+                    ),
+                    ["first"],
+                ),
+            ],
+        )])
+        .reflector([achieved("Done.")]);
+    let dirigent = stage.builder(model).build().await.unwrap();
+    let run = dirigent.start(stage.goal("all kinds")).await.unwrap();
+    let report = run.outcome().await.unwrap();
+    assert!(report.is_achieved(), "{}", report.summary);
+    let id = run.id();
+    drop(run);
+    (dirigent, id)
+}
+
+fn stage() -> Stage {
+    Stage::new()
+        .file("a.txt", "one\n")
+        .file("b.txt", "b\n")
+        .file("c.txt", "c\n")
+        .file("folder/d.txt", "d\n")
+}
+
+fn contents(root: &Path) -> Vec<(String, Vec<u8>)> {
+    dirigent_tests::cli::files(root)
+}
+
+/// The run is given free once its supervisor has gone, a moment after its outcome.
+async fn undo(dirigent: &Dirigent, run: RunId, to: Option<u64>) -> dirigent::Undo {
+    loop {
+        match dirigent.undo(run, to) {
+            Err(DirigentError::UnderWay { .. }) => tokio::task::yield_now().await,
+            undo => return undo.unwrap(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_that_were_made_edited_moved_and_deleted_are_what_they_were() {
+    let stage = stage();
+    let before = contents(&stage.workspace());
+    let (dirigent, run) = all_kinds(&stage).await;
+    assert_ne!(contents(&stage.workspace()), before);
+
+    let undo = undo(&dirigent, run, None).await;
+
+    assert_eq!(undo.refused(), []);
+    let undone = undo.apply().unwrap();
+    assert_eq!(undone.failed, []);
+    assert!(
+        undone.done.contains(&UndoStep::Move {
+            from: "other".to_owned(),
+            to: "folder".to_owned()
+        }),
+        "{:?}",
+        undone.done
+    );
+    assert_eq!(contents(&stage.workspace()), before);
+}
+
+#[tokio::test]
+async fn undone_to_an_entry_files_are_what_they_were_there() {
+    let stage = stage();
+    let (dirigent, run) = all_kinds(&stage).await;
+    let (_, events) = dirigent.read(run).unwrap();
+    let third = events
+        .iter()
+        .filter(|event| matches!(event.kind, dirigent::EventKind::ToolFinished { .. }))
+        .nth(2)
+        .unwrap();
+
+    let undone = undo(&dirigent, run, Some(third.seq)).await.apply().unwrap();
+
+    assert_eq!(undone.failed, []);
+    let found: Vec<_> = contents(&stage.workspace())
+        .into_iter()
+        .map(|(path, content)| format!("{path}: {}", String::from_utf8(content).unwrap().trim()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "a.txt: two",
+            "c.txt: c",
+            "folder/d.txt: d",
+            "moved/b.txt: b",
+            "new/deep.txt: new"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
+    let stage = stage();
+    let (dirigent, run) = all_kinds(&stage).await;
+    fs::write(stage.workspace().join("moved/b.txt"), "mine\n").unwrap();
+    let undo = undo(&dirigent, run, None).await;
+
+    let refused: Vec<_> = undo
+        .refused()
+        .iter()
+        .map(|refused| refused.path.as_str())
+        .collect();
+    assert_eq!(refused, ["moved/b.txt"]);
+    assert!(matches!(
+        undo.apply(),
+        Err(DirigentError::NotUndone { refused: 1 })
+    ));
+    assert_eq!(stage.read("a.txt"), "three\n");
+
+    let _ = undo.skip_refused().apply().unwrap();
+    assert_eq!(stage.read("moved/b.txt"), "mine\n");
+    assert!(!stage.workspace().join("b.txt").exists());
+    assert_eq!(stage.read("a.txt"), "one\n");
+    assert_eq!(stage.read("c.txt"), "c\n");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_and_an_entry_that_is_not_there_are_named() {
+    let stage = stage();
+    let (dirigent, run) = all_kinds(&stage).await;
+    let _ = undo(&dirigent, run, None).await;
+    let no_entry = dirigent.undo(run, Some(9_999)).unwrap_err().to_string();
+    assert!(no_entry.contains("has no entry 9999"), "{no_entry}");
+
+    fs::rename(stage.workspace(), stage.workspace().with_extension("away")).unwrap();
+
+    let gone = dirigent.undo(run, None).unwrap_err();
+    assert!(matches!(gone, DirigentError::Workspace { .. }), "{gone}");
+    // What was changed can still be looked at, as far as it is known.
+    let diff = String::from_utf8(dirigent.diff(run, None).unwrap().bytes()).unwrap();
+    assert!(diff.contains("+three"), "{diff}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_carried_out_is_not_undone() {
+    let stage = stage();
+    let gate = dirigent_tests::scripted::Gate::shut();
+    let model = Scripted::new().planner([achieved("never").behind(&gate)]);
+    let dirigent = stage.builder(model).build().await.unwrap();
+    let run = dirigent
+        .start(Goal::new("wait").workspace(stage.workspace()))
+        .await
+        .unwrap();
+
+    let refused = dirigent.undo(run.id(), None).unwrap_err();
+
+    assert!(matches!(refused, DirigentError::UnderWay { .. }), "{refused}");
+    assert!(refused.to_string().contains("cancel it first"), "{refused}");
+    run.cancel().unwrap();
+    let _ = run.outcome().await;
+}
+
+#[test]
+fn the_jail_holds_for_undoing_too() {
+    let place = shop();
+    let before = place.read("price.js");
+    let _ = rename(&place);
+    // A folder of the workspace has become a link out of it meanwhile.
+    let outside = place.folder().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let work = place.work();
+    fs::rename(work.join("price.js"), outside.join("price.js")).unwrap();
+    std::os::unix::fs::symlink(outside.join("price.js"), work.join("price.js")).unwrap();
+    let renamed = fs::read_to_string(outside.join("price.js")).unwrap();
+
+    let refused = place.dirigent(["undo", "last", "--yes"]).with_code(2);
+
+    assert!(
+        refused.stdout.contains("price.js has changed since the run"),
+        "{refused}"
+    );
+    assert_eq!(fs::read_to_string(outside.join("price.js")).unwrap(), renamed);
+    assert_ne!(renamed, before);
+}
