@@ -7,9 +7,11 @@ use cap_std::fs::Metadata;
 use cap_tempfile::TempFile;
 use dirigent_core::undo::There;
 
+use super::change::version;
 use super::lock::alone;
+use super::place::{Changeable, FinalLink};
 use super::system::{self, rename_without_replacing};
-use super::{FileFault, FinalLink, Workspace, or_dot, version};
+use super::{FileFault, Workspace};
 
 /// What is made of a path.
 #[derive(Clone, Copy, Debug)]
@@ -54,29 +56,26 @@ impl Workspace {
     /// Makes a path what it was, where it is still `now`: [`FileFault::Changed`] otherwise. What is replaced is kept first. An empty folder
     /// in the way of a file goes.
     pub fn restore(&self, path: &str, now: &There, past: Past<'_>) -> Result<(), FileFault> {
-        let place = self.changeable(path, FinalLink::Keep)?;
-        let relative = place.relative();
-        let changed = || FileFault::Changed {
-            path: path.to_owned(),
-        };
+        let Changeable { folder, name, plain } = self.changeable(path, FinalLink::Keep)?;
+        let relative = folder.join(&name);
         let expect = || {
             self.clear(path, &relative, now)?;
             if self.there(path)? == *now {
                 Ok(())
             } else {
-                Err(changed())
+                Err(FileFault::Changed {
+                    path: path.to_owned(),
+                })
             }
         };
         expect()?;
         if let There::File(_) = now {
             let metadata = self.dir.symlink_metadata(&relative);
             let metadata = metadata.map_err(|error| FileFault::from_io(path, error))?;
-            let bytes = self.content_of_itself(path, &relative, &metadata)?;
-            self.keep(path, &relative, &metadata, bytes.as_deref())?;
+            if let Some(bytes) = self.content_of_itself(path, &relative, &metadata)? {
+                self.keep(&plain, &bytes, &metadata)?;
+            }
         }
-        let Some(name) = &place.name else {
-            return Err(changed());
-        };
         match past {
             Past::Nothing => {
                 let _alone = alone();
@@ -88,25 +87,23 @@ impl Workspace {
                 }
                 .map_err(|error| FileFault::from_io(path, error))
             }
-            Past::Folder => self.with_folders(path, &relative, |_| Ok(())),
-            Past::File(target, mode) if system::is_link(mode) => {
-                self.with_folders(path, &place.folder, |folder| {
-                    let _alone = alone();
-                    expect()?;
-                    if let There::File(_) = now {
-                        folder.remove_file(name)?;
-                    }
-                    Ok(system::make_link(folder, target, Path::new(name))?)
-                })
-            }
-            Past::File(bytes, mode) => self.with_folders(path, &place.folder, |folder| {
+            Past::Folder => self.in_folder(path, &relative, |_| Ok(())),
+            Past::File(target, mode) if system::is_link(mode) => self.in_folder(path, &folder, |folder| {
+                let _alone = alone();
+                expect()?;
+                if let There::File(_) = now {
+                    folder.remove_file(&name)?;
+                }
+                Ok(system::make_link(folder, target, Path::new(&name))?)
+            }),
+            Past::File(bytes, mode) => self.in_folder(path, &folder, |folder| {
                 let mut temporary = TempFile::new(folder)?;
                 temporary.write_all(bytes)?;
                 system::set_mode(temporary.as_file(), mode)?;
                 temporary.as_file().sync_all()?;
                 let _alone = alone();
                 expect()?;
-                Ok(temporary.replace(name)?)
+                Ok(temporary.replace(&name)?)
             }),
         }
     }
@@ -118,15 +115,17 @@ impl Workspace {
             self.changeable(to, FinalLink::Keep)?,
         );
         let fault = |error| FileFault::from_io(from, error);
-        let source_folder = self.dir.open_dir(or_dot(&source.folder)).map_err(fault)?;
-        self.dir.symlink_metadata(source.relative()).map_err(fault)?;
-        self.clear(to, &target.relative(), &There::Nothing)?;
-        let (Some(old), Some(new)) = (&source.name, &target.name) else {
-            return Err(fault(io::Error::from(io::ErrorKind::IsADirectory)));
-        };
-        self.with_folders(to, &target.folder, |folder| {
+        let source_folder = self.folder(&source.folder).map_err(fault)?;
+        source_folder.symlink_metadata(&source.name).map_err(fault)?;
+        self.clear(to, &target.folder.join(&target.name), &There::Nothing)?;
+        self.in_folder(to, &target.folder, |folder| {
             let _alone = alone();
-            Ok(rename_without_replacing(&source_folder, old, folder, new)?)
+            Ok(rename_without_replacing(
+                &source_folder,
+                &source.name,
+                folder,
+                &target.name,
+            )?)
         })
     }
 
