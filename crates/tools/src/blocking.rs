@@ -23,11 +23,12 @@ pub(crate) async fn blocking(
     });
     match done.await {
         Ok(result) => result,
-        Err(error) => ToolResult::failure(format!("the tool itself broke: {error}; try another way")),
+        Err(error) => ToolResult::failure(format!("the tool itself broke: {error}; try another way"))
+            .with_code("broken"),
     }
 }
 
 /// The result of a call that nobody waits for any more.
 pub(crate) fn cancelled() -> ToolResult {
-    ToolResult::failure("cancelled before anything was changed")
+    ToolResult::failure("cancelled before anything was changed").with_code("cancelled")
 }
