@@ -277,11 +277,11 @@ mod tests {
     fn paor_6_an_output_is_read_by_characters() {
         assert_eq!(
             read(json!({"offset": 9, "length": 4})).unwrap(),
-            json!({"text": "true", "total_characters": 58, "total_lines": 6, "next_offset": 13})
+            json!({"text": "true", "total_characters": 60, "total_lines": 6, "next_offset": 13})
         );
         assert_eq!(
             read(json!({})).unwrap(),
-            json!({"text": TEXT, "total_characters": 58, "total_lines": 6})
+            json!({"text": TEXT, "total_characters": 60, "total_lines": 6})
         );
     }
 
