@@ -1,5 +1,6 @@
 //! What a run changed, as one diff.
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::RunId;
 use dirigent_core::tool::FileVersion;
 use dirigent_core::undo::{MoveBack, Restoration, Step, There};
@@ -92,10 +93,9 @@ impl Reader<'_> {
             diffs,
             ..
         } = restoration;
-        let (before, after) = (self.content(path, then)?, self.content(path, now)?);
-        let text = match (before, after) {
-            (Some(before), Some(after)) => git_diff(path, borrowed(&before), borrowed(&after)),
-            (None, _) | (_, None) => told(path, diffs),
+        let text = match (self.content(path, then)?, self.content(path, now)?) {
+            (Content::Lost, _) | (_, Content::Lost) => told(path, diffs),
+            (before, after) => git_diff(path, before.side(), after.side()),
         };
         Ok(FileDiff {
             path: path.clone(),
@@ -115,37 +115,47 @@ impl Reader<'_> {
         if there == There::File(version.clone()) {
             return Ok(None);
         }
-        let after = self.content(path, &there)?.flatten();
         let before = Some((before.as_slice(), version.mode));
-        Ok(Some(git_diff(path, before, borrowed(&after))))
+        let after = self.content(path, &there)?;
+        Ok(Some(git_diff(path, before, after.side())))
     }
 
-    /// What was at a path: the outer none where that is not known any more, the inner one where it was nothing.
-    #[expect(
-        clippy::option_option,
-        reason = "both mean something, and only these two callers see them"
-    )]
-    fn content(&self, path: &str, there: &There) -> Result<Option<Option<(Vec<u8>, u32)>>, DirigentError> {
+    fn content(&self, path: &str, there: &There) -> Result<Content, DirigentError> {
         let version = match there {
-            There::Nothing | There::Folder => return Ok(Some(None)),
-            There::Unknown => return Ok(None),
+            There::Nothing | There::Folder => return Ok(Content::Nothing),
+            There::Unknown => return Ok(Content::Lost),
             There::File(version) => version,
         };
         if let Some(bytes) = self.journal.content(&version.digest)? {
-            return Ok(Some(Some((bytes, version.mode))));
+            return Ok(Content::File(bytes, version.mode));
         }
-        let present = self.workspace.as_ref().filter(|workspace| {
-            workspace
-                .there(path)
-                .is_ok_and(|present| matches!(present, There::File(found) if found.digest == version.digest))
-        });
-        let bytes = present.and_then(|workspace| workspace.read(path).ok());
-        Ok(bytes.map(|bytes| Some((bytes, version.mode))))
+        let bytes = self
+            .workspace
+            .as_ref()
+            .and_then(|workspace| workspace.read(path).ok())
+            .filter(|bytes| sha256_hex(bytes) == version.digest);
+        Ok(bytes.map_or(Content::Lost, |bytes| Content::File(bytes, version.mode)))
     }
 }
 
-fn borrowed(content: &Option<(Vec<u8>, u32)>) -> Option<(&[u8], u32)> {
-    content.as_ref().map(|(bytes, mode)| (bytes.as_slice(), *mode))
+/// What was at a path.
+enum Content {
+    /// That is not known any more.
+    Lost,
+    /// No file.
+    Nothing,
+    /// That, with its mode.
+    File(Vec<u8>, u32),
+}
+
+impl Content {
+    /// One side of a diff.
+    fn side(&self) -> Option<(&[u8], u32)> {
+        match self {
+            Content::Lost | Content::Nothing => None,
+            Content::File(bytes, mode) => Some((bytes, *mode)),
+        }
+    }
 }
 
 /// The diffs as the tools told them.

@@ -462,15 +462,14 @@ fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>)
 
 /// The contents of the files that are taken away before anything is moved: they are kept then, and can be put back under another name.
 fn moves_on(steps: &[Step]) -> BTreeSet<String> {
-    steps
-        .iter()
-        .map_while(|step| match step {
-            Step::Restore(restoration) => Some(restoration),
-            Step::Move(_) => None,
-        })
-        .filter_map(|restoration| match (&restoration.now, &restoration.then) {
-            (There::File(version), There::Nothing) => Some(version.digest.clone()),
-            _ => None,
-        })
-        .collect()
+    let mut digests = BTreeSet::new();
+    for step in steps {
+        let Step::Restore(Restoration { now, then, .. }) = step else {
+            break;
+        };
+        if let (There::File(version), There::Nothing) = (now, then) {
+            digests.insert(version.digest.clone());
+        }
+    }
+    digests
 }
