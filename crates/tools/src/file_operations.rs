@@ -99,6 +99,17 @@ folder. Read a file before you change it: what was changed by others since is le
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
 ///
+/// What fails has a code: those of [`FileFault::code`], and
+///
+/// | code | what |
+/// | --- | --- |
+/// | `bad_parameters` | a parameter is missing, or makes no sense: lines that are not there, an `old` that is empty or the same as `new` |
+/// | `access_denied` | the agent may not change files |
+/// | `stale` | the file is not as the agent last saw it, or was changed just now; see below |
+/// | `no_match` | `old` is not in the file |
+/// | `ambiguous` | `old` is in it more than once |
+/// | `cancelled` | nobody waits for the call any more; nothing was changed |
+///
 /// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent without
 /// [`Access::ReadWrite`] can only read and list.
 ///
@@ -146,10 +157,22 @@ enum Failure {
     Edit(#[from] edit::BadEdit),
 }
 
+impl Failure {
+    fn code(&self) -> &'static str {
+        match self {
+            Failure::Missing { .. } | Failure::Read(_) => "bad_parameters",
+            Failure::ReadOnly(_) => "access_denied",
+            Failure::File(fault) => fault.code(),
+            Failure::Stale(_) => seen::STALE,
+            Failure::Edit(bad) => bad.code(),
+        }
+    }
+}
+
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
     let workspace = match Workspace::of(context) {
         Ok(workspace) => workspace,
-        Err(fault) => return ToolResult::failure(fault.to_string()),
+        Err(fault) => return fault.failure(),
     };
     match carry_out(context, &workspace, parameters) {
         Ok(result) => result,
@@ -161,9 +184,9 @@ fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
             let absent = workspace.canonical(&path).ok();
             let seen = absent.and_then(|name| seen::absence(context, &name));
             let fault = FileFault::NotFound { path, nearest };
-            ToolResult::failure(fault.to_string()).with_seen(seen.into_iter().collect())
+            fault.failure().with_seen(seen.into_iter().collect())
         }
-        Err(failure) => ToolResult::failure(failure.to_string()),
+        Err(failure) => ToolResult::failure(failure.to_string()).with_code(failure.code()),
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::blocking::{blocking, cancelled};
 use crate::text::TextFile;
-use crate::workspace::{FileFault, Hidden, Workspace};
+use crate::workspace::{Depth, FileFault, Hidden, Kind, Walk, Workspace};
 use crate::{Tool, ToolContext, typed};
 use collect::{Collector, UntilCancelled};
 
@@ -25,8 +25,8 @@ const DEFAULT_RESULTS: usize = 200;
 const MAX_RESULTS: usize = 2000;
 const MAX_CONTEXT_LINES: usize = 20;
 
-/// The most memory for one line of a file that is too big to be held as a whole.
-const MAX_LINE_MEMORY: usize = 64 * 1024 * 1024;
+/// The longest line of a file that is too big to be held as a whole; one with a longer line is named as unreadable.
+const MAX_LINE_MEMORY: usize = 8 * 1024 * 1024;
 
 /// How many files that could not be searched are named.
 const MAX_UNREADABLE: usize = 20;
@@ -61,11 +61,14 @@ shown.";
 /// are counted from 1. `files` and `total` count files and lines with a match, those not shown included. With
 /// `context_lines` a match also has `before` and `after`, arrays of lines; a line between two matches shows once. A
 /// long line is shortened around the match, with `…` for what is missing. `unreadable` names files that could not be
-/// searched; `hint` says what to try where nothing was found.
+/// searched; `hint` says what to try where nothing was found; `left_out` counts names that were come by and not looked at, as
+/// they are not Unicode or there is too much in their folder.
+///
+/// What fails has a code: `bad_parameters` for a pattern or a glob that is none, `cancelled`, and those of [`FileFault::code`] for `paths`.
 pub fn search() -> impl Tool {
     typed("search", DESCRIPTION, |context, parameters: Parameters| {
         blocking(context, move |context| {
-            run(context, &parameters).unwrap_or_else(|failure| ToolResult::failure(failure.to_string()))
+            run(context, &parameters).unwrap_or_else(|failure| failure.result())
         })
     })
     .repeat(Repeat::Safe)
@@ -88,10 +91,22 @@ enum Failure {
     File(#[from] FileFault),
 }
 
+impl Failure {
+    fn result(&self) -> ToolResult {
+        match self {
+            Failure::Empty | Failure::ManyLines | Failure::BadPattern(_) | Failure::BadGlob { .. } => {
+                ToolResult::failure(self.to_string()).with_code("bad_parameters")
+            }
+            Failure::File(fault) => fault.failure(),
+        }
+    }
+}
+
 fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Failure> {
     let workspace = Workspace::open(&context.workspace)?;
     let matcher = matcher(parameters)?;
-    let files = files(&workspace, parameters.paths.as_deref().unwrap_or_default())?;
+    let paths = parameters.paths.as_deref().unwrap_or_default();
+    let Files { paths, left_out } = files(context, &workspace, paths)?;
     let mut searcher = searcher(parameters.context_lines.unwrap_or(0).min(MAX_CONTEXT_LINES));
     let wanted = parameters
         .max_results
@@ -99,7 +114,7 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
         .clamp(1, MAX_RESULTS);
     let mut collector = Collector::new(&matcher, wanted);
     let mut unreadable = Vec::new();
-    for path in files {
+    for path in paths {
         if context.cancel.is_cancelled() {
             return Ok(cancelled());
         }
@@ -116,6 +131,9 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
     if !unreadable.is_empty() {
         unreadable.truncate(MAX_UNREADABLE);
         output["unreadable"] = Value::from(unreadable);
+    }
+    if left_out > 0 {
+        output["left_out"] = Value::from(left_out);
     }
     if output["total"] == 0 && is_literal(parameters) && looks_like_regex(&parameters.pattern) {
         output["hint"] = Value::from(
@@ -166,8 +184,28 @@ fn searcher(context_lines: usize) -> Searcher {
         .build()
 }
 
-/// The files to search, by path.
-fn files(workspace: &Workspace, paths: &[String]) -> Result<BTreeSet<String>, Failure> {
+/// The files to search.
+#[derive(Default)]
+struct Files {
+    paths: BTreeSet<String>,
+    /// How many names were come by that are none to look at.
+    left_out: usize,
+}
+
+impl Files {
+    /// Adds those of a walk, as long as somebody waits for them.
+    fn add(&mut self, context: &ToolContext, mut walk: Walk, wanted: impl Fn(&str) -> bool) {
+        let found = walk
+            .by_ref()
+            .take_while(|_| !context.cancel.is_cancelled())
+            .filter(|entry| entry.kind == Kind::File && wanted(&entry.path))
+            .map(|entry| entry.path);
+        self.paths.extend(found);
+        self.left_out += walk.left_out();
+    }
+}
+
+fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Result<Files, Failure> {
     let mut named = Vec::new();
     let mut globs = GlobSetBuilder::new();
     let mut any_glob = false;
@@ -183,17 +221,15 @@ fn files(workspace: &Workspace, paths: &[String]) -> Result<BTreeSet<String>, Fa
             Err(fault) => return Err(fault.into()),
         }
     }
-    let mut files = BTreeSet::new();
+    let mut files = Files::default();
     if any_glob {
         let globs: GlobSet = globs.build().map_err(|why| bad_glob(&paths.join(", "), why))?;
-        files.extend(
-            workspace
-                .walk(&[], Hidden::Include)?
-                .filter(|file| globs.is_match(file)),
-        );
+        let everywhere = workspace.entries(&[], Hidden::Include, Depth::All)?;
+        files.add(context, everywhere, |file| globs.is_match(file));
     }
     if !any_glob || !named.is_empty() {
-        files.extend(workspace.walk(&named, Hidden::Include)?);
+        let walk = workspace.entries(&named, Hidden::Include, Depth::All)?;
+        files.add(context, walk, |_| true);
     }
     Ok(files)
 }

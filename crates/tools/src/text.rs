@@ -12,6 +12,9 @@ use crate::workspace::FileFault;
 /// The longest diff that is kept, in bytes.
 const MAX_DIFF_BYTES: usize = 64 * 1024;
 
+/// More text than this, before and after together, is not compared.
+const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
+
 /// After this a diff is no longer the shortest one, but still a right one.
 const DIFF_EFFORT: Duration = Duration::from_secs(1);
 
@@ -157,7 +160,8 @@ fn with_mark(text: &str) -> impl Iterator<Item = u16> {
 }
 
 /// A unified diff as git writes it, for [`StateChange`](dirigent_core::tool::StateChange): `before` is none for a file
-/// that is new, `after` for one that is gone. None where it would be longer than 64 KiB, or where nothing changed.
+/// that is new, `after` for one that is gone. None where it would be longer than 64 KiB, where there are more than 4 MiB to compare, or where
+/// nothing changed.
 pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> Option<String> {
     if before == after {
         return None;
@@ -167,7 +171,11 @@ pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> Op
         None => "/dev/null".to_owned(),
     };
     let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
-    if (before.is_none() || after.is_none()) && old.len() + new.len() > MAX_DIFF_BYTES {
+    let most = match (before, after) {
+        (Some(_), Some(_)) => MAX_COMPARED_BYTES,
+        (None, _) | (_, None) => MAX_DIFF_BYTES,
+    };
+    if old.len() + new.len() > most {
         return None;
     }
     let diff = TextDiff::configure()

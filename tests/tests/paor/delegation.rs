@@ -144,6 +144,7 @@ async fn paor_5_an_agent_that_may_only_look_cannot_write() {
         model.agent_asked("scout")[1].result(),
         json!({
             "success": false,
+            "code": "access_denied",
             "error": "`write` is refused, as this agent may not change files: report what should be changed instead"
         })
     );

@@ -8,14 +8,17 @@ use std::ops::Range;
 
 use crate::text::LineEnding;
 
-/// How many of several places are named.
+/// How many of several places are named; nobody looks for more.
 const MAX_PLACES: usize = 10;
 
 /// Up to how many lines are searched for one like the text that was not found.
 const MAX_COMPARED_LINES: usize = 20_000;
 
 /// Longer lines are not shown and not compared.
-const MAX_COMPARED_CHARS: usize = 300;
+const MAX_COMPARED_BYTES: usize = 300;
+
+/// How much is compared with the text that was not found: the sum of the products of the lengths.
+const MAX_EFFORT: usize = 10_000_000;
 
 /// A text after its edit.
 #[derive(Debug)]
@@ -39,9 +42,19 @@ pub(super) enum BadEdit {
     )]
     Ambiguous {
         path: String,
-        count: usize,
+        count: String,
         lines: String,
     },
+}
+
+impl BadEdit {
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            BadEdit::Empty | BadEdit::Same => "bad_parameters",
+            BadEdit::NotFound { .. } => "no_match",
+            BadEdit::Ambiguous { .. } => "ambiguous",
+        }
+    }
 }
 
 /// Puts `new` in the place of `old`, which must be in the text once.
@@ -62,17 +75,19 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
             hint: hint(&view.text, &old),
         }),
         [..] => {
-            let mut lines: Vec<String> = places
+            let named = places.get(..MAX_PLACES).unwrap_or(&places);
+            let mut lines: Vec<String> = named
                 .iter()
-                .take(MAX_PLACES)
                 .map(|place| line_of(text, place.start).to_string())
                 .collect();
+            let mut count = named.len().to_string();
             if places.len() > MAX_PLACES {
                 lines.push("…".to_owned());
+                count.insert_str(0, "more than ");
             }
             Err(BadEdit::Ambiguous {
                 path: path.to_owned(),
-                count: places.len(),
+                count,
                 lines: lines.join(", "),
             })
         }
@@ -108,11 +123,13 @@ impl View {
         }
     }
 
-    /// Every place of `wanted`, overlapping ones too, as ranges of the original text.
+    /// The places of `wanted`, overlapping ones too, as ranges of the original text: one more than are named at most.
     fn find(&self, wanted: &str) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         let mut from = 0;
-        while let Some(at) = self.text[from..].find(wanted).map(|at| from + at) {
+        while places.len() <= MAX_PLACES
+            && let Some(at) = self.text[from..].find(wanted).map(|at| from + at)
+        {
             places.push(self.original(at)..self.original(at + wanted.len()));
             from = self.text.ceil_char_boundary(at + 1);
         }
@@ -132,20 +149,31 @@ fn line_of(text: &str, at: usize) -> usize {
 fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
-    if let Some(at) = lines
-        .windows(wanted.len().max(1))
-        .position(|window| window.iter().map(|line| line.trim()).eq(wanted.iter().copied()))
-    {
+    let mut effort = MAX_EFFORT;
+    if let Some(at) = lines.windows(wanted.len().max(1)).position(|window| {
+        let mut both = window.iter().zip(&wanted);
+        both.all(|(line, wanted)| {
+            effort = effort.saturating_sub(line.len().min(wanted.len()) + 1);
+            effort > 0 && line.trim() == *wanted
+        })
+    }) {
         let (first, last) = (at + 1, at + wanted.len());
         return format!("; lines {first} to {last} differ from it only in spaces: copy them exactly");
     }
     let mut hint = String::from(": read the file again and copy the text exactly");
     let first = wanted.first().copied().unwrap_or_default();
+    if first.len() > MAX_COMPARED_BYTES {
+        return hint;
+    }
+    let mut effort = MAX_EFFORT;
     let nearest = lines
         .iter()
         .enumerate()
-        .filter(|(_, line)| line.len() <= MAX_COMPARED_CHARS)
-        .map(|(index, line)| (strsim::normalized_levenshtein(line.trim(), first), index, line))
+        .filter(|(_, line)| line.len() <= MAX_COMPARED_BYTES)
+        .map_while(|(index, line)| {
+            effort = effort.checked_sub(line.len() * first.len())?;
+            Some((strsim::normalized_levenshtein(line.trim(), first), index, line))
+        })
         .filter(|(score, ..)| *score > 0.5)
         .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
     if let Some((_, index, line)) = nearest {

@@ -15,6 +15,9 @@ use super::read::{self, Range, Shown};
 /// The most text of a file that is shown with a refusal, in bytes; `read` shows the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
 
+/// The code of a call that is refused for it.
+pub(super) const STALE: &str = "stale";
+
 /// How much of a file a change takes the place of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent {
@@ -221,7 +224,7 @@ impl Stale {
         };
         let error = format!("{self}; {tail}");
         ToolResult::failure(error)
-            .with_code("stale")
+            .with_code(STALE)
             .with_output(output)
             .with_seen(seen.into_iter().collect())
     }

@@ -46,8 +46,8 @@ impl Change {
 pub(super) enum Refused {
     /// Nobody waits for it any more.
     Cancelled,
-    /// In words.
-    Because(String),
+    /// In words, with the code of the failure.
+    Because(String, &'static str),
 }
 
 /// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
@@ -61,20 +61,21 @@ pub(super) fn plan(
     let text = replaced(&source, &names, to);
     let syntax = Syntax::parse(source.language, &text, cancel).map_err(|unparsed| match unparsed {
         Unparsed::Stopped => Refused::Cancelled,
-        Unparsed::Grammar(reason) => Refused::Because(reason),
+        Unparsed::Grammar(reason) => Refused::Because(reason, "bad_parameters"),
     })?;
     let (old, new) = count(source.language, &syntax, from, to);
     let breaks = (names.state, syntax.state()) == (State::Clean, State::Broken);
     if old != 0 || new != names.ranges.len() + names.clashes || breaks {
-        return Err(Refused::Because(format!(
+        let why = format!(
             "`{to}` cannot stand where `{from}` stands in `{}`: choose another name",
             source.path
-        )));
+        );
+        return Err(Refused::Because(why, "bad_parameters"));
     }
     let after = source
         .file
         .encode(&text)
-        .map_err(|fault| Refused::Because(fault.to_string()))?;
+        .map_err(|fault| Refused::Because(fault.to_string(), fault.code()))?;
     Ok(Change {
         diff: unified_diff(&source.path, Some(&source.file.text), Some(&text)),
         path: source.path,

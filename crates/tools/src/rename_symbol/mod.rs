@@ -94,6 +94,10 @@ fn yes() -> bool {
 /// for clashes would refuse to do the rest. Whoever repeats it knowingly says `allow_clash` and gets the same end.
 ///
 /// A file that somebody else changes meanwhile is left as it is, and then no file is renamed (PAOR-5).
+///
+/// What fails has a code: `bad_parameters` for a name that is none or cannot stand there, `access_denied` for an agent that may not change
+/// files, `exists` where the new name is there already, `cancelled`, and those of
+/// [`FileFault::code`](crate::workspace::FileFault::code).
 pub fn rename_symbol() -> TypedTool {
     typed(
         "rename_symbol",
@@ -102,7 +106,7 @@ pub fn rename_symbol() -> TypedTool {
             blocking(context, move |context| match rename(context, &parameters) {
                 Ok(result) => result,
                 Err(Stop::Cancelled) => cancelled(),
-                Err(Stop::Fault(fault)) => ToolResult::failure(fault.to_string()),
+                Err(Stop::Fault(fault)) => fault.failure(),
             })
         },
     )
@@ -111,8 +115,12 @@ pub fn rename_symbol() -> TypedTool {
 }
 
 fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Stop> {
-    if let Err(error) = check(context.access, parameters) {
-        return Ok(ToolResult::failure(error));
+    if let Err(error) = check(parameters) {
+        return Ok(ToolResult::failure(error).with_code("bad_parameters"));
+    }
+    if !parameters.preview && context.access < Access::ReadWrite {
+        let error = "this agent may not change files: `preview: false` is refused, nothing was changed";
+        return Ok(ToolResult::failure(error).with_code("access_denied"));
     }
     let workspace = Workspace::of(context).map_err(Stop::Fault)?;
     let scan = Scan {
@@ -133,8 +141,8 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
     if affected.is_empty() {
         report.similar = scan.similar()?;
     }
-    if let Err(error) = check_target(parameters, &affected, &report) {
-        return Ok(failure(error, &report));
+    if let Err((error, code)) = check_target(parameters, &affected, &report) {
+        return Ok(failure(error, code, &report));
     }
     match &parameters.to {
         Some(to) if !parameters.preview && !affected.is_empty() => Ok(write(
@@ -149,7 +157,7 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
 }
 
 /// What is wrong with the call itself.
-fn check(access: Access, parameters: &Parameters) -> Result<(), String> {
+fn check(parameters: &Parameters) -> Result<(), String> {
     let Parameters { from, to, .. } = parameters;
     if !is_name(from) {
         return Err(format!(
@@ -166,23 +174,25 @@ fn check(access: Access, parameters: &Parameters) -> Result<(), String> {
             return Err(format!("`from` and `to` are both `{}`", plain(from)));
         }
     }
-    match (parameters.preview, access, to) {
-        (true, _, _) | (false, Access::ReadWrite, Some(_)) => Ok(()),
-        (false, _, None) => Err("`to` is missing: without it there is only a preview".to_owned()),
-        (false, Access::ReadOnly | Access::Execute, Some(_)) => Err(
-            "this agent may not change files: `preview: false` is refused, nothing was changed".to_owned(),
-        ),
+    if !parameters.preview && to.is_none() {
+        return Err("`to` is missing: without it there is only a preview".to_owned());
     }
+    Ok(())
 }
 
 /// What is wrong with the new name, now that it is known what it would stand beside.
-fn check_target(parameters: &Parameters, affected: &[Affected], report: &Report) -> Result<(), String> {
+fn check_target(
+    parameters: &Parameters,
+    affected: &[Affected],
+    report: &Report,
+) -> Result<(), (String, &'static str)> {
     let Some(to) = &parameters.to else {
         return Ok(());
     };
     let languages: BTreeSet<Language> = affected.iter().map(|file| file.source.language).collect();
     if let Some(fault) = languages.into_iter().find_map(|language| language.fault(to)) {
-        return Err(format!("{fault}; nothing was changed: choose another name"));
+        let error = format!("{fault}; nothing was changed: choose another name");
+        return Err((error, "bad_parameters"));
     }
     let clashes = report.totals.clashes;
     if parameters.preview || parameters.allow_clash || affected.is_empty() || clashes == 0 {
@@ -191,10 +201,11 @@ fn check_target(parameters: &Parameters, affected: &[Affected], report: &Report)
     let first = report.clashes.first().map_or_else(String::new, |clash| {
         format!(", first in `{}` line {}", clash.path, clash.place.line)
     });
-    Err(format!(
+    let error = format!(
         "`{to}` exists already ({clashes} found{first}); nothing was changed: choose another name, or say `allow_clash: \
          true` if that is meant"
-    ))
+    );
+    Err((error, "exists"))
 }
 
 fn write(
@@ -226,7 +237,7 @@ fn write(
         Err(Halted { halt, left }) => {
             let refused = match halt {
                 Halt::Cancelled => Refused::Cancelled,
-                Halt::Fault(fault) => Refused::Because(fault.to_string()),
+                Halt::Fault(fault) => Refused::Because(fault.to_string(), fault.code()),
             };
             refusal(refused, left.len(), &report).with_changes(left)
         }
@@ -234,19 +245,21 @@ fn write(
 }
 
 fn refusal(refused: Refused, left: usize, report: &Report) -> ToolResult {
-    let why = match refused {
-        Refused::Cancelled => "cancelled".to_owned(),
-        Refused::Because(why) => why,
+    let (why, code) = match refused {
+        Refused::Cancelled => ("cancelled".to_owned(), "cancelled"),
+        Refused::Because(why, code) => (why, code),
     };
     let state = match left {
         0 => "no file is renamed".to_owned(),
         files => format!("{files} files were renamed before and could not be put back"),
     };
-    failure(format!("{why}; {state}"), report)
+    failure(format!("{why}; {state}"), code, report)
 }
 
-fn failure(error: String, report: &Report) -> ToolResult {
-    ToolResult::failure(error).with_output(value(report))
+fn failure(error: String, code: &str, report: &Report) -> ToolResult {
+    ToolResult::failure(error)
+        .with_code(code)
+        .with_output(value(report))
 }
 
 fn value(report: &Report) -> Value {

@@ -2,6 +2,13 @@
 
 use std::io;
 
+use dirigent_core::tool::ToolResult;
+
+use super::system::is_link_fault;
+
+/// How much of a path that is none is shown.
+const MAX_SHOWN_CHARS: usize = 80;
+
 /// Why a file of the workspace was not read or changed: one variant for each thing that the caller can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum FileFault {
@@ -18,6 +25,14 @@ pub enum FileFault {
     Outside {
         /// The path as it was given.
         path: String,
+    },
+    /// No path that the system takes.
+    #[error("`{path}` is no path that can be used: {why}")]
+    BadPath {
+        /// The path as it was given, without control characters, and the beginning of it where it is long.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
     },
     /// There is nothing of that name.
     #[error("`{path}` does not exist{}", did_you_mean(.nearest))]
@@ -69,9 +84,10 @@ pub enum FileFault {
         /// The first such character.
         character: char,
     },
-    /// It belongs to git or to Dirigent.
+    /// It belongs to git, or says what Dirigent and its agents may do.
     #[error(
-        "`{path}` is read-only to tools, as is everything in `.git` and `.dirigent`: change it with a command or not at all"
+        "`{path}` is read-only to tools, as are `.git`, `.dirigent`, `.claude` and `dirigent.toml`, and everything in them: leave it as it is, \
+         and say what should be changed"
     )]
     Protected {
         /// The path as it was given.
@@ -128,27 +144,62 @@ pub enum FileFault {
 }
 
 impl FileFault {
-    /// What kind of fault it is, in a word that stays the same.
+    /// What kind of fault it is, in a word that stays the same whatever the text says:
+    ///
+    /// | code | what |
+    /// | --- | --- |
+    /// | `workspace` | the workspace itself cannot be opened |
+    /// | `outside_workspace` | the path leads out: absolute, by `..` or by a link |
+    /// | `bad_parameters` | no path at all (too long, or with a NUL), or a folder to be moved into itself |
+    /// | `not_found` | there is nothing of that name |
+    /// | `not_a_file` | a folder, a pipe, a device, a socket or a link to nothing where a file is needed |
+    /// | `not_a_folder` | a file where a folder is needed |
+    /// | `not_empty` | a folder that something is in |
+    /// | `too_big` | more than [`MAX_FILE_BYTES`](super::MAX_FILE_BYTES) |
+    /// | `binary` | no text |
+    /// | `not_encodable` | a character that the file's encoding does not have |
+    /// | `protected` | git's files, or what says what Dirigent and its agents may do |
+    /// | `denied` | permissions, a full or a read-only disk, or a limit that the system sets |
+    /// | `exists` | something of that name is there |
+    /// | `changed` | somebody else changed it meanwhile |
+    /// | `not_kept` | what is in it could not be kept for `undo`, so it is left as it is |
+    /// | `io` | anything else that the system says |
     pub fn code(&self) -> &'static str {
         match self {
             FileFault::Workspace { .. } => "workspace",
             FileFault::Outside { .. } => "outside_workspace",
+            FileFault::BadPath { .. } | FileFault::IntoItself { .. } => "bad_parameters",
             FileFault::NotFound { .. } => "not_found",
-            FileFault::IsFolder { .. } => "is_folder",
+            FileFault::IsFolder { .. } | FileFault::NotAFile { .. } => "not_a_file",
             FileFault::NotAFolder { .. } => "not_a_folder",
-            FileFault::NotAFile { .. } => "not_a_file",
+            FileFault::NotEmpty { .. } => "not_empty",
             FileFault::TooBig { .. } => "too_big",
             FileFault::Binary { .. } => "binary",
             FileFault::NotEncodable { .. } => "not_encodable",
             FileFault::Protected { .. } => "protected",
             FileFault::Denied { .. } => "denied",
             FileFault::Exists { .. } => "exists",
-            FileFault::NotEmpty { .. } => "not_empty",
-            FileFault::IntoItself { .. } => "into_itself",
             FileFault::Changed { .. } => "changed",
             FileFault::NotKept { .. } => "not_kept",
             FileFault::Io { .. } => "io",
         }
+    }
+
+    /// The failed call.
+    pub(crate) fn failure(&self) -> ToolResult {
+        ToolResult::failure(self.to_string()).with_code(self.code())
+    }
+
+    pub(super) fn bad_path(path: &str, why: &'static str) -> Self {
+        let mut shown: String = path
+            .chars()
+            .take(MAX_SHOWN_CHARS)
+            .flat_map(char::escape_debug)
+            .collect();
+        if path.chars().nth(MAX_SHOWN_CHARS).is_some() {
+            shown.push('…');
+        }
+        FileFault::BadPath { path: shown, why }
     }
 
     /// What an error of the system means for a path beneath the workspace.
@@ -172,6 +223,15 @@ impl FileFault {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FileFault::Denied {
                 path,
                 why: "the disk is full".to_owned(),
+            },
+            io::ErrorKind::FileTooLarge => FileFault::Denied {
+                path,
+                why: "the system allows no file of that size here".to_owned(),
+            },
+            io::ErrorKind::InvalidFilename => FileFault::bad_path(&path, "it, or a name in it, is too long"),
+            _ if is_link_fault(&error) => FileFault::NotAFile {
+                path,
+                kind: "behind links that lead round in a circle, or nowhere",
             },
             io::ErrorKind::IsADirectory => FileFault::IsFolder { path },
             io::ErrorKind::NotADirectory => FileFault::NotAFolder { path },

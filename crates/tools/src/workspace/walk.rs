@@ -1,14 +1,25 @@
 //! Walking the workspace: which files there are for a tool that was not given their names.
 //!
-//! A walk never follows a link, never enters `.git` or `.dirigent` unless told to, and reads no ignore file from
-//! outside the workspace. It yields names alone; their content is read through the jail.
+//! A walk never follows a link, not even one that takes a folder's place meanwhile, never enters `.git` or `.dirigent` unless told to, and
+//! reads no ignore file from outside the workspace. It holds the names of the folders that it is in, no more. It yields names alone; their
+//! content is read through the jail.
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use ignore::{DirEntry, WalkBuilder};
+use cap_std::fs::{Dir, FileType};
 
-use super::{FileFault, FinalLink, Workspace, is_protected_name};
+use super::ignored::{Rules, Verdict, verdict};
+use super::place::FinalLink;
+use super::system::open_folder_itself;
+use super::{FileFault, Workspace};
+
+/// How many names of one folder are looked at.
+const MAX_NAMES: usize = 100_000;
+
+/// How many folders deep a walk goes, each of which it holds open.
+const MAX_DEPTH: usize = 200;
 
 /// What to do with files and folders whose names start with a dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +63,7 @@ impl Workspace {
     /// The regular files under the given folders (or the files themselves), in the whole workspace where none is
     /// given; each once, the entries of a folder in the order of their names. `.gitignore` and `.ignore` count even
     /// where there is no `.git`, except against what `under` names itself. Folders that cannot be read and names that
-    /// are not Unicode are left out.
+    /// are not Unicode are left out, as is what is in a folder after 100,000 others, or more than 200 folders deep.
     pub fn walk(
         &self,
         under: &[String],
@@ -67,39 +78,47 @@ impl Workspace {
     /// Like [`Workspace::walk`], with folders, links and others, and only so deep. The folders in `under` are not among
     /// the entries, what is in them is.
     pub fn entries(&self, under: &[String], hidden: Hidden, depth: Depth) -> Result<Walk, FileFault> {
-        let mut starts = Vec::new();
+        let mut starts = BTreeSet::new();
         for path in under {
             let place = self.place(path, FinalLink::Follow)?;
             self.kind(path)?;
-            starts.push(place.relative());
+            starts.insert(place.relative());
         }
-        if starts.iter().any(|start| start == Path::new("")) {
-            starts.clear();
+        if starts.is_empty() {
+            starts.insert(PathBuf::new());
         }
-        starts.sort();
-        starts.dedup();
-        let walker = builder(self.root(), self.root(), starts.clone(), hidden, depth).build();
-        Ok(Walk {
-            root: self.root().to_owned(),
-            hidden,
-            depth,
-            walker,
-            unreached: starts.clone(),
-            starts,
-        })
+        let root = self.dir.try_clone().map_err(|error| self.fault(".", error))?;
+        Ok(Walk::new(Some(root), starts, hidden, depth))
     }
 }
 
 /// The iterator of [`Workspace::entries`].
+#[derive(Debug)]
 pub struct Walk {
-    root: PathBuf,
+    /// None where it could not be opened once more: nothing is come by.
+    root: Option<Dir>,
     hidden: Hidden,
     depth: Depth,
-    walker: ignore::Walk,
-    /// What was asked for; all, if nothing is here.
-    starts: Vec<PathBuf>,
-    /// What was asked for by name and not come by yet: it may be ignored or hidden.
-    unreached: Vec<PathBuf>,
+    /// What was asked for and not come by yet.
+    starts: BTreeSet<PathBuf>,
+    /// The folders that it is in, each in the one before.
+    folders: Vec<Folder>,
+    /// How many names may still be read.
+    room: usize,
+    left_out: usize,
+}
+
+/// A folder that a walk is in.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    opened: Dir,
+    /// What its ignore files say.
+    rules: Rules,
+    /// How many levels below it are wanted.
+    levels: usize,
+    /// What is in it and not come by yet.
+    names: std::vec::IntoIter<(OsString, Kind)>,
 }
 
 impl Iterator for Walk {
@@ -107,85 +126,203 @@ impl Iterator for Walk {
 
     fn next(&mut self) -> Option<Entry> {
         loop {
-            match self.walker.next() {
-                Some(Ok(entry)) => {
-                    if let Some(entry) = self.visit(&entry) {
-                        return Some(entry);
-                    }
+            let Some(folder) = self.folders.last_mut() else {
+                let start = self.starts.pop_first()?;
+                if let Some(entry) = self.start(&start) {
+                    return Some(entry);
                 }
-                Some(Err(_)) => {}
-                None if self.unreached.is_empty() => return None,
-                None => {
-                    let start = self.unreached.remove(0);
-                    let from = self.root.join(&start);
-                    self.walker = builder(&self.root, &from, vec![start], self.hidden, self.depth).build();
-                }
+                continue;
+            };
+            let Some((name, kind)) = folder.names.next() else {
+                // Folders on the way have no names, so that all of them go with the last.
+                self.folders.pop();
+                continue;
+            };
+            let path = folder.path.join(&name);
+            if let Some(entry) = self.visit(&name, path, kind) {
+                return Some(entry);
             }
         }
     }
 }
 
 impl Walk {
-    fn visit(&mut self, entry: &DirEntry) -> Option<Entry> {
-        let relative = entry.path().strip_prefix(&self.root).ok()?;
-        self.unreached.retain(|start| start != relative);
-        let file_type = entry.file_type()?;
-        let kind = if file_type.is_file() {
-            Kind::File
-        } else if file_type.is_dir() {
-            Kind::Folder
-        } else {
-            Kind::Other
-        };
-        let asked_for = |start: &PathBuf| {
-            relative.starts_with(start) && (relative != start.as_path() || kind != Kind::Folder)
-        };
-        if relative == Path::new("") || !(self.starts.is_empty() || self.starts.iter().any(asked_for)) {
+    fn new(root: Option<Dir>, starts: BTreeSet<PathBuf>, hidden: Hidden, depth: Depth) -> Self {
+        Walk {
+            root,
+            hidden,
+            depth,
+            starts,
+            folders: Vec::new(),
+            room: usize::MAX,
+            left_out: 0,
+        }
+    }
+
+    /// All there is, as far as the first so many names go.
+    pub(super) fn everywhere(workspace: &Workspace, hidden: Hidden, names: usize) -> Self {
+        let root = workspace.dir.try_clone().ok();
+        Walk {
+            room: names,
+            ..Walk::new(root, BTreeSet::from([PathBuf::new()]), hidden, Depth::All)
+        }
+    }
+
+    /// How much was come by and left out so far, as its name is not Unicode or there is too much in a folder.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    fn levels(&self) -> usize {
+        match self.depth {
+            Depth::All => usize::MAX,
+            Depth::Levels(levels) => levels,
+        }
+    }
+
+    /// Goes where it was told to begin; that itself, where it is no folder.
+    fn start(&mut self, start: &Path) -> Option<Entry> {
+        let root = self.root.as_ref()?.try_clone().ok()?;
+        let mut way: Vec<Folder> = Vec::new();
+        let mut opened = root;
+        let mut path = PathBuf::new();
+        let mut ignored = false;
+        for name in start {
+            let rules = Rules::of(&opened, &path);
+            let next = open_folder_itself(&opened, name);
+            way.push(Folder::passed(path.clone(), opened, rules));
+            path.push(name);
+            ignored = ignored || self.is_left_out(&way, name, &path, next.is_ok());
+            opened = match next {
+                Ok(next) => next,
+                // What is no folder was named itself.
+                Err(_) if path == start => {
+                    let metadata = way.last()?.opened.symlink_metadata(name).ok()?;
+                    let kind = super::kind(&metadata);
+                    return self.entry(&path, kind);
+                }
+                Err(_) => return None,
+            };
+        }
+        if ignored {
+            // It was asked for all the same, so that only what is said in it counts.
+            way.clear();
+        }
+        self.folders = way;
+        let levels = self.levels();
+        self.enter(path, opened, levels);
+        None
+    }
+
+    fn visit(&mut self, name: &OsStr, path: PathBuf, kind: Kind) -> Option<Entry> {
+        let folder = self.folders.last()?;
+        if self.is_left_out(&self.folders, name, &path, kind == Kind::Folder) {
             return None;
         }
-        Some(Entry {
-            path: with_slashes(relative)?,
-            kind,
-        })
+        let was_asked_for = self.starts.remove(&path);
+        if kind == Kind::Folder {
+            let levels = if was_asked_for {
+                self.levels()
+            } else {
+                folder.levels.saturating_sub(1)
+            };
+            if self.folders.len() == MAX_DEPTH {
+                self.left_out += 1;
+            } else if levels > 0
+                && let Ok(opened) = open_folder_itself(&folder.opened, name)
+            {
+                self.enter(path.clone(), opened, levels);
+            }
+            if was_asked_for {
+                return None;
+            }
+        }
+        self.entry(&path, kind)
     }
+
+    fn entry(&mut self, path: &Path, kind: Kind) -> Option<Entry> {
+        let Some(path) = with_slashes(path) else {
+            self.left_out += 1;
+            return None;
+        };
+        Some(Entry { path, kind })
+    }
+
+    fn is_left_out(&self, above: &[Folder], name: &OsStr, path: &Path, is_folder: bool) -> bool {
+        if is_own(name) {
+            return true;
+        }
+        match verdict(above.iter().map(|folder| &folder.rules), path, is_folder) {
+            Verdict::Ignored => true,
+            Verdict::Kept => false,
+            Verdict::Unnamed => self.hidden == Hidden::Skip && name.as_encoded_bytes().starts_with(b"."),
+        }
+    }
+
+    fn enter(&mut self, path: PathBuf, opened: Dir, levels: usize) {
+        let names = self.names(&opened);
+        let rules = Rules::of(&opened, &path);
+        self.folders.push(Folder {
+            path,
+            opened,
+            rules,
+            levels,
+            names: names.into_iter(),
+        });
+    }
+
+    /// What is in a folder, by name.
+    fn names(&mut self, opened: &Dir) -> Vec<(OsString, Kind)> {
+        let Ok(mut entries) = opened.entries() else {
+            return Vec::new();
+        };
+        let most = MAX_NAMES.min(self.room);
+        let mut names: Vec<(OsString, Kind)> = entries
+            .by_ref()
+            .take(most)
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let kind = entry.file_type().map_or(Kind::Other, kind);
+                Some((entry.file_name(), kind))
+            })
+            .collect();
+        self.left_out += usize::from(entries.next().is_some());
+        self.room -= names.len();
+        names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        names
+    }
+}
+
+impl Folder {
+    /// One on the way to where a walk begins: only what its ignore files say counts.
+    fn passed(path: PathBuf, opened: Dir, rules: Rules) -> Self {
+        Folder {
+            path,
+            opened,
+            rules,
+            levels: 0,
+            names: Vec::new().into_iter(),
+        }
+    }
+}
+
+fn kind(file_type: FileType) -> Kind {
+    if file_type.is_file() {
+        Kind::File
+    } else if file_type.is_dir() {
+        Kind::Folder
+    } else {
+        Kind::Other
+    }
+}
+
+/// What git and Dirigent keep for themselves.
+fn is_own(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case(".dirigent")
 }
 
 /// The path with `/`; none where it is not Unicode.
 pub(super) fn with_slashes(path: &Path) -> Option<String> {
     let parts: Option<Vec<&str>> = path.iter().map(OsStr::to_str).collect();
     Some(parts?.join("/"))
-}
-
-/// A walk from `from` that visits only what is under `starts` (or on the way to them).
-fn builder(root: &Path, from: &Path, starts: Vec<PathBuf>, hidden: Hidden, depth: Depth) -> WalkBuilder {
-    let mut builder = WalkBuilder::new(from);
-    builder
-        .hidden(hidden == Hidden::Skip)
-        // Files outside the workspace must not decide what is in it.
-        .parents(false)
-        .git_global(false)
-        .require_git(false)
-        .follow_links(false)
-        .sort_by_file_name(OsStr::cmp);
-    let root = root.to_owned();
-    builder.filter_entry(move |entry| {
-        let Ok(relative) = entry.path().strip_prefix(&root) else {
-            return false;
-        };
-        let asked_for = starts.iter().any(|start| relative.starts_with(start));
-        let on_the_way = starts.iter().any(|start| start.starts_with(relative));
-        let protected = is_protected_name(entry.file_name()) && !starts.iter().any(|start| start == relative);
-        let deep_enough = starts.iter().any(|start| within(relative, start, depth))
-            || (starts.is_empty() && within(relative, Path::new(""), depth));
-        !protected && (starts.is_empty() || asked_for || on_the_way) && (deep_enough || on_the_way)
-    });
-    builder
-}
-
-fn within(path: &Path, start: &Path, depth: Depth) -> bool {
-    match (path.strip_prefix(start), depth) {
-        (Err(_), _) => false,
-        (Ok(_), Depth::All) => true,
-        (Ok(below), Depth::Levels(levels)) => below.iter().count() <= levels,
-    }
 }

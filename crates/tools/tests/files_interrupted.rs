@@ -1,0 +1,273 @@
+//! What a change leaves when it cannot be finished, or somebody else is at the same file: the old content or the new.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dirigent_core::digest::sha256_hex;
+use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome};
+use dirigent_tools::workspace::{FileFault, Workspace};
+use dirigent_tools::{Contents, Tool, file_operations};
+use folder::Folder;
+use serde_json::json;
+
+/// The variable that tells this program, started by a test, where to work.
+const PLACE: &str = "DIRIGENT_TEST_PLACE";
+
+fn names(folder: &Folder) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// This program, running that one test in the folder, after the line of shell.
+fn child(folder: &Folder, before: &str, test: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg(format!(
+            "{before}exec \"$0\" --ignored --exact --nocapture {test}"
+        ))
+        .arg(std::env::current_exe().unwrap())
+        .env(PLACE, folder.path(""));
+    command
+}
+
+fn place() -> Workspace {
+    Workspace::open(std::env::var_os(PLACE).unwrap().as_ref()).unwrap()
+}
+
+#[test]
+fn a_disk_that_takes_no_more_leaves_the_old_file() {
+    let folder = Folder::with(&[("file", b"old")]);
+    // Writing fails after so many blocks, as on a full disk, and no signal ends the process.
+    let limit = "trap '' XFSZ; ulimit -f 16; ";
+    let done = child(&folder, limit, "runs_out_of_disk").output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    assert!(String::from_utf8_lossy(&done.stdout).contains("1 passed"));
+    assert_eq!(std::fs::read(folder.path("file")).unwrap(), b"old");
+    assert_eq!(names(&folder), ["file"]);
+}
+
+#[test]
+#[ignore = "run by the test above, where a file can only be small"]
+fn runs_out_of_disk() {
+    let workspace = place();
+    let large = vec![b'n'; 1 << 20];
+    for fault in [
+        workspace.replace("file", b"old", &large).unwrap_err(),
+        workspace.create("new", &large).unwrap_err(),
+        workspace.create("made/for/it", &large).unwrap_err(),
+    ] {
+        assert_eq!(fault.code(), "denied", "{fault}");
+        assert!(
+            fault.to_string().contains("allows no file of that size"),
+            "{fault}"
+        );
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_the_old_file_or_the_new() {
+    let (old, new) = (vec![b'o'; 1 << 20], vec![b'n'; 1 << 20]);
+    for rounds in 1..6 {
+        let folder = Folder::with(&[("file", &old)]);
+        let mut writer = child(&folder, "", "writes_for_ever")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(writer.stdout.take().unwrap()).lines();
+        // Then it is in the middle of the next.
+        assert_eq!(
+            said.map(Result::unwrap)
+                .filter(|line| line == "written")
+                .take(rounds)
+                .count(),
+            rounds
+        );
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let left = std::fs::read(folder.path("file")).unwrap();
+        assert!(left == old || left == new, "{} bytes are left", left.len());
+    }
+}
+
+#[test]
+#[ignore = "run by the test above, which ends it"]
+fn writes_for_ever() {
+    let workspace = place();
+    let (mut one, mut other) = (vec![b'o'; 1 << 20], vec![b'n'; 1 << 20]);
+    let mut out = std::io::stdout();
+    println!();
+    loop {
+        workspace.replace("file", &one, &other).unwrap();
+        std::mem::swap(&mut one, &mut other);
+        // Nobody may be there any more.
+        if writeln!(out, "written").is_err() {
+            return;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Full;
+
+impl Contents for Full {
+    fn keep(&self, _: &str, _: &[u8]) -> Result<(), String> {
+        Err("the database is full".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_is_left_as_it_is() {
+    let folder = Folder::with(&[("file", b"old")]);
+    symlink("file", folder.path("link")).unwrap();
+    for parameters in [
+        json!({"operation": "write", "path": "file", "content": "x"}),
+        json!({"operation": "edit", "path": "file", "old": "old", "new": "x"}),
+        json!({"operation": "delete", "path": "file"}),
+        json!({"operation": "delete", "path": "link"}),
+    ] {
+        let mut context = folder.context();
+        context.contents = Some(Arc::new(Full));
+        let result = file_operations().call(context, parameters).await;
+        assert_eq!(result.changes, []);
+        let ToolOutcome::Failure { code, error, .. } = result.outcome else {
+            panic!("it was changed");
+        };
+        assert_eq!(code, "not_kept");
+        assert!(
+            error.ends_with("could not be kept for `undo`: the database is full"),
+            "{error}"
+        );
+    }
+    assert_eq!(std::fs::read(folder.path("file")).unwrap(), b"old");
+    assert_eq!(names(&folder), ["file", "link"]);
+}
+
+#[test]
+fn a_move_names_the_version_of_what_was_moved() {
+    let folder = Folder::with(&[("file", b"text"), ("folder/file", b"")]);
+    symlink("file", folder.path("link")).unwrap();
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let version = |from: &str| match workspace.rename(from, "moved", None).unwrap() {
+        StateChange::FileMoved { version, .. } => {
+            workspace.rename("moved", from, None).unwrap();
+            version.map(|FileVersion { digest, mode }| (digest, mode & 0o170_000))
+        }
+        other => panic!("{other}"),
+    };
+    assert_eq!(version("file"), Some((sha256_hex(b"text"), 0o100_000)));
+    assert_eq!(version("link"), Some((sha256_hex(b"file"), 0o120_000)));
+    assert_eq!(version("folder"), None);
+}
+
+/// Does it all the while that the other is done.
+fn meanwhile(mut again: impl FnMut() + Send, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                again();
+            }
+        });
+        work();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_file_that_turns_into_a_link_leads_nowhere_else() {
+    let outside = Folder::with(&[("secret", b"inside")]);
+    let folder = Folder::with(&[("file", b"inside")]);
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let swap = || {
+        symlink(outside.path("secret"), folder.path("link")).unwrap();
+        std::fs::rename(folder.path("link"), folder.path("file")).unwrap();
+        std::fs::write(folder.path("new"), b"inside").unwrap();
+        std::fs::rename(folder.path("new"), folder.path("file")).unwrap();
+    };
+    meanwhile(swap, || {
+        for _ in 0..1000 {
+            let _ = workspace.replace("file", b"inside", b"broken in");
+            let _ = workspace.remove("file", Some(b"inside"));
+        }
+    });
+    assert_eq!(std::fs::read(outside.path("secret")).unwrap(), b"inside");
+}
+
+#[test]
+fn a_folder_that_turns_into_a_link_does_not_lead_to_what_is_protected() {
+    let folder = Folder::with(&[(".git/file", b"inside"), ("dir/file", b"inside")]);
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let swap = || {
+        std::fs::rename(folder.path("dir"), folder.path("aside")).unwrap();
+        while symlink(".git", folder.path("dir")).is_err() {
+            std::fs::remove_dir_all(folder.path("dir")).unwrap();
+        }
+        std::fs::remove_file(folder.path("dir")).unwrap();
+        while std::fs::rename(folder.path("aside"), folder.path("dir")).is_err() {
+            std::fs::remove_dir_all(folder.path("dir")).unwrap();
+        }
+    };
+    meanwhile(swap, || {
+        for _ in 0..2000 {
+            let _ = workspace.create("dir/new", b"broken in");
+            let _ = workspace.remove("dir/new", None);
+            let _ = workspace.replace("dir/file", b"inside", b"inside again");
+            let _ = workspace.replace("dir/file", b"inside again", b"inside");
+        }
+    });
+    let left: Vec<_> = std::fs::read_dir(folder.path(".git"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["file"]);
+    assert_eq!(std::fs::read(folder.path(".git/file")).unwrap(), b"inside");
+}
+
+#[test]
+fn a_path_stays_the_same_while_its_file_is_replaced() {
+    let folder = Folder::with(&[("file", b"text")]);
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let replace = || {
+        std::fs::write(folder.path("new"), b"text").unwrap();
+        std::fs::rename(folder.path("new"), folder.path("file")).unwrap();
+    };
+    meanwhile(replace, || {
+        for _ in 0..5000 {
+            // Linux says `file (deleted)` of what was replaced just now.
+            assert_eq!(workspace.canonical("file").unwrap(), "file");
+        }
+    });
+}
+
+#[test]
+fn a_new_file_never_replaces_what_another_process_made_meanwhile() {
+    let folder = Folder::with(&[]);
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    for _ in 0..500 {
+        let theirs = folder.path("file");
+        let made = std::thread::scope(|scope| {
+            let other = scope.spawn(|| std::fs::File::create_new(&theirs).is_ok());
+            let ours = match workspace.create("file", b"ours") {
+                Ok(_) => true,
+                Err(FileFault::Exists { .. }) => false,
+                Err(fault) => panic!("{fault}"),
+            };
+            (ours, other.join().unwrap())
+        });
+        assert!(made == (true, false) || made == (false, true), "{made:?}");
+        assert_eq!(names(&folder), ["file"]);
+        std::fs::remove_file(&theirs).unwrap();
+    }
+}
