@@ -103,10 +103,10 @@ fn paor_5_four_agents_ship() {
     assert_eq!(
         told,
         [
-            "explore read-only: file_operations read_output rename_symbol search",
-            "implement read-write: execute_command file_operations read_output rename_symbol search",
-            "review read-only: file_operations read_output rename_symbol search",
-            "verify execute: execute_command file_operations read_output rename_symbol search",
+            "explore read-only: file_operations find_definition git list_symbols read_output rename_symbol search",
+            "implement read-write: apply_patch execute_command file_operations find_definition git list_symbols read_output rename_symbol search",
+            "review read-only: file_operations find_definition git list_symbols read_output rename_symbol search",
+            "verify execute: execute_command file_operations find_definition git list_symbols read_output rename_symbol search",
         ]
     );
     assert!(
@@ -154,7 +154,15 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
     assert_eq!(explore.access, Access::ReadOnly);
     assert_eq!(
         explore.tools,
-        ["file_operations", "read_output", "rename_symbol", "search"]
+        [
+            "file_operations",
+            "find_definition",
+            "git",
+            "list_symbols",
+            "read_output",
+            "rename_symbol",
+            "search"
+        ]
     );
 }
 
@@ -302,7 +310,15 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
     assert_eq!(all.access, Access::ReadOnly);
     assert_eq!(
         all.tools,
-        ["file_operations", "read_output", "rename_symbol", "search"]
+        [
+            "file_operations",
+            "find_definition",
+            "git",
+            "list_symbols",
+            "read_output",
+            "rename_symbol",
+            "search"
+        ]
     );
 
     let agents = write("[agents]\nproject = \"read-write\"\n").agents();

@@ -245,3 +245,88 @@ fn find_result(journal: &Journal, run: RunId, handle: EffectId) -> Result<Option
         Input::Run(_) | Input::Agent(_) => None,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use dirigent_core::tool::ToolOutcome;
+
+    use super::*;
+
+    const TEXT: &str = "success: true\noutput.stdout:\none\ntwo error\nthree\nerror four\n";
+
+    /// What is read of [`TEXT`] with those parameters, or the code and the words of the failure.
+    fn read(parameters: Value) -> Result<Value, (String, String)> {
+        read_of(TEXT, parameters)
+    }
+
+    fn read_of(text: &str, mut parameters: Value) -> Result<Value, (String, String)> {
+        parameters["handle"] = json!("a1.2");
+        let parameters: Parameters = serde_json::from_value(parameters).unwrap();
+        let asked = parameters
+            .asked()
+            .map_err(|wrong| ("bad_parameters".to_owned(), wrong))?;
+        match asked.of(text).outcome {
+            ToolOutcome::Success { output } => Ok(output),
+            ToolOutcome::Failure { code, error, .. } => Err((code, error)),
+        }
+    }
+
+    #[test]
+    fn paor_6_an_output_is_read_by_characters() {
+        assert_eq!(
+            read(json!({"offset": 9, "length": 4})).unwrap(),
+            json!({"text": "true", "total_characters": 60, "total_lines": 6, "next_offset": 13})
+        );
+        assert_eq!(
+            read(json!({})).unwrap(),
+            json!({"text": TEXT, "total_characters": 60, "total_lines": 6})
+        );
+    }
+
+    #[test]
+    fn paor_6_an_output_is_read_by_lines() {
+        assert_eq!(
+            read(json!({"start_line": 3, "end_line": 4})).unwrap(),
+            json!({"text": "one\ntwo error\n", "start_line": 3, "end_line": 4, "total_lines": 6})
+        );
+        let long = "x".repeat(20_000);
+        let text = format!("{long}\n{long}\n{long}\n");
+        let part = read_of(&text, json!({"start_line": 1})).unwrap();
+        assert_eq!((&part["end_line"], &part["next_line"]), (&json!(1), &json!(2)));
+        let huge = read_of(&"x".repeat(100_000), json!({"start_line": 1})).unwrap();
+        assert_eq!(huge["text"].as_str().unwrap().len(), MAX_LENGTH + 1);
+    }
+
+    #[test]
+    fn paor_6_an_output_is_searched() {
+        assert_eq!(
+            read(json!({"pattern": "^error|two"})).unwrap(),
+            json!({"matches": [{"line": 4, "text": "two error"}, {"line": 6, "text": "error four"}], "total_matches": 2, "total_lines": 6})
+        );
+        assert_eq!(
+            read(json!({"pattern": "error", "start_line": 5})).unwrap()["total_matches"],
+            1
+        );
+        let text = format!("{}needle{}\n", "a".repeat(1_000), "b".repeat(1_000)).repeat(150);
+        let found = read_of(&text, json!({"pattern": "needle"})).unwrap();
+        assert_eq!(found["matches"].as_array().unwrap().len(), 100);
+        assert_eq!(found["total_matches"], 150);
+        let shown = found["matches"][0]["text"].as_str().unwrap();
+        assert_eq!(shown, format!("…{}needle{}…", "a".repeat(100), "b".repeat(194)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (parameters, code) in [
+            (json!({"offset": 1, "start_line": 1}), "bad_parameters"),
+            (json!({"offset": 1, "pattern": "x"}), "bad_parameters"),
+            (json!({"start_line": 3, "end_line": 2}), "bad_parameters"),
+            (json!({"pattern": "("}), "bad_parameters"),
+            (json!({"start_line": 7}), "not_found"),
+        ] {
+            assert_eq!(read(parameters.clone()).unwrap_err().0, code, "{parameters}");
+        }
+    }
+}

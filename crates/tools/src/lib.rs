@@ -15,6 +15,7 @@ mod registry;
 mod rename_symbol;
 mod sandbox;
 mod search;
+mod symbols;
 mod syntax;
 pub mod text;
 mod together;
@@ -40,6 +41,7 @@ pub use registry::ToolRegistry;
 pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};
 pub use search::search;
+pub use symbols::{find_definition, list_symbols};
 pub use typed::{IntoToolResult, TypedTool, typed};
 
 /// Something that an agent can call.
@@ -103,8 +105,10 @@ pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
         registry.insert(execute_sql(&settings.connections));
     }
     registry.insert(file_operations());
+    registry.insert(find_definition());
     registry.insert(git(&settings.sandbox));
     registry.insert(http_request(&settings.http));
+    registry.insert(list_symbols());
     registry.insert(rename_symbol());
     registry.insert(search());
     registry

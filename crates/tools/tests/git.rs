@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use dirigent_core::tool::{ToolOutcome, ToolResult};
-use dirigent_tools::{Sandbox, Tool, ToolContext, git};
+use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git};
 use folder::{Folder, output};
 use serde_json::{Value, json};
 
@@ -302,8 +302,20 @@ fn hostile(outside: &Folder) -> Folder {
     folder
 }
 
+/// In the sandbox, and by what git is told alone.
 #[tokio::test]
 async fn nothing_that_a_hostile_repository_names_is_run() {
+    for confinement in [Confinement::Required, Confinement::Off] {
+        check_hostile(confinement).await;
+    }
+}
+
+async fn check_hostile(confinement: Confinement) {
+    let sandbox = Sandbox {
+        confinement,
+        ..Sandbox::default()
+    };
+    let ask = async |folder: &Folder, parameters: Value| folder.call(git(&sandbox), parameters).await;
     let outside = Folder::with(&[]);
     let folder = hostile(&outside);
     // The trap works: a user's own git falls into it.
