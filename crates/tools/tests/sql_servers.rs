@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dirigent_core::tool::{Access, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Connection, Connections, Database, Tool, TypedTool, execute_sql};
-use folder::{Folder, output};
+use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
 /// What must be in no result.
@@ -77,11 +77,11 @@ impl Server {
 
 #[track_caller]
 fn failure(result: ToolResult) -> (String, String) {
-    assert_eq!(result.changes, []);
-    match result.outcome {
-        ToolOutcome::Failure { code, error, .. } => (code, error),
-        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
-    }
+    let code = match &result.outcome {
+        ToolOutcome::Failure { code, .. } => code.clone(),
+        ToolOutcome::Success { .. } => String::new(),
+    };
+    (code, error(result))
 }
 
 fn changed(table: Option<&str>, rows: u64) -> StateChange {

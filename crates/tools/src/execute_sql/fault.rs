@@ -42,11 +42,12 @@ pub(super) enum Fault {
     )]
     TooBig,
     #[error(
-        "it took longer than {} s and was ended; nothing that its transaction had changed is kept: narrow it with WHERE and LIMIT",
+        "it took longer than {} s and was ended: its transaction is undone, unless it was just being kept, so look before you repeat \
+         what changes something; narrow what only looks with WHERE and LIMIT",
         .limit.as_secs_f64()
     )]
     TimedOut { limit: Duration },
-    #[error("cancelled; nothing that its transaction had changed is kept")]
+    #[error("cancelled: its transaction is undone, unless it was just being kept")]
     Cancelled,
     #[error("{0}; the operator must look into it")]
     Unreachable(String),

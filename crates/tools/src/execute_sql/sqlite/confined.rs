@@ -36,3 +36,30 @@ pub(super) fn confine(workspace: &Path) -> io::Result<()> {
 pub(super) fn confine(_: &Path) -> io::Result<()> {
     Ok(())
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+
+    use super::confine;
+
+    #[test]
+    fn a_confined_thread_reaches_the_workspace_alone() {
+        let (workspace, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (ours, theirs) = (workspace.path().join("ours"), outside.path().join("theirs"));
+        fs::write(&theirs, "kept").unwrap();
+        let (folder, victim) = (workspace.path().to_owned(), theirs.clone());
+        std::thread::spawn(move || {
+            confine(&folder).unwrap();
+            fs::write(&ours, "written").unwrap();
+            fs::remove_file(&ours).unwrap();
+            assert!(fs::read(&victim).is_err());
+            assert!(fs::remove_file(&victim).is_err());
+        })
+        .join()
+        .unwrap();
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "kept");
+    }
+}

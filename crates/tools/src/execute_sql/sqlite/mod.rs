@@ -77,7 +77,7 @@ fn carry_out(
         .map_err(|error| Fault::Refused(format!("SQLite could not be confined to the workspace: {error}")))?;
     let watch = Watch::new(statement.looks_only);
     let database = open(&path, statement, &watch, stop)?;
-    execute(&database, statement, &watch).map_err(|error| told(error, &watch, stop))?
+    execute(&database, statement, &watch, stop).map_err(|error| told(error, &watch, stop))?
 }
 
 /// The file's absolute path, without links.
@@ -180,7 +180,12 @@ fn open(
 type Carried<T> = Result<T, rusqlite::Error>;
 
 /// The outer error is SQLite's, the inner one ours.
-fn execute(database: &Connection, statement: &Statement, watch: &Watch) -> Carried<Result<Done, Fault>> {
+fn execute(
+    database: &Connection,
+    statement: &Statement,
+    watch: &Watch,
+    stop: &AtomicBool,
+) -> Carried<Result<Done, Fault>> {
     watch.expect(Whose::Models);
     let mut prepared = match database.prepare(&statement.sql) {
         Err(rusqlite::Error::MultipleStatement) => return Ok(Err(Fault::several())),
@@ -221,6 +226,9 @@ fn execute(database: &Connection, statement: &Statement, watch: &Watch) -> Carri
     let changed = database.total_changes() - total;
     let affected = (!rows.has_columns()).then(|| if changed > 0 { database.changes() } else { 0 });
     let after = watch.ours(|| tables(database, writes))?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Err(Fault::Cancelled));
+    }
     watch.ours(|| database.execute_batch("COMMIT"))?;
     let mut all = changes::tables(&statement.connection, &before, &after);
     all.extend(rows_changed(&statement.connection, watch, changed));
