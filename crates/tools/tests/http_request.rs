@@ -26,7 +26,7 @@ fn rules(servers: &[&Server]) -> HttpRules {
 
 fn impatient(server: &Server) -> HttpRules {
     HttpRules {
-        timeout: Duration::from_millis(300),
+        timeout: Duration::from_secs(1),
         ..rules(&[server])
     }
 }
@@ -221,8 +221,10 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
         "[4000::1]",
     ];
     let rules = HttpRules::default();
+    let (folder, tool) = (Folder::with(&[]), http_request(&rules));
     for host in hosts {
-        let result = get(&rules, &format!("http://{host}:{port}/")).await;
+        let parameters = json!({"method": "GET", "url": format!("http://{host}:{port}/")});
+        let result = tool.call(folder.context(), parameters).await;
         assert_eq!(failure(&result).0, "refused_address", "{host}");
     }
     assert_eq!(server.lines(), [""; 0]);
@@ -476,7 +478,7 @@ async fn a_body_that_drips_is_ended_by_the_total_time() {
     };
     let result = get(&rules, &server.url("/")).await;
     let (code, error, output) = failure(&result);
-    assert_eq!((code, error), ("timed_out", "no complete answer within 300ms"));
+    assert_eq!((code, error), ("timed_out", "no complete answer within 1s"));
     assert!(output["body"].as_str().unwrap().starts_with('x'));
     assert_eq!(output["status"], 200);
 }
@@ -486,10 +488,10 @@ async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
     let server = Server::start(|_| Answer::Stalled(Vec::new())).await;
     let rules = impatient(&server);
     let looked = get(&rules, &server.url("/")).await;
-    assert_eq!(error(looked), "no complete answer within 300ms");
+    assert_eq!(error(looked), "no complete answer within 1s");
     let post = json!({"method": "POST", "url": server.url("/"), "body": "x"});
     let result = call(&rules, post).await;
-    let expected = "no complete answer within 300ms; the POST may have arrived all the same: find out before you send it again";
+    let expected = "no complete answer within 1s; the POST may have arrived all the same: find out before you send it again";
     assert_eq!(failure(&result), ("timed_out", expected, &Value::Null));
     assert_eq!(result.changes, []);
 }

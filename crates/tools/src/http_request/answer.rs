@@ -165,5 +165,5 @@ fn charset_of_page(body: &[u8], content: &ContentType) -> Option<&'static Encodi
     let (_, after) = beginning.split_once("charset=")?;
     let label = after.trim_start_matches(['"', '\'']);
     let end = label.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c));
-    Encoding::for_label(label[..end.unwrap_or(label.len())].as_bytes())
+    Encoding::for_label(&label.as_bytes()[..end.unwrap_or(label.len())])
 }

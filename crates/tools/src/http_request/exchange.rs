@@ -9,7 +9,7 @@ use url::Url;
 
 use super::Method;
 use super::fault::Fault;
-use super::network::{Network, fault};
+use super::network::{Open, fault};
 use super::redirect::{Hop, next, shown_url};
 
 /// How often a call is redirected at most.
@@ -43,7 +43,7 @@ pub(super) struct Answer {
 }
 
 /// Sends a request and reads the answer to it, or to what it is redirected to.
-pub(super) async fn exchange(network: &Network, mut hop: Hop, told: &mut Told) -> Result<(), Fault> {
+pub(super) async fn exchange(network: Open<'_>, mut hop: Hop, told: &mut Told) -> Result<(), Fault> {
     loop {
         let response = send(network, &hop, told).await?;
         match next(&hop, response.status(), response.headers())? {
@@ -55,12 +55,12 @@ pub(super) async fn exchange(network: &Network, mut hop: Hop, told: &mut Told) -
                 told.redirects.push(redirect);
                 hop = to;
             }
-            None => return read(network.rules.max_bytes, &hop, response, told).await,
+            None => return read(network.rules().max_bytes, &hop, response, told).await,
         }
     }
 }
 
-async fn send(network: &Network, hop: &Hop, told: &mut Told) -> Result<Response, Fault> {
+async fn send(network: Open<'_>, hop: &Hop, told: &mut Told) -> Result<Response, Fault> {
     let client = network.client(&hop.url)?;
     let mut request = client
         .request(hop.method.into(), hop.url.clone())

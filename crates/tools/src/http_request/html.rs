@@ -360,6 +360,8 @@ fn character(name: &str) -> Option<Option<char>> {
         "le" => '≤',
         "ge" => '≥',
         "ne" => '≠',
+        // Most texts have a bare `&` rather than a name.
+        "" => return None,
         _ => {
             let place = LATIN_1.split_ascii_whitespace().position(|known| known == name)?;
             char::from_u32(0xa0 + u32::try_from(place).ok()?)?

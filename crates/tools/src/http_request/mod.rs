@@ -200,17 +200,11 @@ impl From<Method> for reqwest::Method {
 
 async fn request(network: Arc<Network>, context: ToolContext, parameters: Parameters) -> ToolResult {
     let form = parameters.form;
-    let timeout = network.rules.timeout;
     let mut told = Told::default();
-    let ended = match first(parameters, context.access) {
-        Err(fault) => Err(fault),
-        Ok(hop) => tokio::select! {
-            biased;
-            () = context.cancel.cancelled() => Err(Fault::Cancelled),
-            ended = tokio::time::timeout(timeout, exchange(&network, hop, &mut told)) => {
-                ended.unwrap_or(Err(Fault::TimedOut(timeout)))
-            }
-        },
+    let ended = tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => Err(Fault::Cancelled),
+        ended = run(&network, parameters, context.access, &mut told) => ended,
     };
     let changes = std::mem::take(&mut told.changes);
     let result = match ended {
@@ -218,6 +212,19 @@ async fn request(network: Arc<Network>, context: ToolContext, parameters: Parame
         ended => blocking(context, move |_| result(ended, told, form)).await,
     };
     result.with_changes(changes)
+}
+
+async fn run(
+    network: &Network,
+    parameters: Parameters,
+    access: Access,
+    told: &mut Told,
+) -> Result<(), Fault> {
+    let hop = first(parameters, access)?;
+    let network = network.open().await?;
+    let timeout = network.rules().timeout;
+    let ended = tokio::time::timeout(timeout, exchange(network, hop, told)).await;
+    ended.unwrap_or(Err(Fault::TimedOut(timeout)))
 }
 
 /// The request that the parameters ask for.

@@ -7,11 +7,12 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
+use tokio::sync::OnceCell;
 use url::Url;
 
 use super::HttpRules;
@@ -36,11 +37,10 @@ impl Lookup for SystemLookup {
 
 /// What requests go out by.
 pub(super) struct Network {
-    pub(super) rules: HttpRules,
+    rules: HttpRules,
     allowed: Allowed,
     lookup: Arc<dyn Lookup>,
-    /// Made with the first request, as reading the system's certificates takes time.
-    clients: OnceLock<Result<Clients, String>>,
+    clients: OnceCell<Clients>,
 }
 
 struct Clients {
@@ -54,27 +54,54 @@ impl Network {
             rules: rules.clone(),
             allowed: Allowed::new(rules),
             lookup,
-            clients: OnceLock::new(),
+            clients: OnceCell::new(),
         }
     }
 
-    /// The client that a request to that URL must go by; an error where it may not go at all.
-    pub(super) fn client(&self, url: &Url) -> Result<&reqwest::Client, Fault> {
-        let reach = self.allowed.reach(url)?;
-        let clients = self.clients.get_or_init(|| self.clients()).as_ref();
+    /// The way out itself, made with the first request, as reading the system's certificates takes a moment.
+    pub(super) async fn open(&self) -> Result<Open<'_>, Fault> {
+        let clients = self.clients.get_or_try_init(async || {
+            let lookup = self.lookup.clone();
+            let made = tokio::task::spawn_blocking(move || Clients::new(&lookup));
+            made.await.unwrap_or_else(|error| Err(error.to_string()))
+        });
+        let clients = clients.await;
         let clients =
             clients.map_err(|error| Fault::Unreachable(format!("no request can be made here: {error}")))?;
-        Ok(match reach {
-            Reach::Public => &clients.public,
-            Reach::Named => &clients.named,
+        Ok(Open {
+            network: self,
+            clients,
         })
     }
+}
 
-    fn clients(&self) -> Result<Clients, String> {
+/// A network with its clients.
+#[derive(Clone, Copy)]
+pub(super) struct Open<'a> {
+    network: &'a Network,
+    clients: &'a Clients,
+}
+
+impl<'a> Open<'a> {
+    pub(super) fn rules(self) -> &'a HttpRules {
+        &self.network.rules
+    }
+
+    /// The client that a request to that URL must go by; an error where it may not go at all.
+    pub(super) fn client(self, url: &Url) -> Result<&'a reqwest::Client, Fault> {
+        Ok(match self.network.allowed.reach(url)? {
+            Reach::Public => &self.clients.public,
+            Reach::Named => &self.clients.named,
+        })
+    }
+}
+
+impl Clients {
+    fn new(lookup: &Arc<dyn Lookup>) -> Result<Self, String> {
         // reqwest takes the process's provider of cryptography; if there is one already, it stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |reach| {
-            let lookup = self.lookup.clone();
+            let lookup = lookup.clone();
             reqwest::Client::builder()
                 .dns_resolver(Arc::new(Resolver { lookup, reach }))
                 .redirect(Policy::none())
