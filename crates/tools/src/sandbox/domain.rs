@@ -37,6 +37,10 @@ impl Domain {
             Ok(ruleset) => (ruleset, true),
             Err(_) => (ruleset(reach, false).map_err(|error| error.to_string())?, false),
         };
+        Domain::of(ruleset, scoped)
+    }
+
+    fn of(ruleset: RulesetCreated, scoped: bool) -> Result<Self, String> {
         // What the keeper itself is denied is part of its work and nothing for the system's log.
         let ruleset = ruleset.log_same_exec(false).map_err(|error| error.to_string())?;
         let status = ruleset.restrict_self().map_err(|error| error.to_string())?;
