@@ -159,7 +159,7 @@ fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
     let terminal = Terminal::start(place.command(RUN));
     asked(&terminal, "a2.2");
     let refused = place
-        .dirigent(["approve", "last", "a2.2", "--edit", r#"{"command": "touch"}"#])
+        .dirigent(["approve", "last", "a2.2", "--edit", r#"{"command": 5}"#])
         .with_code(2);
     assert!(refused.stderr.contains("the parameters do not fit"), "{refused}");
     let no_json = place

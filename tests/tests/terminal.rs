@@ -314,9 +314,9 @@ fn approve_2_other_parameters_run_instead() {
     dialog(&terminal, "a2.2");
     terminal.enters("e");
     terminal.wait_for_prompt(r#"a2.2, parameters: {"command":["touch","first.txt"]}"#);
-    terminal.enters(&format!("{CTRL_U}{{\"command\": \"touch\"}}"));
+    terminal.enters(&format!("{CTRL_U}{{\"command\": 5}}"));
     // What does not fit is told, and can be mended.
-    terminal.wait_for_prompt(r#"a2.2, parameters: {"command":"touch"}"#);
+    terminal.wait_for_prompt(r#"a2.2, parameters: {"command":5}"#);
     terminal.enters(&format!("{CTRL_U}{{\"command\": [\"touch\", \"other.txt\"]}}"));
     let _ = terminal.end_with(0);
     assert!(served.place.work().join("other.txt").exists());

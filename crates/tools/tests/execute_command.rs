@@ -304,6 +304,29 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
 }
 
 #[tokio::test]
+async fn loop_8_the_files_that_it_changed_are_told_before_its_end() {
+    let workspace = TempDir::new().unwrap();
+    for (name, text) in [
+        ("kept", "a"),
+        ("edited", "a"),
+        ("deleted", "a"),
+        (".gitignore", "ignored\n"),
+    ] {
+        std::fs::write(workspace.path().join(name), text).unwrap();
+    }
+    let script = "cat kept; echo more >> edited; rm deleted; mkdir -p sub .git; echo new > sub/created; echo x > ignored; echo x > .git/x; \
+                  exit 3";
+    let result = shell(&workspace, script).await;
+    let changes: Vec<_> = result.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        changes[..3],
+        ["deleted deleted", "edited edited", "created sub/created"]
+    );
+    assert!(changes[3].ends_with("` exited with 3"), "{changes:?}");
+    assert_eq!(changes.len(), 4);
+}
+
+#[tokio::test]
 async fn a_string_is_a_line_for_the_shell() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": "echo a b | tr a-z A-Z && exit 3"})).await;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use dirigent_core::id::{EffectId, Scope};
 use dirigent_core::tool::{Access, ToolOutcome, ToolResult};
 use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, execute_command};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -278,6 +279,63 @@ async fn a_swarm_of_daemons_ends_with_the_call() {
     let line = "for i in $(seq 100); do setsid -f env -i sh -c 'trap \"\" TERM; : canary-9b3e; sleep 1000; :' >/dev/null 2>&1; done; echo ok";
     assert_eq!(shell(&workspace, line).await, "ok\n");
     assert_eq!(running("canary-9b3e"), 0);
+}
+
+#[tokio::test]
+async fn processes_that_breed_end_at_the_timeout() {
+    let workspace = TempDir::new().unwrap();
+    // Of a certain depth, so that the machine is not at stake: 511 processes.
+    let line = "breed() { [ $1 -eq 0 ] || { breed $(($1 - 1)) & breed $(($1 - 1)) & }; trap '' TERM; setsid sleep 76543; }; breed 8";
+    let parameters = json!({"command": line, "timeout_seconds": 2});
+    let result = execute_command(&Sandbox::default())
+        .call(context(workspace.path()), parameters)
+        .await;
+    let ToolOutcome::Failure { code, .. } = &result.outcome else {
+        panic!("{result:?}")
+    };
+    assert_eq!(code, "timed_out");
+    assert_eq!(running("76543"), 0);
+}
+
+/// As on a system without Landlock: the calls that make a domain are missing.
+#[test]
+fn without_landlock_nothing_is_run_unless_the_user_said_so() {
+    let workspace = TempDir::new().unwrap();
+    let missing = [(libc::SYS_landlock_create_ruleset, Vec::new())]
+        .into_iter()
+        .collect();
+    let action = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(missing, SeccompAction::Allow, action, architecture).unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    let call = move || {
+        seccompiler::apply_filter(&filter).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let unconfined = Sandbox {
+            confinement: Confinement::Off,
+            ..Sandbox::default()
+        };
+        let refused = runtime.block_on(run(&Sandbox::default(), &workspace, json!("touch made")));
+        assert!(!workspace.path().join("made").exists());
+        let ran = runtime.block_on(run(&unconfined, &workspace, json!("touch made")));
+        assert!(workspace.path().join("made").exists());
+        (refused, ran)
+    };
+    let (refused, ran) = std::thread::spawn(call).join().unwrap();
+    let ToolOutcome::Failure { code, error, .. } = refused.outcome else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(code, "no_sandbox");
+    assert!(
+        error.starts_with("this system cannot confine commands, so nothing was run: "),
+        "{error}"
+    );
+    assert!(error.contains("commands = \"unconfined\""), "{error}");
+    assert!(ran.succeeded());
+    assert_eq!(ran.metadata["confined"], false);
 }
 
 #[tokio::test]

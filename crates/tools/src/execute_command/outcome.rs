@@ -7,6 +7,7 @@ use std::time::Duration;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
+use super::files::Changed;
 use super::group::Ended;
 use super::guard::PutBack;
 use crate::sandbox::{Confinement, Sandbox};
@@ -20,12 +21,13 @@ pub(super) struct Outcome {
     pub(super) stdout: String,
     pub(super) stderr: String,
     pub(super) put_back: PutBack,
+    pub(super) changed: Changed,
     pub(super) duration: Duration,
     pub(super) timeout_seconds: u64,
 }
 
 impl Outcome {
-    pub(super) fn into_result(self, sandbox: &Sandbox) -> ToolResult {
+    pub(super) fn into_result(mut self, sandbox: &Sandbox) -> ToolResult {
         let code = self.ended.status().and_then(|status| status.code());
         let fault = self.fault();
         let exited = StateChange::ProcessExited {
@@ -49,6 +51,13 @@ impl Outcome {
         if self.put_back.is_partial {
             metadata.push(("guarded", json!("in part")));
         }
+        match self.changed.more {
+            Some(0) => {}
+            Some(more) => metadata.push(("changes_left_out", json!(more))),
+            None => metadata.push(("files", json!("too many"))),
+        }
+        let mut changes = std::mem::take(&mut self.changed.changes);
+        changes.push(exited);
         let output = self.into_json(code);
         let result = match fault {
             None => ToolResult::success(output),
@@ -57,7 +66,7 @@ impl Outcome {
         let result = result
             .with_metadata("confined", confined)
             .with_metadata("network", !confined || sandbox.network)
-            .with_changes(vec![exited]);
+            .with_changes(changes);
         metadata
             .into_iter()
             .fold(result, |result, (name, value)| result.with_metadata(name, value))

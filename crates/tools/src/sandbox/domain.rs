@@ -32,11 +32,13 @@ impl Domain {
     /// Shuts the calling thread in, and all that it starts from now on. Without a reach there is no limit for files: the domain is there
     /// to know its processes.
     pub(super) fn enter(reach: Option<&Reach>) -> Result<Self, String> {
-        let scoped = ruleset(reach, true);
-        let (ruleset, scoped) = match scoped {
-            Ok(ruleset) => (ruleset, true),
-            Err(_) => (ruleset(reach, false).map_err(|error| error.to_string())?, false),
-        };
+        match ruleset(reach, true) {
+            Ok(ruleset) => Domain::of(ruleset, true),
+            Err(_) => Domain::of(ruleset(reach, false).map_err(|error| error.to_string())?, false),
+        }
+    }
+
+    fn of(ruleset: RulesetCreated, scoped: bool) -> Result<Self, String> {
         // What the keeper itself is denied is part of its work and nothing for the system's log.
         let ruleset = ruleset.log_same_exec(false).map_err(|error| error.to_string())?;
         let status = ruleset.restrict_self().map_err(|error| error.to_string())?;

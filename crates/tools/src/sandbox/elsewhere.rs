@@ -10,7 +10,6 @@ use super::{Confinement, NotStarted, Reach, Sandbox};
 pub(crate) struct Keeper;
 
 impl Keeper {
-    #[expect(clippy::unused_async, reason = "it waits on Linux")]
     pub(crate) async fn start(
         sandbox: Sandbox,
         _reach: Reach,
@@ -29,7 +28,6 @@ impl Keeper {
         false
     }
 
-    #[expect(clippy::unused_async, reason = "it waits on Linux")]
     pub(crate) async fn end(&mut self) -> usize {
         0
     }

@@ -18,8 +18,8 @@
 //! | others, only with [`Confinement::Off`] | – | those that the user may send | the process group, without what left it |
 //!
 //! Before Linux 5.19 commands cannot move or link files from one folder to another, and before 6.2 they can empty files anywhere that they
-//! may write as the user. Landlock does not hide names: whether a file exists, its size and its times are seen by `stat`. Nothing ends a
-//! command whose Dirigent is killed.
+//! may write as the user. Landlock does not hide names: whether a file exists, its size and its times are seen by `stat`, and
+//! of other processes what `ps` shows. Root reads all that is in the system's folders. Nothing ends a command whose Dirigent is killed.
 
 #[cfg(target_os = "linux")]
 mod domain;
