@@ -1,9 +1,12 @@
 //! The `file_operations` tool, called as an agent calls it.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;
 
-use dirigent_core::tool::{Access, StateChange};
+use std::os::unix::fs::MetadataExt;
+
+use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_tools::{Tool, file_operations};
 use folder::{Folder, error, output};
 use serde_json::{Value, json};
@@ -30,6 +33,16 @@ fn rename(from: &str, to: &str) -> Value {
 
 async fn complaint(folder: &Folder, parameters: Value) -> String {
     error(folder.call(file_operations(), parameters).await)
+}
+
+fn version(digest: &str, mode: u32) -> Option<FileVersion> {
+    let digest = digest.to_owned();
+    Some(FileVersion { digest, mode })
+}
+
+/// As the system's defaults make it.
+fn mode(folder: &Folder, path: &str) -> u32 {
+    std::fs::metadata(folder.path(path)).unwrap().mode()
 }
 
 /// Everything in the folder, links not followed.
@@ -175,7 +188,10 @@ async fn loop_8_write_creates_a_file_and_its_folders() {
     assert_eq!(
         result.changes,
         [StateChange::FileCreated {
-            after: None,
+            after: version(
+                "c3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8",
+                mode(&folder, "a/b/new.txt")
+            ),
             path: "a/b/new.txt".to_owned(),
             diff: Some("--- /dev/null\n+++ b/a/b/new.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned()),
         }]
@@ -187,6 +203,7 @@ async fn loop_8_write_creates_a_file_and_its_folders() {
 #[tokio::test]
 async fn loop_8_edit_replaces_the_one_place_and_shows_the_difference() {
     let folder = Folder::with(&[("a.rs", b"fn a() {\n    one();\n}\n")]);
+    let plain = mode(&folder, "a.rs");
     let result = folder
         .call(file_operations(), edit("a.rs", "one();", "two();\n    three();"))
         .await;
@@ -199,8 +216,14 @@ async fn loop_8_edit_replaces_the_one_place_and_shows_the_difference() {
     assert_eq!(
         result.changes,
         [StateChange::FileEdited {
-            after: None,
-            before: None,
+            after: version(
+                "b9ce3164ff7aad2aa659ac887c90e9a40c099372108f7079b26d15213b95976b",
+                plain
+            ),
+            before: version(
+                "31380e754b4c38afaf40501a8d1d20cfccaf8f0a57df3969dc791b8fa26a4bb8",
+                plain
+            ),
             path: "a.rs".to_owned(),
             diff: Some(diff.to_owned()),
         }]
@@ -374,12 +397,16 @@ async fn list_says_when_there_is_more() {
 #[tokio::test]
 async fn loop_8_move_renames_and_never_overwrites() {
     let folder = Folder::with(&[("a", b"1"), ("b", b"2"), ("dir/c", b"3")]);
+    let plain = mode(&folder, "a");
     let result = folder.call(file_operations(), rename("a", "new/folder/a")).await;
     let (from, to) = ("a".to_owned(), "new/folder/a".to_owned());
     assert_eq!(
         result.changes,
         [StateChange::FileMoved {
-            version: None,
+            version: version(
+                "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
+                plain
+            ),
             from,
             to
         }]
@@ -411,12 +438,16 @@ async fn loop_8_delete_removes_files_and_empty_folders() {
             .await
             .starts_with("the folder `dir` is not empty")
     );
+    let plain = mode(&folder, "a");
     let result = folder.call(file_operations(), delete("a")).await;
     let diff = Some("--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n".to_owned());
     assert_eq!(
         result.changes,
         [StateChange::FileDeleted {
-            before: None,
+            before: version(
+                "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865",
+                plain
+            ),
             path: "a".to_owned(),
             diff
         }]

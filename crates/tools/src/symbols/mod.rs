@@ -175,7 +175,7 @@ enum Stop {
 impl Stop {
     fn into_result(self) -> ToolResult {
         match self {
-            Stop::Cancelled => cancelled().with_code("cancelled"),
+            Stop::Cancelled => cancelled(),
             Stop::NoName => ToolResult::failure("`name` is empty: give the name that is defined")
                 .with_code("bad_parameters"),
             Stop::Fault(fault) => ToolResult::failure(fault.to_string()).with_code(fault.code()),

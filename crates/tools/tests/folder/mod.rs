@@ -1,5 +1,6 @@
 //! A workspace in a temporary folder, for tests that call tools as an agent does.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(dead_code, reason = "not every test file needs all of it")]
 
 use std::path::PathBuf;
 
