@@ -471,6 +471,7 @@ fn what_is_gits_or_dirigents_is_read_only_to_tools() {
             name: "gits_configuration_is_not_written",
             made: |scene| {
                 repository(scene);
+                scene.before([read(".git/config")]);
                 write(".git/config")
             },
             told: PROTECTED,
@@ -499,6 +500,7 @@ fn what_is_gits_or_dirigents_is_read_only_to_tools() {
             made: |scene| {
                 repository(scene);
                 scene.link(".git", "docs");
+                scene.before([read("docs/config")]);
                 write("docs/config")
             },
             told: PROTECTED,
@@ -511,13 +513,14 @@ fn what_is_gits_or_dirigents_is_read_only_to_tools() {
                 scene.link(".git/hooks/pre-commit", "notes.txt");
                 write("notes.txt")
             },
-            told: PROTECTED,
+            told: Told::Refused("not_a_file", &["link to nothing"]),
             then: unchanged,
         },
         Attack {
             name: "a_repository_in_a_folder_is_not_written",
             made: |scene| {
                 scene.file("lib/.git/config", "theirs");
+                scene.before([read("lib/.git/config")]);
                 write("lib/.git/config")
             },
             told: PROTECTED,
@@ -557,6 +560,7 @@ fn what_is_gits_or_dirigents_is_read_only_to_tools() {
             name: "an_agent_of_the_project_is_not_written",
             made: |scene| {
                 scene.file(".dirigent/agents/helper.md", "theirs");
+                scene.before([read(".dirigent/agents/helper.md")]);
                 write(".dirigent/agents/helper.md")
             },
             told: PROTECTED,

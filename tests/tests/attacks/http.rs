@@ -1,5 +1,6 @@
 //! `http_request`: the connection goes to an address that was checked and nowhere else, and no answer is too long or takes too long.
 
+use dirigent::core::tool::ToolOutcome;
 use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
 use serde_json::json;
 
@@ -16,7 +17,7 @@ fn get(url: impl Into<String>) -> Call {
 fn allow<const N: usize>(scene: &Scene, hosts: [&str; N]) {
     scene.settings("[approvals]\nallow = [\"http_request\"]");
     scene.settings(&format!(
-        "[http]\nallow = {}\ntimeout = \"1s\"",
+        "[http]\nallow = {}\ntimeout = \"10s\"\nmax_bytes = \"64 KiB\"",
         json!(hosts.to_vec())
     ));
 }
@@ -158,7 +159,7 @@ fn only_the_public_network_is_asked() {
                 allow(scene, []);
                 get("file:///etc/passwd")
             },
-            told: Told::Refused("bad_parameters", &["http"]),
+            told: Told::Refused("refused", &["file"]),
             then: nothing_more,
         },
         Attack {
@@ -270,14 +271,14 @@ fn an_answer_is_bounded_in_size_and_time() {
         Attack {
             name: "a_packed_bomb_is_not_unpacked_to_its_end",
             made: |scene| from_an_allowed(scene, "bomb"),
-            told: Told::Bounded(&["\"truncated\":true"]),
-            then: nothing_more,
+            told: Told::Bounded(&[]),
+            then: truncated,
         },
         Attack {
             name: "a_body_without_an_end_is_cut",
             made: |scene| from_an_allowed(scene, "endless"),
-            told: Told::Bounded(&["\"truncated\":true"]),
-            then: nothing_more,
+            told: Told::Bounded(&[]),
+            then: truncated,
         },
         Attack {
             name: "headers_without_an_end_are_given_up",
@@ -287,7 +288,12 @@ fn an_answer_is_bounded_in_size_and_time() {
         },
         Attack {
             name: "a_server_that_says_nothing_is_given_up",
-            made: |scene| from_an_allowed(scene, "silent"),
+            made: |scene| {
+                let allowed = Web::start(scene);
+                scene.settings("[approvals]\nallow = [\"http_request\"]");
+                scene.settings(&format!("[http]\nallow = [\"{allowed}\"]\ntimeout = \"1s\""));
+                get(format!("http://{allowed}/silent"))
+            },
             told: Told::Refused("timed_out", &["1s"]),
             then: nothing_more,
         },
@@ -328,7 +334,7 @@ fn a_request_is_what_it_says() {
                     json!({"method": "GET", "url": format!("http://{allowed}/plain"), "headers": headers}),
                 )
             },
-            told: Told::Refused("bad_parameters", &[]),
+            told: Told::Refused("refused", &["host"]),
             then: nobody_came,
         },
         Attack {
@@ -346,6 +352,14 @@ fn a_request_is_what_it_says() {
             then: nobody_came,
         },
     ]);
+}
+
+/// The whole result says that there was more; what the model is shown of it may end before.
+fn truncated(_: &Scene, seen: &Observation) {
+    let Some(ToolOutcome::Success { output }) = seen.journaled.as_ref().map(|result| &result.outcome) else {
+        panic!("it did not succeed: {}", seen.told);
+    };
+    assert_eq!(output["truncated"], true);
 }
 
 fn from_an_allowed(scene: &Scene, path: &str) -> Call {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
 
 use dirigent_tests::attack::Scene;
@@ -130,12 +130,12 @@ fn answer(mut stream: TcpStream, notebook: &Mutex<Vec<String>>) {
         ),
         ("/round", _) => head(&mut stream, "302 Found", "Location: /round\r\nContent-Length: 0"),
         ("/bomb", _) => {
-            let body = bomb();
+            let body = &*BOMB;
             let headers = format!(
                 "Content-Type: text/plain\r\nContent-Encoding: gzip\r\nContent-Length: {}",
                 body.len()
             );
-            head(&mut stream, "200 OK", &headers).and_then(|()| stream.write_all(&body))
+            head(&mut stream, "200 OK", &headers).and_then(|()| stream.write_all(body))
         }
         ("/endless", _) => {
             let _ = head(
@@ -201,11 +201,11 @@ fn read_request(stream: &TcpStream, notebook: &Mutex<Vec<String>>) -> Option<Str
 }
 
 /// Gzip of 64 MiB of zeros.
-fn bomb() -> Vec<u8> {
+static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let packed = std::process::Command::new("sh")
         .args(["-c", "head -c 67108864 /dev/zero | gzip -1"])
         .output()
         .unwrap();
     assert!(packed.status.success() && packed.stdout.len() < 1_000_000);
     packed.stdout
-}
+});

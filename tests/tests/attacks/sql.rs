@@ -72,7 +72,7 @@ fn a_statement_reaches_no_other_file() {
                 database(scene, "read-write");
                 sql(&format!("VACUUM INTO '{}'", scene.outside_text("copy.db")))
             },
-            told: Told::Refused("refused", &[]),
+            told: Told::Refused("database", &["VACUUM"]),
             then: untouched,
         },
         Attack {
