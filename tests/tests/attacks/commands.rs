@@ -525,7 +525,7 @@ fn what_a_command_uses_is_bounded() {
             name: "more_memory_than_is_allowed_is_refused",
             made: |scene| {
                 scene.settings("[sandbox]\nmax_memory = \"256 MiB\"");
-                perl("my $much = 'x' x (1 << 30); print length $much")
+                once_limited("-d", "perl -e 'my $much = \"x\" x (1 << 30); print length $much'")
             },
             told: Told::Either,
             then: |_, seen| assert_eq!(seen.told["success"], false, "{}", seen.told),
@@ -534,7 +534,7 @@ fn what_a_command_uses_is_bounded() {
             name: "a_larger_file_than_is_allowed_is_refused",
             made: |scene| {
                 scene.settings("[sandbox]\nmax_file = \"1 MiB\"");
-                shell("head -c 10000000 /dev/zero > big")
+                once_limited("-f", "head -c 10000000 /dev/zero > big")
             },
             told: Told::Either,
             then: |scene, seen| {
@@ -634,6 +634,13 @@ fn deny_rm(scene: &Scene) {
 
 fn kept(scene: &Scene, _: &Observation) {
     assert!(scene.is_there("keep.txt"));
+}
+
+/// A shell line that goes on once its own limit is set: that is done in the moment after it was started.
+fn once_limited(limit: &str, line: &str) -> Call {
+    shell(format!(
+        "until [ \"$(ulimit {limit})\" != unlimited ]; do :; done; {line}"
+    ))
 }
 
 /// What the model reads of the output is much shorter than what was written.
