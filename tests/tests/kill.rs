@@ -50,6 +50,20 @@ impl Cargo {
         }
     }
 
+    /// The sample, where commands can also reach what this one needs.
+    fn sample(&self) -> Place {
+        let place = Place::with_sample();
+        let folder = place.folder().join("home/.config/dirigent");
+        std::fs::create_dir_all(&folder).unwrap();
+        let reach = [place.folder(), self.memory.path()];
+        std::fs::write(
+            folder.join("dirigent.toml"),
+            format!("[sandbox]\nwrite = {reach:?}\n"),
+        )
+        .unwrap();
+        place
+    }
+
     /// A `PATH` on which it comes first; its calls are taken down under that name.
     fn path(&self, place: &Place, name: &str) -> OsString {
         let folder = place.folder().join(format!("bin-{name}"));
@@ -60,7 +74,6 @@ impl Cargo {
             &script,
             format!(
                 r#"#!/bin/sh
-ulimit -S -f unlimited
 echo "$*" >> '{log}'
 while [ -e '{hold}' ]; do sleep 0.02; done
 sources=$(cat Cargo.toml src/*.rs tests/*.rs | cksum | tr ' ' '-')
@@ -129,7 +142,7 @@ fn resume(place: &Place, cargo: &Cargo) -> Ended {
 
 /// What the sample is after the run that nobody disturbs.
 fn undisturbed(cargo: &Cargo) -> Files {
-    let place = Place::with_sample();
+    let place = cargo.sample();
     let path = cargo.path(&place, "calm");
     let _ = ended(place.command(RUN).env("PATH", path)).with_code(0);
     assert!(place.read("src/amount.rs").contains("pub fn parse_money"));
@@ -240,7 +253,7 @@ enum Fate {
 
 fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
     let case = format!("limit of {blocks} blocks");
-    let place = Place::with_sample();
+    let place = cargo.sample();
     let first = run_within(&place, cargo, blocks);
     if first.code() == Some(0) {
         return Fate::Survived;
@@ -343,7 +356,7 @@ fn host_2_killed_in_every_commit_of_its_journal_a_run_reaches_the_same_end() {
 /// What is read of a run is always a little behind it: where it had ended by the time it was killed, another one is started.
 fn killed_when(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
     for _ in 0..50 {
-        let place = Place::with_sample();
+        let place = cargo.sample();
         let path = cargo.path(&place, "killed");
         let mut run = Watched::start(place.command(RUN).env("PATH", path));
         run.wait_for(&is_it);
@@ -367,7 +380,7 @@ fn is_event(event: &Value, name: &str) -> bool {
 fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
-    let place = Place::with_sample();
+    let place = cargo.sample();
     std::fs::write(hold(&place), "").unwrap();
     let path = cargo.path(&place, "killed");
     let mut run = Watched::start(place.command(RUN).env("PATH", path));
