@@ -495,12 +495,12 @@ struct Waiting {
 impl Waiting {
     fn start(preparation: &str) -> Self {
         let place = Place::new();
-        let started = place.folder().join("started");
+        let started = place.work().join("started");
         let _ = ended(Command::new("mkfifo").arg(&started));
         place.write(
             "wait.sh",
             &format!(
-                "{preparation}\necho $$ > '{}'\nwhile :; do sleep 1000; done\n",
+                "{preparation}\necho $$ > '{}'\nexec sleep 1000\n",
                 started.display()
             ),
         );
@@ -562,12 +562,12 @@ fn host_8_a_terminal_that_is_closed_ends_the_run_and_its_commands() {
 #[test]
 fn host_8_a_second_ctrl_c_kills() {
     let place = Place::new();
-    let started = place.folder().join("started");
+    let started = place.work().join("started");
     let _ = ended(Command::new("mkfifo").arg(&started));
     place.write(
         "wait.sh",
         &format!(
-            "trap '' TERM\necho $$ > '{}'\nwhile :; do sleep 1000; done\n",
+            "trap '' TERM\necho $$ > '{}'\nexec sleep 1000\n",
             started.display()
         ),
     );
