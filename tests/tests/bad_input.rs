@@ -367,7 +367,7 @@ fn host_2_a_newer_journal_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db has format 99, this version of Dirigent reads up to 2: use a newer Dirigent, or name \
+        "the journal PLACE/journal.db has format 99, this version of Dirigent reads up to 3: use a newer Dirigent, or name \
          another journal",
     );
 }

@@ -95,6 +95,7 @@ async fn paor_11_on_request_every_step_and_observation_is_shown() {
       check [Title of check] succeeded (0 ms)
         run.4 execute_command {"command":["grep","-c","hello","greeting.txt"]} (0 ms)
           → {"exit_code":0,"signal":null,"stdout":"1\n","stderr":"","timed_out":false,"duration_ms":0}
+          metadata {"confined":true,"network":false}
 
       Reflection (achieved): The greeting in greeting.txt is spelt right.
     "#);
