@@ -96,11 +96,17 @@ pub fn plan_for_guidance<const N: usize>(summary: &str, subtasks: [Value; N]) ->
     submit("submit_plan", plan)
 }
 
-/// The judgement that the goal is reached.
-pub fn achieved(summary: &str) -> Turn {
+/// The judgement that the goal is reached. It names the files that its request does, as it must (PAOR-10).
+pub fn achieved(request: &Request, summary: &str) -> Turn {
+    let section = request.messages().iter().find_map(|message| {
+        let (_, after) = message["content"].as_str()?.split_once("<CHANGED_FILES>")?;
+        Some(after.split_once("</CHANGED_FILES>")?.0)
+    });
+    let lines = section.unwrap_or_default().lines();
+    let changed: Vec<&str> = lines.filter_map(|line| line.strip_prefix("- ")).collect();
     submit(
         "submit_reflection",
-        json!({"verdict": "achieved", "summary": summary}),
+        json!({"verdict": "achieved", "summary": summary, "changed_files": changed}),
     )
 }
 

@@ -27,7 +27,7 @@ fn touches(request: &Request, file: &str) -> Turn {
 fn one_agent() -> Script {
     Script::answering(|request| match () {
         () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => touches(request, "first.txt"),
     })
 }
@@ -43,7 +43,7 @@ fn two_agents(gate: &Gate) -> Script {
                 delegate("two", "implement", "Make the second."),
             ],
         ),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () if mentions(request, "Make the first.") => touches(request, "first.txt"),
         () => touches(request, "second.txt").held_before_headers(&gate),
     })
@@ -61,7 +61,7 @@ fn guided(gate: &Gate) -> Script {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_planner(request) => plan("Search everywhere.", [look()]),
-        () if mentions(request, "Search in src only.") => achieved("Found in src."),
+        () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
         () => go_on("Not found.").held_before_headers(&gate),
     })
 }
@@ -267,7 +267,7 @@ fn paor_8_guidance_at_once_stops_what_is_under_way() {
             plan_for_guidance("Another way.", [look()])
         }
         () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => Turn::text("never").held_before_headers(&never),
     });
     let served = Served::new("", script);
@@ -286,7 +286,7 @@ fn paor_8_one_agent_can_be_told_something() {
     let held = gate.clone();
     let script = Script::answering(move |request| match () {
         () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () if mentions(request, "mind the tests") => Turn::text("The tests are fine."),
         () => dirigent_tests::served::call("search", &json!({"pattern": "x"})).held_before_headers(&held),
     });
@@ -310,7 +310,7 @@ fn paor_8_one_agent_can_be_told_something() {
 fn paor_9_a_question_is_answered_from_another_terminal() {
     let script = Script::answering(|request| match () {
         () if is_planner(request) => plan("Look.", [look()]),
-        () if mentions(request, "the second file") => achieved("It is the second."),
+        () if mentions(request, "the second file") => achieved(request, "It is the second."),
         () => ask_user("Which one?", &["the first file", "the second file"]),
     });
     let served = Served::new("", script);
@@ -379,9 +379,9 @@ fn host_9_a_run_is_forked_at_an_entry_with_other_guidance() {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_planner(request) => plan("Search everywhere.", [look()]),
-        () if mentions(request, "Search in src only.") => achieved("Found in src."),
+        () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
         () if mentions(request, "only in src") => go_on("Not there yet."),
-        () => achieved("Found everywhere."),
+        () => achieved(request, "Found everywhere."),
     });
     let served = Served::new("", script);
     let place = &served.place;
@@ -420,7 +420,7 @@ fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
         "",
         Script::answering(|request| match () {
             () if is_planner(request) => plan("Look.", [look()]),
-            () => achieved("Nothing\nis there."),
+            () => achieved(request, "Nothing\nis there."),
         }),
     );
     let place = &served.place;

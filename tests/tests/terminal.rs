@@ -164,7 +164,7 @@ fn one_agent(file: &'static str) -> Script {
                 after(calls("look", [("search", json!({"pattern": "x"}))]), ["one"]),
             ],
         ),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => touches(request, file),
     })
 }
@@ -222,7 +222,7 @@ fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing(
     let held = gate.clone();
     let script = Script::answering(move |request| match () {
         () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => touches(request, "first.txt").held_before_headers(&held),
     });
     let served = Served::new(ASK, script);
@@ -362,7 +362,7 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     let held = gate.clone();
     let script = Script::answering(move |request| match () {
         () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => touches(request, "first.txt").held_before_headers(&held),
     });
     let served = Served::new(ASK, script);
@@ -395,7 +395,7 @@ fn two_agents(gate: &Gate) -> Script {
                 delegate("two", "implement", "Make the second."),
             ],
         ),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () if mentions(request, "Make the first.") => touches(request, "first.txt"),
         () => touches(request, "second.txt").held_before_headers(&gate),
     })
@@ -454,7 +454,7 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_planner(request) => plan("Search everywhere.", [look()]),
-        () if mentions(request, "Search in src only.") => achieved("Found in src."),
+        () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
         () => go_on("Not found.").held_before_headers(&held),
     });
     let served = Served::new("", script);
@@ -477,7 +477,7 @@ fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
             [calls("look", [("search", json!({"pattern": "x"}))])],
         ),
         () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved("The judgement is in."),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => Turn::text("never").held_before_headers(&never),
     });
     let served = Served::new("", script);
@@ -505,7 +505,7 @@ fn host_8_ctrl_c_in_a_dialog_cancels_the_run() {
 fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
     let script = Script::answering(|request| match () {
         () if is_planner(request) => plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]),
-        () if mentions(request, "the second file") => achieved("It is the second."),
+        () if mentions(request, "the second file") => achieved(request, "It is the second."),
         () => ask_user(
             "Which one?\nBoth would do.",
             &["the first file", "the second file"],

@@ -101,7 +101,7 @@ fn paor_1_a_goal_whose_first_approach_fails_is_reached_by_another() {
             plan("Look into sum.sh.", [look("sum.sh")])
         }
         () if is_planner(request) => plan("Look into add.sh.", [look("add.sh")]),
-        () if mentions(request, "Look into sum.sh.") => achieved("Sums are made in sum.sh."),
+        () if mentions(request, "Look into sum.sh.") => achieved(request, "Sums are made in sum.sh."),
         () => go_on("There is no add.sh."),
     });
     let served = Served::new("", script);
