@@ -420,6 +420,9 @@ async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
         ("file:app.db?mode=memory", "refused"),
         (".git/x.db", "protected"),
         (".GIT/new.db", "protected"),
+        (".claude/new.db", "protected"),
+        ("dirigent.toml/new.db", "protected"),
+        ("none/new.db", "not_found"),
         ("d", "not_a_file"),
         ("text.txt", "database"),
     ];
@@ -440,6 +443,24 @@ async fn a_journal_beside_the_database_reaches_nothing_outside() {
     // Whether it opens or not: what the link leads to stays as it is.
     let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
     assert_eq!(std::fs::read(outside.path("victim")).unwrap(), b"precious");
+}
+
+#[tokio::test]
+async fn what_takes_too_much_at_once_is_refused() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let quadratic = "SELECT instr(a, a || 'b') FROM (SELECT hex(zeroblob(5000000)) AS a)";
+    let pattern = format!("SELECT 'a' LIKE '{}'", "%a".repeat(1000));
+    let sorted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000) \
+        SELECT length(x) FROM (SELECT zeroblob(1000000) AS x FROM n ORDER BY x LIMIT -1 OFFSET 1)";
+    for (sql, expected, named) in [
+        (quadratic, "too_big", "1 MiB"),
+        (sorted, "too_big", "memory"),
+        (pattern.as_str(), "database", "pattern too complex"),
+    ] {
+        let (code, error) = failure(call(&folder, "look", sql, json!([])).await);
+        assert_eq!(code, expected, "{sql}: {error}");
+        assert!(error.contains(named), "{sql}: {error}");
+    }
 }
 
 #[tokio::test]
