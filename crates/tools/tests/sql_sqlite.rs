@@ -445,6 +445,56 @@ async fn a_journal_beside_the_database_reaches_nothing_outside() {
     assert_eq!(std::fs::read(outside.path("victim")).unwrap(), b"precious");
 }
 
+/// What SQLite would roll back, with the name of a file that it would delete then.
+fn hot_journal(names: &std::path::Path) -> Vec<u8> {
+    const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let number = |number: u32| number.to_be_bytes();
+    let name = names.as_os_str().as_encoded_bytes();
+    let mut journal = MAGIC.to_vec();
+    // No pages, a nonce, the pages of the database, the size of a sector and of a page.
+    for field in [0, 7, 2, 512, 4096] {
+        journal.extend(number(field));
+    }
+    journal.resize(512, 0);
+    journal.extend(number(0x4000_0000 / 4096 + 1));
+    journal.extend(name);
+    journal.extend(number(u32::try_from(name.len()).unwrap()));
+    journal.extend(number(name.iter().map(|byte| u32::from(*byte)).sum()));
+    journal.extend(MAGIC);
+    journal
+}
+
+#[tokio::test]
+async fn a_journal_that_names_another_file_deletes_nothing() {
+    let folder = with_database("CREATE TABLE t (a)");
+    std::fs::create_dir(folder.path(".git")).unwrap();
+    let victim = folder.path(".git/config");
+    std::fs::write(&victim, "[core]\n").unwrap();
+    let journal = hot_journal(&std::fs::canonicalize(&victim).unwrap());
+    for connection in ["look", "app"] {
+        std::fs::write(folder.path("app.db-journal"), &journal).unwrap();
+        let (code, error) = failure(call(&folder, connection, "SELECT * FROM t", json!([])).await);
+        assert_eq!(code, "refused", "{error}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "[core]\n");
+    }
+    // The journal is one indeed: SQLite itself falls for it.
+    Sqlite::open(folder.path("app.db"))
+        .unwrap()
+        .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
+        .unwrap();
+    assert!(!victim.exists());
+}
+
+#[tokio::test]
+async fn a_journal_that_names_no_other_file_is_rolled_back() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let mut journal = hot_journal("".as_ref());
+    journal.truncate(512);
+    std::fs::write(folder.path("app.db-journal"), journal).unwrap();
+    output(call(&folder, "look", "SELECT * FROM t", json!([])).await);
+    assert!(!folder.path("app.db-journal").exists());
+}
+
 #[tokio::test]
 async fn what_takes_too_much_at_once_is_refused() {
     let folder = with_database("CREATE TABLE t (a)");

@@ -55,7 +55,7 @@ pub(super) enum Fault {
     Crowded { limit: Duration },
     #[error("{0}")]
     TooMuch(&'static str),
-    #[error("SQLite could not be confined to the workspace, so that nothing was run: {0}")]
+    #[error("SQLite could not be confined to the database's folder, so that nothing was run: {0}")]
     NoSandbox(String),
     #[error("no thread could be started for it, so that it never ran: {0}")]
     NoThread(String),

@@ -130,7 +130,7 @@ struct Parameters {
 /// | `bad_parameters` | several statements or none, or values that do not fit the placeholders |
 /// | `not_found` | no connection of that name, or its SQLite file does not exist |
 /// | `access_denied` | the statement changes something, and the connection or the agent may only look |
-/// | `refused` | what this tool never does: `ATTACH`, extensions, most of SQLite's `PRAGMA`s |
+/// | `refused` | what this tool never does: `ATTACH`, extensions, most of SQLite's `PRAGMA`s; a SQLite file whose journal names another file |
 /// | `outside_workspace`, `protected`, `not_a_file`, `denied` and others of [`FileFault`](crate::workspace::FileFault) | the SQLite file's path |
 /// | `no_sandbox`, `denied` | SQLite's thread could not be confined, or not be started |
 /// | `database` | what the database said |

@@ -1,13 +1,14 @@
 //! SQLite files of the workspace.
 //!
 //! Neither a path, a link nor the file's own content leads SQLite out of the workspace: the path is resolved by the jail, SQLite follows no link on
-//! it, the authorizer refuses what opens other files, and on Linux the kernel holds the thread to the workspace, as a journal
-//! that somebody made up can name any file to be deleted.
+//! it, the authorizer refuses what opens other files, a journal that names another file is refused ([`journal`]), and on Linux the
+//! kernel holds the thread to the database's folder.
 //!
 //! A statement can be ended between two steps of SQLite's machine, never within one, and a step works on whole values. So values are
 //! small, and a thread keeps its place among those that run at once until it has really ended.
 
 mod confined;
+mod journal;
 mod memory;
 mod watch;
 
@@ -87,7 +88,8 @@ fn carry_out(
 ) -> Result<Done, Fault> {
     let path = locate(path, context, statement)?;
     let memory = Memory::now();
-    confined::confine(&context.workspace).map_err(|error| Fault::NoSandbox(error.to_string()))?;
+    let folder = path.parent().unwrap_or(&context.workspace);
+    confined::confine(folder).map_err(|error| Fault::NoSandbox(error.to_string()))?;
     let watch = Watch::new(statement.looks_only);
     let database = open(&path, statement, &watch, stop, memory.clone())?;
     execute(&database, statement, &watch, stop).map_err(|error| told(error, &watch, stop, &memory))?
@@ -134,6 +136,7 @@ fn locate(path: &Path, context: &ToolContext, statement: &Statement) -> Result<P
     if let Some((folder, _)) = plain.rsplit_once('/') {
         workspace.kind(folder).map_err(Fault::File)?;
     }
+    journal::check(&workspace, &plain)?;
     Ok(workspace.root().join(plain))
 }
 
