@@ -514,6 +514,17 @@ async fn what_takes_too_much_at_once_is_refused() {
 }
 
 #[tokio::test]
+async fn names_of_columns_count_as_what_is_shown() {
+    let folder = with_database("");
+    let columns: Vec<String> = (0..40)
+        .map(|n| format!("1 AS \"{}{n}\"", "x".repeat(10_000)))
+        .collect();
+    let sql = format!("SELECT {}", columns.join(", "));
+    let (code, _) = failure(call(&folder, "look", &sql, json!([])).await);
+    assert_eq!(code, "too_big");
+}
+
+#[tokio::test]
 async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
     let folder = with_database("CREATE TABLE t (a)");
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
