@@ -361,6 +361,77 @@ async fn check_hostile(confinement: Confinement) {
     );
 }
 
+/// Git knows filters by any bytes, also by those that end a name elsewhere.
+#[tokio::test]
+async fn a_filter_is_not_run_whatever_it_is_called() {
+    use std::os::unix::ffi::OsStrExt;
+    for name in [b"a=b".as_slice(), b"=", b"p.q", b"x.clean=y", b"\xff\xfe"] {
+        let (folder, outside) = (repository(), Folder::with(&[]));
+        let canary = outside.path("canary");
+        let config = [
+            b"[filter \"",
+            name,
+            b"\"]\n\tclean = echo >> ",
+            canary.as_os_str().as_bytes(),
+            b"\n\trequired = true\n",
+        ]
+        .concat();
+        let old = std::fs::read(folder.path(".git/config")).unwrap();
+        std::fs::write(folder.path(".git/config"), [old, config].concat()).unwrap();
+        let attributes = [b"a.txt filter=", name, b"\n"].concat();
+        std::fs::write(folder.path(".gitattributes"), attributes).unwrap();
+        // The trap works: a user's own git falls into it.
+        let _ = Command::new("git")
+            .arg("diff")
+            .current_dir(folder.path("."))
+            .output()
+            .unwrap();
+        assert!(canary.exists(), "{}", name.escape_ascii());
+        std::fs::remove_file(&canary).unwrap();
+
+        let sandbox = Sandbox {
+            confinement: Confinement::Off,
+            ..Sandbox::default()
+        };
+        for command in ["status", "diff"] {
+            let result = folder.call(git(&sandbox), json!({"command": command})).await;
+            assert!(result.succeeded(), "{}: {result:?}", name.escape_ascii());
+            assert!(!canary.exists(), "{}: {command}", name.escape_ascii());
+        }
+    }
+}
+
+/// Else a filter could be among what is not read.
+#[tokio::test]
+async fn settings_past_what_can_be_looked_through_are_refused() {
+    let folder = repository();
+    let config = folder.path(".git/config");
+    let old = std::fs::read_to_string(&config).unwrap();
+    let many = (0..5).map(|n| format!("[x \"{}{n}\"]\n\ta = b\n", "x".repeat(1024 * 1024)));
+    std::fs::write(&config, old + &many.collect::<String>()).unwrap();
+    let (code, error) = failed(ask(&folder, json!({"command": "status"})).await);
+    assert_eq!(code, "refused", "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_of_which_a_part_is_not_read_says_so() {
+    let folder = repository();
+    std::fs::write(folder.path("a.txt"), "word\n".repeat(1024 * 1024)).unwrap();
+    let diff = says(&folder, json!({"command": "diff"})).await["diff"].take();
+    let diff = diff.as_str().unwrap();
+    assert!(diff.contains("characters left out") && diff.contains("more to say than 4 MiB"));
+    run(
+        &folder.path("."),
+        &["commit", "-q", "-a", "-m", "Many", "-m", "A body."],
+    );
+    let long = format!("Long\n\n{}", "body ".repeat(1024 * 1024));
+    std::fs::write(folder.path("message"), long).unwrap();
+    let root = folder.path(".");
+    run(&root, &["commit", "-q", "--allow-empty", "-F", "message"]);
+    let log = says(&folder, json!({"command": "log"})).await;
+    assert_eq!(log["left_out"], "at least 1");
+}
+
 #[tokio::test]
 async fn a_cancelled_call_ends() {
     let folder = repository();

@@ -420,6 +420,9 @@ async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
         ("file:app.db?mode=memory", "refused"),
         (".git/x.db", "protected"),
         (".GIT/new.db", "protected"),
+        (".claude/new.db", "protected"),
+        ("dirigent.toml/new.db", "protected"),
+        ("none/new.db", "not_found"),
         ("d", "not_a_file"),
         ("text.txt", "database"),
     ];
@@ -440,6 +443,85 @@ async fn a_journal_beside_the_database_reaches_nothing_outside() {
     // Whether it opens or not: what the link leads to stays as it is.
     let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
     assert_eq!(std::fs::read(outside.path("victim")).unwrap(), b"precious");
+}
+
+/// What SQLite would roll back, with the name of a file that it would delete then.
+fn hot_journal(names: &std::path::Path) -> Vec<u8> {
+    const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let number = |number: u32| number.to_be_bytes();
+    let name = names.as_os_str().as_encoded_bytes();
+    let mut journal = MAGIC.to_vec();
+    // No pages, a nonce, the pages of the database, the size of a sector and of a page.
+    for field in [0, 7, 2, 512, 4096] {
+        journal.extend(number(field));
+    }
+    journal.resize(512, 0);
+    journal.extend(number(0x4000_0000 / 4096 + 1));
+    journal.extend(name);
+    journal.extend(number(u32::try_from(name.len()).unwrap()));
+    journal.extend(number(name.iter().map(|byte| u32::from(*byte)).sum()));
+    journal.extend(MAGIC);
+    journal
+}
+
+#[tokio::test]
+async fn a_journal_that_names_another_file_deletes_nothing() {
+    let folder = with_database("CREATE TABLE t (a)");
+    std::fs::create_dir(folder.path(".git")).unwrap();
+    let victim = folder.path(".git/config");
+    std::fs::write(&victim, "[core]\n").unwrap();
+    let journal = hot_journal(&std::fs::canonicalize(&victim).unwrap());
+    for connection in ["look", "app"] {
+        std::fs::write(folder.path("app.db-journal"), &journal).unwrap();
+        let (code, error) = failure(call(&folder, connection, "SELECT * FROM t", json!([])).await);
+        assert_eq!(code, "refused", "{error}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "[core]\n");
+    }
+    // The journal is one indeed: SQLite itself falls for it.
+    Sqlite::open(folder.path("app.db"))
+        .unwrap()
+        .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
+        .unwrap();
+    assert!(!victim.exists());
+}
+
+#[tokio::test]
+async fn a_journal_that_names_no_other_file_is_rolled_back() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let mut journal = hot_journal("".as_ref());
+    journal.truncate(512);
+    std::fs::write(folder.path("app.db-journal"), journal).unwrap();
+    output(call(&folder, "look", "SELECT * FROM t", json!([])).await);
+    assert!(!folder.path("app.db-journal").exists());
+}
+
+#[tokio::test]
+async fn what_takes_too_much_at_once_is_refused() {
+    let folder = with_database("CREATE TABLE t (a)");
+    let quadratic = "SELECT instr(a, a || 'b') FROM (SELECT hex(zeroblob(5000000)) AS a)";
+    let pattern = format!("SELECT 'a' LIKE '{}'", "%a".repeat(1000));
+    let sorted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000) \
+        SELECT length(x) FROM (SELECT zeroblob(1000000) AS x FROM n ORDER BY x LIMIT -1 OFFSET 1)";
+    for (sql, expected, named) in [
+        (quadratic, "too_big", "1 MiB"),
+        (sorted, "too_big", "memory"),
+        (pattern.as_str(), "database", "pattern too complex"),
+    ] {
+        let (code, error) = failure(call(&folder, "look", sql, json!([])).await);
+        assert_eq!(code, expected, "{sql}: {error}");
+        assert!(error.contains(named), "{sql}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_columns_count_as_what_is_shown() {
+    let folder = with_database("");
+    let columns: Vec<String> = (0..40)
+        .map(|n| format!("1 AS \"{}{n}\"", "x".repeat(10_000)))
+        .collect();
+    let sql = format!("SELECT {}", columns.join(", "));
+    let (code, _) = failure(call(&folder, "look", &sql, json!([])).await);
+    assert_eq!(code, "too_big");
 }
 
 #[tokio::test]

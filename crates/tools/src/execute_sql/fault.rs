@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolResult, code};
 
 use super::secrets::Secrets;
 use crate::workspace::FileFault;
@@ -47,6 +47,20 @@ pub(super) enum Fault {
         .limit.as_secs_f64()
     )]
     TimedOut { limit: Duration },
+    #[error(
+        "{} other statements were still running on this connection after {} s, so that it never ran; call again later",
+        super::AT_ONCE,
+        .limit.as_secs_f64()
+    )]
+    Crowded { limit: Duration },
+    #[error("{0}")]
+    TooMuch(&'static str),
+    #[error("SQLite could not be confined to the database's folder, so that nothing was run: {0}")]
+    NoSandbox(String),
+    #[error("no thread could be started for it, so that it never ran: {0}")]
+    NoThread(String),
+    #[error("the tool itself broke down: whether the statement was carried out is unknown")]
+    BrokeDown,
     #[error("cancelled: its transaction is undone, unless it was just being kept")]
     Cancelled,
     #[error("{0}; the operator must look into it")]
@@ -116,15 +130,18 @@ impl Fault {
 
     fn code(&self) -> &'static str {
         match self {
-            Fault::Parameters(_) => "bad_parameters",
+            Fault::Parameters(_) => code::BAD_PARAMETERS,
             Fault::NoConnection { .. } | Fault::NoFile { .. } => "not_found",
-            Fault::File(fault) => file_code(fault),
-            Fault::OnlyLooks { .. } => "access_denied",
-            Fault::Refused(_) => "refused",
+            Fault::File(fault) => fault.code(),
+            Fault::OnlyLooks { .. } => code::ACCESS_DENIED,
+            Fault::Refused(_) => code::REFUSED,
             Fault::Database(_) => "database",
-            Fault::TooBig => "too_big",
-            Fault::TimedOut { .. } => "timed_out",
-            Fault::Cancelled => "cancelled",
+            Fault::TooBig | Fault::TooMuch(_) => "too_big",
+            Fault::TimedOut { .. } | Fault::Crowded { .. } => code::TIMED_OUT,
+            Fault::NoSandbox(_) => "no_sandbox",
+            Fault::NoThread(_) => "denied",
+            Fault::BrokeDown => code::BROKE_DOWN,
+            Fault::Cancelled => code::CANCELLED,
             Fault::Unreachable(_) => "unreachable",
         }
     }
@@ -132,17 +149,5 @@ impl Fault {
     /// What the model is told.
     pub(super) fn into_result(self) -> ToolResult {
         ToolResult::failure(self.to_string()).with_code(self.code())
-    }
-}
-
-fn file_code(fault: &FileFault) -> &'static str {
-    match fault {
-        FileFault::Outside { .. } => "outside_workspace",
-        FileFault::NotFound { .. } => "not_found",
-        FileFault::IsFolder { .. } | FileFault::NotAFolder { .. } | FileFault::NotAFile { .. } => {
-            "not_a_file"
-        }
-        FileFault::Protected { .. } => "protected",
-        _ => "denied",
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! What a statement may do is for the database to say, never for the words of the statement: where a connection or the agent may only
 //! look, it runs in a read-only transaction. Each statement has a connection of its own, so that nothing that one sets holds for the
-//! next. Models never see where a database is, nor who Dirigent is there.
+//! next. No description and no error tells models where a database is, nor who Dirigent is there; a statement that asks the database
+//! (`SELECT current_user`) is told.
 
 mod changes;
 mod fault;
@@ -24,6 +25,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use self::fault::{Fault, Looker};
 use self::parameter::Parameter;
@@ -128,11 +130,13 @@ struct Parameters {
 /// | `bad_parameters` | several statements or none, or values that do not fit the placeholders |
 /// | `not_found` | no connection of that name, or its SQLite file does not exist |
 /// | `access_denied` | the statement changes something, and the connection or the agent may only look |
-/// | `refused` | what this tool never does: `ATTACH`, extensions, most of SQLite's `PRAGMA`s |
-/// | `outside_workspace`, `protected`, `not_a_file`, `denied` | the SQLite file's path |
+/// | `refused` | what this tool never does: `ATTACH`, extensions, most of SQLite's `PRAGMA`s; a SQLite file whose journal names another file |
+/// | `outside_workspace`, `protected`, `not_a_file`, `denied` and others of [`FileFault`](crate::workspace::FileFault) | the SQLite file's path |
+/// | `no_sandbox`, `denied` | SQLite's thread could not be confined, or not be started |
 /// | `database` | what the database said |
-/// | `too_big` | one row alone is too big to show |
-/// | `timed_out` | it took longer than the connection's timeout |
+/// | `too_big` | one row alone is too big to show; or what SQLite works on is: a value of more than 1 MiB, more than 512 MiB in all |
+/// | `timed_out` | it took longer than the connection's timeout, or waited for others that long and never ran |
+/// | `broke_down` | the tool's own code did |
 /// | `cancelled` | nobody waits for the result any more |
 /// | `unreachable` | the server cannot be reached, or does not let Dirigent in |
 pub fn execute_sql(connections: &Connections) -> TypedTool {
@@ -180,14 +184,14 @@ fn example(connections: &BTreeMap<String, Known>) -> Value {
 /// A connection of the configuration, and how many more statements it may run now.
 struct Known {
     connection: Connection,
-    free: Semaphore,
+    free: Arc<Semaphore>,
 }
 
 impl Known {
     fn new(connection: &Connection) -> Self {
         Known {
             connection: connection.clone(),
-            free: Semaphore::new(AT_ONCE),
+            free: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 }
@@ -242,21 +246,24 @@ async fn run(
     };
     let connection = &known.connection;
     let statement = statement(connection, &context, parameters)?;
+    let limit = connection.timeout;
+    let end = Instant::now() + limit;
+    let place = timeout_at(end, Arc::clone(&known.free).acquire_owned()).await;
+    // It is never closed, so that there is no other reason.
+    let Ok(Ok(place)) = place else {
+        return Err(Fault::Crowded { limit });
+    };
     let work = async {
-        // Never closed, so that there is always one to wait for.
-        let _place = known.free.acquire().await;
         match &connection.database {
-            Database::Sqlite { path } => sqlite::run(path, context, statement).await,
+            Database::Sqlite { path } => sqlite::run(path, context, statement, place).await,
             Database::Postgres { url } => postgres::run(url, statement).await,
             Database::Mysql { url } => mysql::run(url, statement).await,
         }
     };
     // The work is dropped where it takes too long, which ends the statement.
-    match tokio::time::timeout(connection.timeout, work).await {
+    match timeout_at(end, work).await {
         Ok(done) => done,
-        Err(_) => Err(Fault::TimedOut {
-            limit: connection.timeout,
-        }),
+        Err(_) => Err(Fault::TimedOut { limit }),
     }
 }
 

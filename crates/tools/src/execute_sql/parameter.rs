@@ -64,7 +64,7 @@ pub(super) fn to_hex(bytes: &[u8]) -> String {
 pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = digits
         .chars()
-        .map(|digit| Some(u8::try_from(digit.to_digit(16)?).ok()?))
+        .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
         .collect::<Option<_>>()?;
     let (pairs, []) = digits.as_chunks::<2>() else {
         return None;

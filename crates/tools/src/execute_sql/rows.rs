@@ -7,7 +7,7 @@ use serde_json::{Number, Value, json};
 use super::fault::Fault;
 use super::parameter::to_hex;
 
-/// The most bytes of JSON that all rows together have.
+/// The most bytes of JSON that the columns and all rows together have.
 const MAX_BYTES: usize = 256 * 1024;
 /// The most bytes of a text that are shown.
 const MAX_TEXT: usize = 16 * 1024;
@@ -53,6 +53,16 @@ impl Rows {
         self.columns = columns
             .map(|(name, kind)| json!({"name": name, "type": kind}))
             .collect();
+        // Names can be of any length, as whoever made the database chose them.
+        self.bytes = self
+            .columns
+            .iter()
+            .map(|column| column.to_string().len() + 1)
+            .sum();
+        if self.bytes > MAX_BYTES {
+            self.columns.truncate(1);
+            self.full = Some(Full::Bytes);
+        }
     }
 
     /// Whether there are columns: a statement without them returns no rows.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -67,19 +68,5 @@ fn without_word(text: &str, word: &str) -> String {
 
 /// With `%41` read as `A`.
 fn decoded(text: &str) -> String {
-    let mut pieces = text.split('%');
-    let mut bytes: Vec<u8> = pieces.next().unwrap_or_default().into();
-    for piece in pieces {
-        match piece.get(..2).and_then(super::parameter::from_hex) {
-            Some(byte) => {
-                bytes.extend(byte);
-                bytes.extend(&piece.as_bytes()[2..]);
-            }
-            None => {
-                bytes.push(b'%');
-                bytes.extend(piece.as_bytes());
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,38 +1,41 @@
 //! What git is told: by which nothing that a repository says is run.
 
+use std::ffi::{OsStr, OsString};
+
 use super::{Checked, Command};
 
-/// What a repository's own settings may not decide. Settings that are given with the command win over all others.
-const SETTINGS: &[&str] = &[
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.pager=cat",
-    "core.editor=false",
-    "core.sshCommand=false",
-    "core.gitProxy=false",
-    "core.askPass=false",
-    "core.alternateRefsCommand=false",
-    "core.attributesFile=/dev/null",
-    "core.excludesFile=/dev/null",
-    "core.untrackedCache=false",
-    "core.preloadIndex=false",
-    "core.quotePath=false",
-    "credential.helper=",
-    "diff.external=",
-    "diff.ignoreSubmodules=all",
-    "diff.submodule=short",
-    "gpg.program=false",
-    "gpg.ssh.program=false",
-    "gpg.x509.program=false",
-    "log.showSignature=false",
-    "log.mailmap=false",
-    "protocol.allow=never",
-    "safe.directory=*",
-    "status.submoduleSummary=false",
-    "submodule.recurse=false",
-    "maintenance.auto=false",
-    "gc.auto=0",
-    "color.ui=false",
+/// What a repository's own settings may not decide. Settings that are given in the environment win over those of files.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", "false"),
+    ("core.askPass", "false"),
+    ("core.alternateRefsCommand", "false"),
+    ("core.attributesFile", "/dev/null"),
+    ("core.excludesFile", "/dev/null"),
+    ("core.untrackedCache", "false"),
+    ("core.preloadIndex", "false"),
+    ("core.quotePath", "false"),
+    ("credential.helper", ""),
+    ("diff.external", ""),
+    ("diff.ignoreSubmodules", "all"),
+    ("diff.submodule", "short"),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("log.showSignature", "false"),
+    ("log.mailmap", "false"),
+    ("protocol.allow", "never"),
+    ("safe.bareRepository", "explicit"),
+    ("safe.directory", "*"),
+    ("status.submoduleSummary", "false"),
+    ("submodule.recurse", "false"),
+    ("maintenance.auto", "false"),
+    ("gc.auto", "0"),
+    ("color.ui", "false"),
 ];
 
 /// Its environment besides `PATH`: no other settings than the repository's, no question to anybody, no other repository.
@@ -57,30 +60,50 @@ pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 
-/// What stands before a command. `filters` are the names of the repository's own, which are switched off one by one, as there is no
-/// setting for all of them.
-pub(super) fn before(root: &str, filters: &[String]) -> Vec<String> {
-    let mut words: Vec<String> = ["--no-pager", "--no-optional-locks", "--literal-pathspecs"]
-        .map(str::to_owned)
-        .into();
+/// What of a filter names programs, and what makes git fail where there is none of them.
+const FILTER: [(&str, &str); 4] = [
+    ("clean", ""),
+    ("smudge", ""),
+    ("process", ""),
+    ("required", "false"),
+];
+
+/// What stands before a command.
+pub(super) fn before(root: &str) -> Vec<String> {
+    let mut words = words(&["--no-pager", "--no-optional-locks", "--literal-pathspecs"]);
     words.push(format!("--git-dir={root}/.git"));
     words.push(format!("--work-tree={root}"));
-    let settings = SETTINGS.iter().map(|setting| (*setting).to_owned());
-    let off = filters.iter().flat_map(|name| {
-        ["clean=", "smudge=", "process=", "required=false"].map(|setting| format!("filter.{name}.{setting}"))
-    });
-    for setting in settings.chain(off) {
-        words.push("-c".to_owned());
-        words.push(setting);
-    }
     words
 }
 
-/// The command that names the repository's filters.
-pub(super) fn list_filters() -> Vec<String> {
-    ["config", "--null", "--name-only", "--get-regexp", "^filter\\."]
-        .map(str::to_owned)
-        .into()
+/// The variables that have its settings. `filters` are the names of the repository's own, which are switched off one by one, as there is
+/// no setting for all of them. They are no arguments (`-c NAME=VALUE`), as git would take a `=` in a name for the end of it.
+pub(super) fn settings(filters: &[OsString]) -> Vec<(String, OsString)> {
+    let settings = SETTINGS.iter().map(|(key, value)| (OsString::from(key), *value));
+    let off = filters
+        .iter()
+        .flat_map(|name| FILTER.map(|(key, value)| (filter_key(name, key), value)));
+    let mut variables = Vec::new();
+    for (at, (key, value)) in settings.chain(off).enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{at}"), key));
+        variables.push((format!("GIT_CONFIG_VALUE_{at}"), value.into()));
+    }
+    let count = variables.len() / 2;
+    variables.push(("GIT_CONFIG_COUNT".to_owned(), count.to_string().into()));
+    variables
+}
+
+fn filter_key(name: &OsStr, key: &str) -> OsString {
+    let mut whole = OsString::from("filter.");
+    whole.push(name);
+    whole.push(".");
+    whole.push(key);
+    whole
+}
+
+/// The command that names all settings, the repository's filters among them.
+pub(super) fn list_settings() -> Vec<String> {
+    words(&["config", "--null", "--name-only", "--list"])
 }
 
 /// A command and what it is about.

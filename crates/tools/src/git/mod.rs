@@ -7,7 +7,7 @@ mod arguments;
 mod process;
 mod read;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -74,7 +74,8 @@ const MAX_REVISION: usize = 250;
 /// | `show` | `{"commit", "author", "email", "date", "message", "diff"}`, or `{"text"}` for a file, a folder or a tag |
 /// | `blame` | `{"path", "lines": [{"line", "commit", "author", "date", "text"}]}`, at most 500 lines |
 ///
-/// A gap in a text says how many characters are left out; `left_out` counts the rows of a list that are.
+/// A gap in a text says how many characters are left out; `left_out` counts the rows of a list that are. Of an answer past 4 MiB the rest is
+/// not read: a text says so at its end, and `left_out` is then a string, `"at least 12"`.
 ///
 /// The workspace must be the root of its repository: one that begins above it would show what is outside. Submodules are not entered.
 ///
@@ -86,7 +87,9 @@ const MAX_REVISION: usize = 250;
 /// | `exited` | git said no: no such revision, a broken repository |
 /// | `not_found` | there is no git on this machine |
 /// | `no_sandbox`, `denied` | git could not be started in the sandbox |
+/// | `refused` | the repository's settings are too many to look through |
 /// | `timed_out`, `cancelled` | it was ended |
+/// | `broke_down` | the tool's own code did |
 pub fn git(sandbox: &Sandbox) -> TypedTool {
     let confinement = sandbox.confinement;
     typed("git", DESCRIPTION, move |context, parameters| {
@@ -114,6 +117,10 @@ enum Failure {
         "the git repository begins outside of the workspace, which would show what is outside: its root must be the workspace"
     )]
     Elsewhere,
+    #[error(
+        "the repository has more settings than can be looked through for programs that git would run: `.git/config` must be shorter"
+    )]
+    Settings,
     #[error(transparent)]
     Path(#[from] FileFault),
     #[error(transparent)]
@@ -123,9 +130,10 @@ enum Failure {
 impl Failure {
     fn code(&self) -> &'static str {
         match self {
-            Failure::Revision(_) | Failure::OneFile | Failure::Lines => "bad_parameters",
+            Failure::Revision(_) | Failure::OneFile | Failure::Lines => code::BAD_PARAMETERS,
             Failure::NoRepository => "no_repository",
             Failure::Elsewhere => "outside_workspace",
+            Failure::Settings => code::REFUSED,
             Failure::Path(fault) => fault.code(),
             Failure::NotRun(not_run) => not_run.code(),
         }
@@ -158,12 +166,15 @@ async fn show(
     let checked = tokio::task::spawn_blocking(move || check(&root, parameters));
     let (workspace, checked) = checked
         .await
-        .map_err(|error| NotRun::Refused(error.to_string()))??;
+        .map_err(|error| NotRun::BrokeDown(error.to_string()))??;
     let git = Git::new(workspace, confinement, &context.cancel)?;
-    let filters = git.run(arguments::list_filters(), &[]).await.unwrap_or_default();
-    let filters = read::filter_names(&filters);
-    let said = git.run(arguments::of(&checked), &filters).await?;
-    Ok(ToolResult::success(read::read(&checked, &said)))
+    let named = git.run(arguments::list_settings(), &[]).await?;
+    if named.is_cut {
+        return Err(Failure::Settings);
+    }
+    let filters = read::filter_names(&named.bytes);
+    let answer = git.run(arguments::of(&checked), &filters).await?;
+    Ok(ToolResult::success(read::read(&checked, &answer)))
 }
 
 /// The workspace's root, links resolved, and what is asked. It blocks.

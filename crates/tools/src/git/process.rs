@@ -1,21 +1,23 @@
 //! Running git: in the sandbox of commands, with nothing writable and no network, and bounded.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use dirigent_core::tool::code;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{ENVIRONMENT, before};
+use super::arguments::{ENVIRONMENT, before, settings};
 use crate::execute_command::{environment, program};
 use crate::sandbox::{Confinement, Keeper, NotStarted, Reach, Sandbox};
 
 /// What is read of an answer at the most, in bytes; git is ended then.
-const MAX_ANSWER: u64 = 4 * 1024 * 1024;
+const MAX_ANSWER: usize = 4 * 1024 * 1024;
 /// What is read of its complaints.
-const MAX_COMPLAINT: u64 = 4 * 1024;
+const MAX_COMPLAINT: usize = 4 * 1024;
 /// How long it may take.
 const TIME: Duration = Duration::from_secs(30);
 
@@ -26,6 +28,13 @@ pub(super) struct Git<'a> {
     search: Vec<PathBuf>,
     sandbox: Sandbox,
     cancel: &'a CancellationToken,
+}
+
+/// What git said.
+pub(super) struct Answer {
+    pub(super) bytes: Vec<u8>,
+    /// Whether it had more to say than is read.
+    pub(super) is_cut: bool,
 }
 
 /// Why git did not say what was asked.
@@ -43,6 +52,8 @@ pub(super) enum NotRun {
     TimedOut,
     #[error("cancelled")]
     Cancelled,
+    #[error("the tool itself broke down: {0}")]
+    BrokeDown(String),
 }
 
 impl NotRun {
@@ -52,8 +63,9 @@ impl NotRun {
             NotRun::NoSandbox(_) => "no_sandbox",
             NotRun::Refused(_) => "denied",
             NotRun::Exited(_) => "exited",
-            NotRun::TimedOut => "timed_out",
-            NotRun::Cancelled => "cancelled",
+            NotRun::TimedOut => code::TIMED_OUT,
+            NotRun::Cancelled => code::CANCELLED,
+            NotRun::BrokeDown(_) => code::BROKE_DOWN,
         }
     }
 }
@@ -78,8 +90,8 @@ impl<'a> Git<'a> {
         })
     }
 
-    /// What it says, as text.
-    pub(super) async fn run(&self, words: Vec<String>, filters: &[String]) -> Result<String, NotRun> {
+    /// What it says, with the repository's filters of these names switched off.
+    pub(super) async fn run(&self, words: Vec<String>, filters: &[OsString]) -> Result<Answer, NotRun> {
         let (mut keeper, mut child) = self.start(words, filters).await?;
         let answer = tokio::select! {
             answer = tokio::time::timeout(TIME, answer(child.as_mut())) => answer.unwrap_or(Err(NotRun::TimedOut)),
@@ -97,7 +109,7 @@ impl<'a> Git<'a> {
     async fn start(
         &self,
         words: Vec<String>,
-        filters: &[String],
+        filters: &[OsString],
     ) -> Result<(Keeper, Box<dyn ChildWrapper>), NotRun> {
         let root = self
             .root
@@ -109,11 +121,12 @@ impl<'a> Git<'a> {
         reach.read.push(self.root.clone());
         let mut command = CommandWrap::with_new(&self.program, |command| {
             command
-                .args(before(root, filters))
+                .args(before(root))
                 .args(words)
                 .current_dir(&self.root)
                 .env_clear()
                 .envs(ENVIRONMENT.iter().copied())
+                .envs(settings(filters))
                 .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -129,31 +142,33 @@ impl<'a> Git<'a> {
     }
 }
 
-async fn answer(child: &mut dyn ChildWrapper) -> Result<String, NotRun> {
+async fn answer(child: &mut dyn ChildWrapper) -> Result<Answer, NotRun> {
     let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
     let (said, complaint) = tokio::join!(read(stdout, MAX_ANSWER), read(stderr, MAX_COMPLAINT));
-    if said.len() as u64 >= MAX_ANSWER {
+    if said.is_cut {
         // It may wait for somebody to read the rest.
-        return Ok(String::from_utf8_lossy(&said).into_owned());
+        return Ok(said);
     }
     let status = child
         .wait()
         .await
         .map_err(|error| NotRun::Refused(error.to_string()))?;
     match status.success() {
-        true => Ok(String::from_utf8_lossy(&said).into_owned()),
+        true => Ok(said),
         false => Err(NotRun::Exited(
-            String::from_utf8_lossy(&complaint).trim().to_owned(),
+            String::from_utf8_lossy(&complaint.bytes).trim().to_owned(),
         )),
     }
 }
 
 /// What it says, up to so many bytes; what comes after is left unread.
-async fn read(stream: Option<impl AsyncRead + Unpin>, most: u64) -> Vec<u8> {
+async fn read(stream: Option<impl AsyncRead + Unpin>, most: usize) -> Answer {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
         // What was read before an error is what there is.
-        let _ = stream.take(most).read_to_end(&mut bytes).await;
+        let _ = stream.take(most as u64 + 1).read_to_end(&mut bytes).await;
     }
-    bytes
+    let is_cut = bytes.len() > most;
+    bytes.truncate(most);
+    Answer { bytes, is_cut }
 }

@@ -1,10 +1,14 @@
 //! What git says, as data for models. Nothing is taken on trust: what is not as expected is left out.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use dirigent_core::prompt::shorten;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::process::Answer;
 use super::{Checked, Command};
 
 /// The longest text, in characters, and the most bytes that the rows of a list have together.
@@ -14,33 +18,59 @@ const MAX_ROWS: usize = 60 * 1024;
 const MAX_LINE: usize = 300;
 const MAX_BODY: usize = 1_000;
 
-/// The names of filters among the names of settings (`filter.NAME.clean`), each followed by a NUL.
-pub(super) fn filter_names(said: &str) -> Vec<String> {
-    let mut names: Vec<String> = said
-        .split('\0')
-        .filter_map(|setting| Some(setting.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned()))
+/// The names of filters among the names of settings (`filter.NAME.clean`), each followed by a NUL. They are any bytes.
+pub(super) fn filter_names(said: &[u8]) -> Vec<OsString> {
+    let mut names: Vec<OsString> = said
+        .split(|byte| *byte == 0)
+        .filter_map(|setting| {
+            let rest = setting.strip_prefix(b"filter.")?;
+            let end = rest.iter().rposition(|byte| *byte == b'.')?;
+            Some(OsStr::from_bytes(&rest[..end]).to_owned())
+        })
         .collect();
     names.sort();
     names.dedup();
     names
 }
 
-pub(super) fn read(checked: &Checked, said: &str) -> Value {
-    match checked.command {
-        Command::Status => status(said),
-        Command::Diff => json!({"diff": text(said)}),
-        Command::Log => log(said),
-        Command::Show => show(said),
-        Command::Blame => blame(checked, said),
+pub(super) fn read(checked: &Checked, answer: &Answer) -> Value {
+    let said = &*String::from_utf8_lossy(&answer.bytes);
+    let (name, rows, mut object) = match checked.command {
+        Command::Diff => return json!({"diff": text(said, answer.is_cut)}),
+        Command::Show => return show(said, answer.is_cut),
+        Command::Status => {
+            let (head, files) = status(whole(said, '\0', answer));
+            ("files", files, head)
+        }
+        Command::Log => ("commits", log(whole(said, '\0', answer)), Map::new()),
+        Command::Blame => (
+            "lines",
+            blame(whole(said, '\n', answer)),
+            Map::from_iter([("path".to_owned(), json!(checked.paths.first()))]),
+        ),
+    };
+    object.extend(bounded(name, rows, answer.is_cut));
+    Value::Object(object)
+}
+
+/// What was read up to the end of a row or a field of it: the last one may be read in part.
+fn whole<'a>(said: &'a str, end: char, answer: &Answer) -> &'a str {
+    match said.rsplit_once(end) {
+        Some((whole, _)) if answer.is_cut => whole,
+        _ => said,
     }
 }
 
-fn text(said: &str) -> String {
-    shorten(said, MAX_TEXT, None).into_owned()
+fn text(said: &str, is_cut: bool) -> String {
+    let mut text = shorten(said, MAX_TEXT, None).into_owned();
+    if is_cut {
+        text.push_str("\n… [git had more to say than 4 MiB, and the rest was not read: ask for less, such as fewer paths]");
+    }
+    text
 }
 
 /// The rows as long as there is room, with the number of those that there is none for.
-fn rows(name: &str, rows: impl Iterator<Item = Value>) -> Map<String, Value> {
+fn bounded(name: &str, rows: Vec<Value>, is_cut: bool) -> Map<String, Value> {
     let (mut kept, mut left_out, mut room) = (Vec::new(), 0_usize, MAX_ROWS);
     for row in rows {
         let size = row.to_string().len();
@@ -52,14 +82,19 @@ fn rows(name: &str, rows: impl Iterator<Item = Value>) -> Map<String, Value> {
         }
     }
     let mut object = Map::from_iter([(name.to_owned(), Value::from(kept))]);
-    if left_out > 0 {
+    if is_cut {
+        object.insert(
+            "left_out".to_owned(),
+            json!(format!("at least {}", left_out.max(1))),
+        );
+    } else if left_out > 0 {
         object.insert("left_out".to_owned(), json!(left_out));
     }
     object
 }
 
 /// `git status --porcelain=v2 --branch -z`.
-fn status(said: &str) -> Value {
+fn status(said: &str) -> (Map<String, Value>, Vec<Value>) {
     let mut head = Map::new();
     let mut entries = Vec::new();
     let mut fields = said.split('\0');
@@ -78,8 +113,7 @@ fn status(said: &str) -> Value {
             _ => {}
         }
     }
-    head.extend(rows("files", entries.into_iter()));
-    Value::Object(head)
+    (head, entries)
 }
 
 fn note_head(head: &mut Map<String, Value>, line: &str) {
@@ -131,7 +165,7 @@ fn state(letter: char) -> Option<&'static str> {
 }
 
 /// Six fields a commit, each followed by a NUL, with another NUL between commits.
-fn log(said: &str) -> Value {
+fn log(said: &str) -> Vec<Value> {
     let fields: Vec<&str> = said.split('\0').collect();
     let commits = fields.chunks(7).filter_map(|commit| {
         let [id, author, email, date, subject, body, ..] = commit else {
@@ -143,17 +177,17 @@ fn log(said: &str) -> Value {
         }
         Some(row)
     });
-    Value::Object(rows("commits", commits))
+    commits.collect()
 }
 
-fn show(said: &str) -> Value {
+fn show(said: &str, is_cut: bool) -> Value {
     let fields: Vec<&str> = said.splitn(6, '\0').collect();
     match fields.as_slice() {
         [id, author, email, date, message, diff] if id.len() >= 40 && is_hexadecimal(id) => json!({
             "commit": id, "author": author, "email": email, "date": date,
-            "message": shorten(message.trim_end(), MAX_TEXT / 4, None), "diff": text(diff.trim_start_matches('\n')),
+            "message": shorten(message.trim_end(), MAX_TEXT / 4, None), "diff": text(diff.trim_start_matches('\n'), is_cut),
         }),
-        _ => json!({"text": text(said)}),
+        _ => json!({"text": text(said, is_cut)}),
     }
 }
 
@@ -162,7 +196,7 @@ fn is_hexadecimal(text: &str) -> bool {
 }
 
 /// `git blame --porcelain`: what is said of a commit is said once.
-fn blame(checked: &Checked, said: &str) -> Value {
+fn blame(said: &str) -> Vec<Value> {
     let mut commits: HashMap<&str, (&str, &str)> = HashMap::new();
     let mut lines = Vec::new();
     let (mut commit, mut number) = ("", 0_u64);
@@ -191,28 +225,11 @@ fn blame(checked: &Checked, said: &str) -> Value {
         let commit: String = commit.chars().take(12).collect();
         json!({"line": number, "commit": commit, "author": author, "date": day(date), "text": shorten(text, MAX_LINE, None)})
     });
-    let mut object = Map::from_iter([("path".to_owned(), json!(checked.paths.first()))]);
-    object.extend(rows("lines", lines));
-    Value::Object(object)
+    lines.collect()
 }
 
-/// The day of a Unix time in seconds, in UTC: `2026-11-22`. Counted as civil days, by eras of 400 years that begin in March.
+/// The day of a Unix time in seconds, in UTC: `2026-11-22`.
 fn day(seconds: &str) -> Option<String> {
-    let days = seconds
-        .parse::<i64>()
-        .ok()?
-        .div_euclid(86_400)
-        .checked_add(719_468)?;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    Some(format!("{year:04}-{month:02}-{day:02}"))
+    let time = Timestamp::from_second(seconds.parse().ok()?).ok()?;
+    Some(time.strftime("%Y-%m-%d").to_string())
 }

@@ -184,7 +184,7 @@ impl Workspace {
 }
 
 /// Without regard to case, as some file systems are.
-fn is_protected(name: &OsStr) -> bool {
+pub(crate) fn is_protected(name: &OsStr) -> bool {
     PROTECTED
         .iter()
         .any(|protected| name.eq_ignore_ascii_case(protected))

@@ -1,4 +1,4 @@
-//! Holding SQLite's thread to the workspace by the kernel.
+//! Holding SQLite's thread to the database's folder by the kernel.
 
 use std::io;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 #[cfg(target_os = "linux")]
 const READ: [&str; 3] = ["/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo"];
 
-/// From now on this thread reaches no file outside of `workspace`. A kernel without Landlock does not know how to, and the other bars
+/// From now on this thread reaches no file outside of `folder`, where the database and its journals are. A kernel without Landlock does not know how to, and the other bars
 /// have to hold.
 #[cfg(target_os = "linux")]
-pub(super) fn confine(workspace: &Path) -> io::Result<()> {
+pub(super) fn confine(folder: &Path) -> io::Result<()> {
     use landlock::{ABI, Access, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr};
 
     // The first version has no say on renaming between folders, which SQLite never does, nor on truncating, for which a file must be opened.
@@ -19,7 +19,7 @@ pub(super) fn confine(workspace: &Path) -> io::Result<()> {
         let rules = Ruleset::default()
             .handle_access(all)?
             .create()?
-            .add_rule(PathBeneath::new(PathFd::new(workspace)?, all))?;
+            .add_rule(PathBeneath::new(PathFd::new(folder)?, all))?;
         READ.iter()
             .filter_map(|path| PathFd::new(path).ok())
             .try_fold(rules, |rules, path| {
@@ -46,7 +46,7 @@ mod tests {
     use super::confine;
 
     #[test]
-    fn a_confined_thread_reaches_the_workspace_alone() {
+    fn a_confined_thread_reaches_the_folder_alone() {
         let (workspace, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (ours, theirs) = (workspace.path().join("ours"), outside.path().join("theirs"));
         fs::write(&theirs, "kept").unwrap();

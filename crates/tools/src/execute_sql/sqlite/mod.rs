@@ -1,12 +1,18 @@
 //! SQLite files of the workspace.
 //!
 //! Neither a path, a link nor the file's own content leads SQLite out of the workspace: the path is resolved by the jail, SQLite follows no link on
-//! it, the authorizer refuses what opens other files, and on Linux the kernel holds the thread to the workspace, as a journal
-//! that somebody made up can name any file to be deleted.
+//! it, the authorizer refuses what opens other files, a journal that names another file is refused ([`journal`]), and on Linux the
+//! kernel holds the thread to the database's folder.
+//!
+//! A statement can be ended between two steps of SQLite's machine, never within one, and a step works on whole values. So values are
+//! small, and a thread keeps its place among those that run at once until it has really ended.
 
 mod confined;
+mod journal;
+mod memory;
 mod watch;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +24,9 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use self::memory::Memory;
 use self::watch::{Watch, Whose};
 use super::changes::{self, Tables};
 use super::fault::Fault;
@@ -27,35 +34,42 @@ use super::parameter::Parameter;
 use super::rows::{Cells, Rows, integer, real};
 use super::{Done, Statement};
 use crate::ToolContext;
-use crate::workspace::{FileFault, Kind, Workspace};
+use crate::workspace::{FileFault, Kind, Workspace, is_protected};
 
 /// How long another writer is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After how many steps of SQLite's machine it is looked whether anybody still waits.
-const STEPS: i32 = 4096;
-/// The most bytes of one value.
-const MAX_VALUE: i32 = 64 * 1024 * 1024;
+/// After how many steps of SQLite's machine it is looked whether anybody still waits, and how much memory there is in use.
+const STEPS: i32 = 1000;
+/// The most bytes of one value and of one row that is written. What takes the square of it, as `instr` does, takes seconds.
+const MAX_VALUE: i32 = 1024 * 1024;
+/// The longest pattern of LIKE and GLOB, in bytes: each of its wildcards can go through the whole value.
+const MAX_PATTERN: i32 = 1000;
+/// The most columns of a result, of an index and the like: there may be that many values at once.
+const MAX_COLUMNS: i32 = 500;
 
-/// Runs it on a thread of its own, which ends when the future is dropped.
-pub(super) async fn run(path: &Path, context: ToolContext, statement: Statement) -> Result<Done, Fault> {
+/// Runs it on a thread of its own, which ends when the future is dropped, and gives up its place then.
+pub(super) async fn run(
+    path: &Path,
+    context: ToolContext,
+    statement: Statement,
+    place: OwnedSemaphorePermit,
+) -> Result<Done, Fault> {
     let stop = Arc::new(AtomicBool::new(false));
     let _stops_when_dropped = StopsWhenDropped(Arc::clone(&stop));
     let path = path.to_owned();
     let (sender, receiver) = oneshot::channel();
     let work = move || {
+        let done = carry_out(&path, &context, &statement, &stop);
+        drop(place);
         // Nobody waits any more where it cannot be sent.
-        let _ = sender.send(carry_out(&path, &context, &statement, &stop));
+        let _ = sender.send(done);
     };
     // Not one of the threads for blocking work: what confines it holds for as long as it lives.
     std::thread::Builder::new()
         .name("execute_sql".to_owned())
         .spawn(work)
-        .map_err(|error| Fault::Database(format!("no thread could be started: {error}")))?;
-    receiver.await.unwrap_or_else(|_| {
-        Err(Fault::Database(
-            "the tool itself broke; try another way".to_owned(),
-        ))
-    })
+        .map_err(|error| Fault::NoThread(error.to_string()))?;
+    receiver.await.unwrap_or(Err(Fault::BrokeDown))
 }
 
 struct StopsWhenDropped(Arc<AtomicBool>);
@@ -73,11 +87,12 @@ fn carry_out(
     stop: &Arc<AtomicBool>,
 ) -> Result<Done, Fault> {
     let path = locate(path, context, statement)?;
-    confined::confine(&context.workspace)
-        .map_err(|error| Fault::Refused(format!("SQLite could not be confined to the workspace: {error}")))?;
+    let memory = Memory::now();
+    let folder = path.parent().unwrap_or(&context.workspace);
+    confined::confine(folder).map_err(|error| Fault::NoSandbox(error.to_string()))?;
     let watch = Watch::new(statement.looks_only);
-    let database = open(&path, statement, &watch, stop)?;
-    execute(&database, statement, &watch, stop).map_err(|error| told(error, &watch, stop))?
+    let database = open(&path, statement, &watch, stop, memory.clone())?;
+    execute(&database, statement, &watch, stop).map_err(|error| told(error, &watch, stop, &memory))?
 }
 
 /// The file's absolute path, without links.
@@ -90,7 +105,7 @@ fn locate(path: &Path, context: &ToolContext, statement: &Statement) -> Result<P
     }
     let workspace = Workspace::of(context).map_err(Fault::File)?;
     let plain = workspace.canonical(name).map_err(Fault::File)?;
-    if is_protected(&plain) {
+    if plain.split('/').any(|name| is_protected(OsStr::new(name))) {
         return Err(Fault::File(FileFault::Protected {
             path: name.to_owned(),
         }));
@@ -118,14 +133,11 @@ fn locate(path: &Path, context: &ToolContext, statement: &Statement) -> Result<P
         }
         Err(fault) => return Err(Fault::File(fault)),
     }
+    if let Some((folder, _)) = plain.rsplit_once('/') {
+        workspace.kind(folder).map_err(Fault::File)?;
+    }
+    journal::check(&workspace, &plain)?;
     Ok(workspace.root().join(plain))
-}
-
-/// Whether it is in a folder that tools leave alone.
-fn is_protected(plain: &str) -> bool {
-    plain
-        .split('/')
-        .any(|name| name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case(".dirigent"))
 }
 
 #[cfg(unix)]
@@ -146,6 +158,7 @@ fn open(
     statement: &Statement,
     watch: &Watch,
     stop: &Arc<AtomicBool>,
+    memory: Memory,
 ) -> Result<Connection, Fault> {
     // Also where it is only looked at: else the log of a database that others write could be neither read nor cleaned up after a crash.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -165,12 +178,18 @@ fn open(
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false)?;
         database.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE)?;
+        database.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN)?;
+        database.set_limit(Limit::SQLITE_LIMIT_COLUMN, MAX_COLUMNS)?;
         database.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
         database.busy_timeout(statement.timeout.min(PATIENCE))?;
-        // What is sorted stays off the disk: there is none to put it on but the workspace.
+        // What is sorted stays off the disk: there is none to put it on but the workspace. How much it may be is looked at at each step, as
+        // SQLite's own limits of memory hold for the whole process, and the journal of runs must go on.
         database.pragma_update(None, "temp_store", "memory")?;
         database.pragma_update(None, "query_only", statement.looks_only.is_some())?;
-        database.progress_handler(STEPS, Some(move || stop.load(Ordering::Relaxed)))?;
+        database.progress_handler(
+            STEPS,
+            Some(move || stop.load(Ordering::Relaxed) || memory.is_too_much()),
+        )?;
         watch.set_on(&database)
     };
     set_up().map_err(|error| Fault::Database(error.to_string()))?;
@@ -318,7 +337,7 @@ fn rows_changed(connection: &str, watch: &Watch, changed: u64) -> Vec<StateChang
 }
 
 /// What an error of SQLite means.
-fn told(error: rusqlite::Error, watch: &Watch, stop: &AtomicBool) -> Fault {
+fn told(error: rusqlite::Error, watch: &Watch, stop: &AtomicBool, memory: &Memory) -> Fault {
     if stop.load(Ordering::Relaxed) {
         return Fault::Cancelled;
     }
@@ -326,6 +345,14 @@ fn told(error: rusqlite::Error, watch: &Watch, stop: &AtomicBool) -> Fault {
         return fault;
     }
     match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) if memory.was_too_much() => Fault::TooMuch(
+            "the statement took more memory than it may and was ended, and its transaction is undone: narrow it with WHERE, sort and \
+             group fewer rows",
+        ),
+        Some(ErrorCode::TooBig) => Fault::TooMuch(
+            "the statement, a value or a row is longer than 1 MiB, which is the most that this tool works on in SQLite: narrow it, or \
+             take parts of it",
+        ),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Fault::Database("the database is locked: somebody else writes to it; try again later".to_owned())
         }
