@@ -328,8 +328,12 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
     assert_eq!(
         all.tools,
         [
+            "apply_patch",
             "execute_command",
             "file_operations",
+            "find_definition",
+            "git",
+            "list_symbols",
             "read_output",
             "rename_symbol",
             "search"
@@ -774,6 +778,14 @@ fn approve_1_a_rule_that_could_never_fit_is_an_error() {
         );
     }
     insta::assert_snapshot!("wrong_rules", told);
+}
+
+#[test]
+fn approve_1_a_rule_can_name_each_parameter_of_read_output() {
+    let rules = "deny = [\"read_output(handle: a1.*, start_line: 1, end_line: 2, pattern: *, offset: 0, length: 9)\"]";
+    let files = Files::new().with_config(&format!("[approvals]\n{rules}\n"));
+    let config = Config::load(&Sources::none().folder(files.path("user"))).unwrap();
+    Dirigent::builder().config(&config).check().unwrap();
 }
 
 #[test]

@@ -133,8 +133,8 @@ impl Rule {
     /// workspace's own: it may fit too much. One that allows does not, and its `*` stands for no `..` and for nothing that begins another command.
     ///
     /// Addresses of the web are compared as they would be asked, whatever their spelling. In a pattern that allows and begins with
-    /// `https://` or `http://`, a `*` does not reach out of the host or into it: `https://docs.rs/*` and `https://docs.rs*` both fit that
-    /// host alone.
+    /// `https://` or `http://`, in capitals or with a `*` in it as well, a `*` does not reach out of the host or into it:
+    /// `https://docs.rs/*` and `https://docs.rs*` both fit that host alone.
     pub fn fits(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let fits = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {

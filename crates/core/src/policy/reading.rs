@@ -208,8 +208,13 @@ fn operators(text: &str) -> usize {
     single + text.matches("$(").count() + text.matches("<(").count()
 }
 
-/// How many of its paths' components are `..`.
-fn steps_up(text: &str) -> usize {
+/// How many of its paths' components are `..`, also where it is escaped as in addresses of the web: `..%2f`.
+pub(super) fn steps_up(text: &str) -> usize {
+    let text = text
+        .to_ascii_lowercase()
+        .replace("%2e", ".")
+        .replace("%2f", "/")
+        .replace("%5c", "/");
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '\'' | '"' | '=' | ':');
     text.split(ends).filter(|component| *component == "..").count()
 }

@@ -3,11 +3,14 @@
 
 use url::Url;
 
-use super::reading::matches;
+use super::reading::{matches, steps_up};
 
-/// Whether a pattern is about addresses.
+/// Whether a pattern is about addresses: what stands before its `://` fits `http` or `https`.
 pub(super) fn is_pattern(pattern: &str) -> bool {
-    pattern.starts_with("https://") || pattern.starts_with("http://")
+    pattern.split_once("://").is_some_and(|(scheme, _)| {
+        let scheme = scheme.to_ascii_lowercase();
+        matches(&scheme, "http") || matches(&scheme, "https")
+    })
 }
 
 /// Whether a rule that allows addresses like the pattern fits a text. A `*` in the host stands for no end of it, and one that follows
@@ -30,14 +33,72 @@ pub(super) fn allows(pattern: &str, text: &str) -> bool {
         (_, rest) => (wanted_host, rest),
     };
     let (host, rest) = halves(url.as_str());
-    matches(&wanted_host.to_ascii_lowercase(), host) && matches(wanted_rest, rest)
+    matches(&wanted_host.to_ascii_lowercase(), host)
+        && matches(wanted_rest, rest)
+        && steps_up(wanted_rest) == steps_up(rest)
 }
 
-/// Whether a rule that asks or denies fits the address as it would be asked: with a lower-case host, without `..`, and so on.
+/// Whether a rule that asks or denies fits the address as it would be asked, whoever asks it: with a host in lower case and in ASCII,
+/// without the dot at its end, without `..`, users, passwords and needless escapes, and so on.
 pub(super) fn holds_back(pattern: &str, text: &str) -> bool {
-    let (host, rest) = halves(pattern);
-    let pattern = host.to_ascii_lowercase() + rest;
-    parsed(text).is_some_and(|url| matches(&pattern, url.as_str()))
+    let Some(url) = parsed(text) else { return false };
+    let asked = plain(url.clone());
+    let fits = |pattern: &str| {
+        let (host, rest) = halves(pattern);
+        let pattern = unescaped(&(host.to_ascii_lowercase() + rest));
+        matches(&pattern, &unescaped(url.as_str())) || matches(&pattern, &asked)
+    };
+    fits(pattern) || as_asked(pattern, &url).is_some_and(|pattern| fits(&pattern))
+}
+
+/// A pattern with its host and its path as they would be asked, where its scheme fits that of the address.
+fn as_asked(pattern: &str, url: &Url) -> Option<String> {
+    let (scheme, address) = match pattern.split_once("://") {
+        Some((scheme, address)) => (scheme.to_ascii_lowercase(), address),
+        // `*example.com` is about a host, and `*.zip` need not be: it fits as it is, too.
+        None => return (!pattern.contains('/')).then(|| format!("{pattern}/")),
+    };
+    if !matches(&scheme, url.scheme()) {
+        return None;
+    }
+    let is_host = !address.contains(['/', '?', '#', '\\']);
+    // It is parsed with the scheme of the address, as that says which port goes without saying.
+    let asked = plain(parsed(&format!("{}://{address}", url.scheme()))?);
+    match is_host && address.ends_with('*') {
+        true => asked.strip_suffix('/').map(str::to_owned),
+        false => Some(asked),
+    }
+}
+
+fn plain(mut url: Url) -> String {
+    url.set_fragment(None);
+    let host = url.host_str().map(|host| host.trim_end_matches('.').to_owned());
+    // What has no host can't have a user either, and an address of the web has one.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let _ = url.set_host(host.as_deref());
+    unescaped(url.as_str())
+}
+
+/// Without the escapes that change nothing, such as `%61` for `a`.
+fn unescaped(address: &str) -> String {
+    let mut pieces = address.split('%');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let byte = piece.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, piece.get(2..)) {
+            (Some(byte), Some(after)) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                text.push(char::from(byte));
+                text.push_str(after);
+            }
+            (Some(byte), Some(after)) => text.push_str(&format!("%{byte:02X}{after}")),
+            _ => {
+                text.push('%');
+                text.push_str(piece);
+            }
+        }
+    }
+    text
 }
 
 fn parsed(text: &str) -> Option<Url> {

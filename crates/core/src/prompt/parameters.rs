@@ -6,6 +6,8 @@
 //! - depth (integer, 1 or more, default 2): How far to look.
 //! - edits (array of object, required): In this order.
 //!   - old (string, required)
+//! - run (array of string | string, required): One of several forms, those below it that have more to say.
+//!   - array of string, 1 or more elements: A program and its arguments.
 //! ```
 //!
 //! A parameter whose schema says more than the list can is written as JSON Schema, and so are all of them
@@ -45,6 +47,9 @@ const KNOWN: [&str; 24] = [
     "type",
     "uniqueItems",
 ];
+
+/// What may stand beside several forms of a value.
+const BESIDE_FORMS: [&str; 5] = ["anyOf", "default", "description", "examples", "title"];
 
 /// The parameters below a heading.
 pub(super) fn listed(schema: &Value) -> String {
@@ -137,6 +142,9 @@ fn field(name: &str, schema: &Value, presence: Presence, depth: usize) -> Vec<St
 }
 
 fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option<Kind> {
+    if let Some(forms) = schema.get("anyOf") {
+        return one_of(forms, schema, presence, depth);
+    }
     if !is_known(schema) {
         return None;
     }
@@ -178,6 +186,43 @@ fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option
     }
     if choices.is_empty() {
         choices.push("any JSON".to_owned());
+    }
+    if may_be_null && presence == Presence::Required {
+        choices.push("null".to_owned());
+    }
+    let words = std::iter::once(choices.join(" | ")).chain(bounds(schema));
+    Some(Kind {
+        words: words.collect(),
+        below,
+    })
+}
+
+/// A value of one of several forms: the type of each, and a line for each of which there is more to say.
+fn one_of(forms: &Value, schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option<Kind> {
+    // What is asked beside the forms is asked of each, which a list can't say.
+    if !schema.keys().all(|key| BESIDE_FORMS.contains(&key.as_str())) {
+        return None;
+    }
+    let indent = "  ".repeat(depth);
+    let (mut choices, mut below) = (Vec::new(), Vec::new());
+    let mut may_be_null = false;
+    for form in forms.as_array()? {
+        let form = form.as_object()?;
+        if form.get("type").and_then(Value::as_str) == Some("null") {
+            may_be_null = true;
+            continue;
+        }
+        let kind = kind(form, Presence::Required, depth + 1)?;
+        let description = form.get("description").and_then(Value::as_str);
+        if kind.words.len() > 1 || description.is_some() || !kind.below.is_empty() {
+            let described = description.map_or(String::new(), |text| format!(": {}", one_line(text)));
+            below.push(format!("{indent}- {}{described}", kind.words.join(", ")));
+        }
+        choices.extend(kind.words.into_iter().next());
+        below.extend(kind.below);
+    }
+    if choices.is_empty() {
+        return None;
     }
     if may_be_null && presence == Presence::Required {
         choices.push("null".to_owned());

@@ -169,7 +169,17 @@ fn prompt_2_parameters_are_listed_with_all_that_their_schema_says() {
             "anything": {"description": "Of any kind."},
             "nothing": {"type": "object", "additionalProperties": false},
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "One of them."}
+            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "One of them."},
+            "run": {
+                "anyOf": [
+                    {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "A program and its arguments."},
+                    {"type": "string"},
+                    {"type": "object", "properties": {"line": {"type": "integer"}}, "required": ["line"]},
+                    {"type": "null"}
+                ],
+                "default": "ls"
+            },
+            "short": {"anyOf": [{"type": "string"}, {"type": "integer"}], "maxLength": 3}
         },
         "required": ["mode", "owner", "edits", "either"],
         "additionalProperties": false

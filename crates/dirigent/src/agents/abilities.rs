@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dirigent_core::delegate::DELEGATE;
+use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::Access;
 
 use super::KnownTools;
@@ -120,7 +121,7 @@ impl Asked {
         access = access.max(needed_by(&tools, known));
         if !tools.is_empty() {
             // Long outputs are shortened, and this reads the rest.
-            tools.insert("read_output".to_owned());
+            tools.insert(READ_OUTPUT.to_owned());
         }
         Asked {
             tools: Wanted::Named(tools),

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use dirigent_core::delegate::{DELEGATE, delegate_tool};
 use dirigent_core::limits::AgentLimits;
-use dirigent_core::prompt::{self, roles};
+use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
@@ -33,7 +33,7 @@ pub(crate) type KnownTools = BTreeMap<String, Access>;
 
 /// The tools that an agent can list, of which those are the registry's.
 pub(crate) fn known_tools(tools: &[ToolSpec]) -> KnownTools {
-    let always = [DELEGATE, "read_output"].map(|name| (name.to_owned(), Access::ReadOnly));
+    let always = [DELEGATE, READ_OUTPUT].map(|name| (name.to_owned(), Access::ReadOnly));
     let own = tools.iter().map(|tool| (tool.name.clone(), tool.access));
     always.into_iter().chain(own).collect()
 }
@@ -222,7 +222,15 @@ impl AgentDefinition {
     }
 }
 
-const LOOKING: [&str; 4] = ["file_operations", "read_output", "rename_symbol", "search"];
+const LOOKING: [&str; 7] = [
+    "file_operations",
+    "find_definition",
+    "git",
+    "list_symbols",
+    READ_OUTPUT,
+    "rename_symbol",
+    "search",
+];
 
 pub(crate) fn planner() -> AgentDefinition {
     let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER).tools(LOOKING);
@@ -234,7 +242,7 @@ pub(crate) fn planner() -> AgentDefinition {
 
 pub(crate) fn reflector() -> AgentDefinition {
     let definition =
-        AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR).tools(["read_output"]);
+        AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR).tools([READ_OUTPUT]);
     AgentDefinition {
         answer: AnswerForm::Reflection,
         ..definition

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dirigent_core::delegate::DELEGATE;
 use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling};
+use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::ToolSpec;
 
 use super::value::Value;
@@ -90,8 +91,10 @@ fn own_tools() -> [(&'static str, serde_json::Value); 3] {
         ),
         (DELEGATE, serde_json::json!({"agent": {}, "task": {}})),
         (
-            "read_output",
-            serde_json::json!({"handle": {}, "offset": {}, "length": {}}),
+            READ_OUTPUT,
+            serde_json::json!({
+                "handle": {}, "offset": {}, "length": {}, "start_line": {}, "end_line": {}, "pattern": {}
+            }),
         ),
     ]
 }

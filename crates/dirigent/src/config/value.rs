@@ -5,10 +5,11 @@ use std::fmt;
 use dirigent_core::policy::CallPattern;
 use dirigent_core::price::{Cost, Price};
 use dirigent_core::time::Millis;
+use dirigent_tools::HttpRules;
 use secrecy::SecretString;
 use serde_json::{Map, Number};
 use toml::de::{DeTable, DeValue};
-use url::{Host, ParseError, Url};
+use url::{ParseError, Url};
 
 use super::error::Origin;
 
@@ -89,7 +90,7 @@ impl Kind {
             Kind::Hosts => texts(
                 value,
                 "which are hosts, such as [\"localhost:8080\", \"10.0.0.5\"]",
-                is_host,
+                HttpRules::is_host,
             )
             .map(Value::Texts),
             Kind::Truth => truth(value).map(Value::Truth),
@@ -236,17 +237,6 @@ fn is_variable(name: &str) -> bool {
 
 fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || path == "~" || path.starts_with("~/")
-}
-
-fn is_host(entry: &str) -> bool {
-    if entry.parse::<std::net::Ipv6Addr>().is_ok() {
-        return true;
-    }
-    let (host, port) = match entry.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port),
-        Some(_) | None => (entry, "80"),
-    };
-    port.parse::<u16>().is_ok() && Host::parse(host).is_ok()
 }
 
 fn in_workspace(path: String) -> Result<String, String> {
