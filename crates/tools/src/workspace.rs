@@ -27,6 +27,7 @@ use place::FinalLink;
 use system::{WithoutWaiting, special};
 
 pub use fault::FileFault;
+pub(crate) use place::PROTECTED;
 pub use restore::Past;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
 

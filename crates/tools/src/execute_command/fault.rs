@@ -26,8 +26,8 @@ pub(super) enum Fault {
     /// There is no place for its temporary files.
     #[error("no folder could be made for its temporary files: {0}; nothing was run")]
     NoTemporary(io::Error),
-    /// What is to stay as it is cannot be looked at.
-    #[error("the workspace cannot be looked at: {0}; nothing was run")]
+    /// What is to stay as it is cannot be kept.
+    #[error("git's hooks and settings, which commands may not change, cannot be kept: {0}; nothing was run")]
     NoGuard(io::Error),
     /// The system cannot confine it.
     #[error(
@@ -67,7 +67,8 @@ impl Fault {
             Fault::Folder(FileFault::Outside { .. }) => "outside_workspace",
             Fault::Folder(_) | Fault::NoProgram(_) => "not_found",
             Fault::NoSandbox(_) => "no_sandbox",
-            Fault::NoTemporary(_) | Fault::NoGuard(_) | Fault::Refused { .. } => "denied",
+            Fault::NoGuard(_) => "no_guard",
+            Fault::NoTemporary(_) | Fault::Refused { .. } => "denied",
         }
     }
 

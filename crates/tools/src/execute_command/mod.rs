@@ -9,8 +9,10 @@ mod fault;
 mod files;
 mod group;
 mod guard;
+mod kept;
 mod outcome;
 pub(crate) mod program;
+mod removal;
 mod temporary;
 
 use std::io;
@@ -74,19 +76,22 @@ fn default_timeout() -> u64 {
 /// tell (by anybody: what else works in the workspace counts, too), and then its end. Of more than 20,000 files nothing is told
 /// (`files` is `"too many"` for operators), of more than 200 changes the first (`changes_left_out`).
 ///
-/// Git's hooks and settings, `.dirigent` and `.claude/agents` are as before when a command is over, whatever it did to them; the note
-/// names what was put back. That does not hold for repositories deeper in the workspace.
+/// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are as before when a command is over, whatever it or another
+/// command at the same time did to them; the note names what was put back, and what is too much to be guarded as a whole. Of
+/// repositories deeper in the workspace that holds for hooks and settings; one that a command makes has neither.
 ///
 /// | code | what was wrong |
 /// | --- | --- |
 /// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
 /// | `timed_out` | it ran past its time and was ended |
 /// | `cancelled` | nobody waits for it, so it was ended |
+/// | `no_guard` | git's hooks and settings cannot be kept, as they are too much or cannot be read; nothing was run |
 /// | `no_sandbox` | the system cannot confine commands, and they are not to run without; nothing was run |
 /// | `access_denied` | the agent may only look; nothing was run |
 /// | `bad_parameters` | an empty command or an impossible time; nothing was run |
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |
 /// | `not_found` | no such program or working directory; nothing was run |
+/// | another of [`FileFault::code`](crate::workspace::FileFault::code) | what is wrong with the working directory; nothing was run |
 /// | `denied` | the system did not start it: permissions, or a program that the sandbox does not let it read; nothing was run |
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
     let sandbox = sandbox.clone();
