@@ -677,3 +677,13 @@ async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
     assert_eq!(code, "no_guard");
     assert!(!workspace.path().join("made").exists());
 }
+
+#[tokio::test]
+async fn a_temporary_folder_of_any_depth_is_gone_afterwards() {
+    let workspace = TempDir::new().unwrap();
+    let line = "import os\nprint(os.environ['TMPDIR'])\nos.chdir(os.environ['TMPDIR'])\n\
+                for i in range(3000):\n os.mkdir('d'); os.chdir('d')\n open('f', 'w').close()";
+    let folder = said(&run(&Sandbox::default(), &workspace, json!(["python3", "-c", line])).await);
+    let folder = Path::new(folder.trim());
+    assert!(folder.is_absolute() && !folder.exists(), "{folder:?}");
+}
