@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolResult, code};
 
 use crate::sandbox::{Confinement, NotStarted};
 use crate::workspace::FileFault;
@@ -29,6 +29,9 @@ pub(super) enum Fault {
     /// What is to stay as it is cannot be kept.
     #[error("git's hooks and settings, which commands may not change, cannot be kept: {0}; nothing was run")]
     NoGuard(io::Error),
+    /// Its task ended before it did.
+    #[error("how it ended is unknown: {0}")]
+    Lost(io::Error),
     /// The system cannot confine it.
     #[error(
         "this system cannot confine commands, so nothing was run: {0}. It takes Linux 5.13 or newer with Landlock switched on (`lsm=` of \
@@ -62,10 +65,11 @@ impl Fault {
 
     fn code(&self) -> &'static str {
         match self {
-            Fault::AccessDenied => "access_denied",
-            Fault::BadParameters(_) => "bad_parameters",
-            Fault::Folder(FileFault::Outside { .. }) => "outside_workspace",
-            Fault::Folder(_) | Fault::NoProgram(_) => "not_found",
+            Fault::AccessDenied => code::ACCESS_DENIED,
+            Fault::BadParameters(_) => code::BAD_PARAMETERS,
+            Fault::Folder(fault) => fault.code(),
+            Fault::NoProgram(_) => "not_found",
+            Fault::Lost(_) => code::BROKE_DOWN,
             Fault::NoSandbox(_) => "no_sandbox",
             Fault::NoGuard(_) => "no_guard",
             Fault::NoTemporary(_) | Fault::Refused { .. } => "denied",

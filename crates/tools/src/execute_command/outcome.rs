@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::tool::{StateChange, ToolResult, code};
 use serde_json::{Value, json};
 
 use super::files::Changed;
@@ -78,14 +78,14 @@ impl Outcome {
         match &self.ended {
             Ended::Exited { status, .. } => Some(("exited", format!("`{command}` {}", fault(*status)?))),
             Ended::TimedOut(_) => Some((
-                "timed_out",
+                code::TIMED_OUT,
                 format!(
                     "`{command}` ran past its {} s and was ended with all that it had started",
                     self.timeout_seconds
                 ),
             )),
             Ended::Cancelled(_) => Some((
-                "cancelled",
+                code::CANCELLED,
                 format!("`{command}` was ended, as the call was cancelled"),
             )),
             Ended::Lost(error) => Some((
