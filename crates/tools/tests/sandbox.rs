@@ -318,6 +318,7 @@ fn without_landlock_nothing_is_run_unless_the_user_said_so() {
             confinement: Confinement::Off,
             ..Sandbox::default()
         };
+        assert!(Sandbox::check().is_err());
         let refused = runtime.block_on(run(&Sandbox::default(), &workspace, json!("touch made")));
         assert!(!workspace.path().join("made").exists());
         let ran = runtime.block_on(run(&unconfined, &workspace, json!("touch made")));
@@ -557,6 +558,7 @@ async fn root_has_no_more_privileges_than_over_its_files() {
 
 #[tokio::test]
 async fn our_own_threads_stay_free() {
+    Sandbox::check().unwrap();
     let workspace = TempDir::new().unwrap();
     let outside = TempDir::new().unwrap();
     assert_eq!(shell(&workspace, "echo ran").await, "ran\n");
