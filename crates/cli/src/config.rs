@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::config::{ApiKey, Connection, ConnectionSettings, ModelSettings, Provider, Sources};
-use dirigent::{Config, Confinement, Dirigent, DirigentError, Price};
+use dirigent::{Config, Confinement, Dirigent, DirigentError, Price, Sandbox};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
@@ -203,7 +203,10 @@ impl Found {
         let sandbox = self.config.sandbox();
         let network = if sandbox.network { "with" } else { "without" };
         let commands = match sandbox.confinement {
-            Confinement::Required => format!("confined, {network} network"),
+            Confinement::Required => match Sandbox::check() {
+                Ok(()) => format!("confined, {network} network"),
+                Err(why) => format!("not possible here: this system cannot confine commands: {why}"),
+            },
             Confinement::Off => "not confined: they can do whatever you can".to_owned(),
         };
         let _ = writeln!(text, "\n{}\n  {commands}", style("Commands").bold());
@@ -365,11 +368,15 @@ impl Found {
 
 fn commands_json(config: &Config) -> Value {
     let sandbox = config.sandbox();
-    let confined = match sandbox.confinement {
-        Confinement::Required => true,
-        Confinement::Off => false,
+    let (confined, problem) = match sandbox.confinement {
+        Confinement::Required => (true, Sandbox::check().err()),
+        Confinement::Off => (false, None),
     };
-    json!({"confined": confined, "network": sandbox.network})
+    let mut commands = json!({"confined": confined, "network": sandbox.network});
+    if let Some(problem) = problem {
+        commands["not_possible_here"] = Value::from(problem);
+    }
+    commands
 }
 
 fn connection_json(settings: &ConnectionSettings) -> Value {

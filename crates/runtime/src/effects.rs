@@ -14,8 +14,8 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// How long a cancelled call may take to end by itself before its future is dropped.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long a cancelled call may take to end by itself before its future is dropped: within a second all is over (HOST-8).
+const GRACE: Duration = Duration::from_millis(800);
 
 /// The most that a result says, in bytes. What a tool returns beyond that nobody could read; it would fill the journal and every request.
 const MAX_SAID: usize = 1024 * 1024;

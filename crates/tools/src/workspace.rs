@@ -27,7 +27,7 @@ use place::FinalLink;
 use system::{WithoutWaiting, special};
 
 pub use fault::FileFault;
-pub(crate) use place::is_protected;
+pub(crate) use place::{PROTECTED, is_protected};
 pub use restore::Past;
 pub use walk::{Depth, Entry, Hidden, Kind, Walk};
 

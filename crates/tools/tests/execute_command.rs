@@ -432,6 +432,28 @@ async fn a_working_directory_outside_the_workspace_is_refused() {
 }
 
 #[tokio::test]
+async fn a_working_directory_that_cannot_be_one_has_the_code_of_what_is_wrong() {
+    let workspace = TempDir::new().unwrap();
+    std::fs::write(workspace.path().join("file"), "").unwrap();
+    for (folder, expected) in [
+        ("file", "not_a_folder"),
+        ("missing", "not_found"),
+        ("a\0b", "bad_parameters"),
+        ("..", "outside_workspace"),
+    ] {
+        let result = run(
+            &workspace,
+            json!({"command": ["true"], "working_directory": folder}),
+        )
+        .await;
+        let ToolOutcome::Failure { code, .. } = &result.outcome else {
+            panic!("{result:?}")
+        };
+        assert_eq!(code, expected, "{folder}");
+    }
+}
+
+#[tokio::test]
 async fn with_read_only_access_nothing_is_run() {
     let workspace = TempDir::new().unwrap();
     let context = ToolContext {

@@ -318,6 +318,7 @@ fn without_landlock_nothing_is_run_unless_the_user_said_so() {
             confinement: Confinement::Off,
             ..Sandbox::default()
         };
+        assert!(Sandbox::check().is_err());
         let refused = runtime.block_on(run(&Sandbox::default(), &workspace, json!("touch made")));
         assert!(!workspace.path().join("made").exists());
         let ran = runtime.block_on(run(&unconfined, &workspace, json!("touch made")));
@@ -452,12 +453,12 @@ async fn gits_hooks_and_settings_are_put_back() {
         assert_eq!(
             result.metadata["put_back"],
             json!([
-                ".claude/agents",
-                ".dirigent",
                 ".git/commondir",
                 ".git/config",
                 ".git/hooks/old",
-                ".git/hooks/pre-commit"
+                ".git/hooks/pre-commit",
+                ".claude",
+                ".dirigent"
             ])
         );
         let ToolOutcome::Success { output } = &result.outcome else {
@@ -504,8 +505,15 @@ async fn a_dropped_call_puts_back_and_leaves_nothing() {
     };
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    assert!(!Path::new(folder.trim()).exists());
-    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    let is_over = || {
+        !Path::new(folder.trim()).exists() && guarded(&workspace, ".git/config").as_deref() == Some("mine")
+    };
+    let over = async {
+        while !is_over() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(HANG, over).await.expect("all is put back");
 }
 
 #[tokio::test]
@@ -550,6 +558,7 @@ async fn root_has_no_more_privileges_than_over_its_files() {
 
 #[tokio::test]
 async fn our_own_threads_stay_free() {
+    Sandbox::check().unwrap();
     let workspace = TempDir::new().unwrap();
     let outside = TempDir::new().unwrap();
     assert_eq!(shell(&workspace, "echo ran").await, "ran\n");
@@ -562,4 +571,128 @@ async fn our_own_threads_stay_free() {
             .unwrap();
         let _ = UdpSocket::bind("127.0.0.1:0").unwrap();
     }
+}
+
+/// Two commands at once, the second of which begins when the first has planted something.
+#[tokio::test]
+async fn what_a_command_planted_is_not_put_back_by_another() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir(workspace.path().join(".git")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    let planting = "mkdir .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > .git/config; touch planted; \
+                    until [ -e begun ]; do sleep 0.01; done";
+    let other = async {
+        while !workspace.path().join("planted").exists() {
+            tokio::task::yield_now().await;
+        }
+        shell(&workspace, "touch begun; until [ -e go ]; do sleep 0.01; done").await
+    };
+    let first = async {
+        shell(&workspace, planting).await;
+        fs::write(workspace.path().join("go"), "").unwrap();
+    };
+    tokio::join!(other, first);
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    assert!(!workspace.path().join(".git/hooks").exists());
+    // With the last of them what was kept is let go.
+    fs::write(workspace.path().join(".git/config"), "changed by the user").unwrap();
+    shell(&workspace, "true").await;
+    assert_eq!(
+        guarded(&workspace, ".git/config").as_deref(),
+        Some("changed by the user")
+    );
+}
+
+#[tokio::test]
+async fn submodules_work_trees_and_settings_are_put_back() {
+    let workspace = TempDir::new().unwrap();
+    let kept = [
+        ".git/modules/a/b/config",
+        ".git/modules/a/b/hooks/old",
+        ".git/modules/a/b/HEAD",
+        ".git/worktrees/w/commondir",
+        ".git/worktrees/w/gitdir",
+        ".claude/settings.json",
+        "dirigent.toml",
+        "deep/er/.git/config",
+        "tree/.git",
+    ];
+    for path in kept {
+        let path = workspace.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "mine").unwrap();
+    }
+    let line = "for file in $(find . -type f ! -name HEAD); do echo evil > $file; done; \
+                for folder in .git/modules/a/b deep/er/.git new/.git .git/modules/c; do \
+                    mkdir -p $folder/hooks; touch $folder/HEAD $folder/hooks/evil $folder/config.worktree; done; \
+                mkdir file; echo 'gitdir: ../evil' > file/.git; echo '*' > new/.gitignore; ln -s .. .git/worktrees/link";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert!(result.succeeded(), "{result:?}");
+    for path in kept {
+        assert_eq!(guarded(&workspace, path).as_deref(), Some("mine"), "{path}");
+    }
+    for path in [
+        ".git/modules/a/b/hooks/evil",
+        ".git/modules/c/hooks",
+        ".git/worktrees/link",
+        "deep/er/.git/hooks",
+        "new/.git/hooks",
+        "new/.git/config.worktree",
+        "file/.git",
+    ] {
+        assert!(workspace.path().join(path).symlink_metadata().is_err(), "{path}");
+    }
+    assert!(workspace.path().join("new/.git/HEAD").exists());
+
+    // What is removed or moved as a whole is the command's to do.
+    let line = "rm -r tree .git/modules/a; mv deep moved";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert_eq!(result.metadata.get("put_back"), None, "{result:?}");
+    assert_eq!(
+        guarded(&workspace, "moved/er/.git/config").as_deref(),
+        Some("mine")
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir_all(workspace.path().join(".dirigent")).unwrap();
+    fs::create_dir(workspace.path().join(".git")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    for number in 0..5_001 {
+        fs::write(workspace.path().join(format!(".dirigent/{number}")), "").unwrap();
+    }
+    let line = "mv .git was; mkdir evil; echo evil > evil/config; ln -s evil .git";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    let ToolOutcome::Success { output } = &result.outcome else {
+        panic!("{result:?}")
+    };
+    let note = output["note"].as_str().unwrap();
+    assert!(
+        note.contains("too much to be guarded as a whole, so leave it as it is: .dirigent"),
+        "{note}"
+    );
+
+    fs::create_dir(workspace.path().join(".git/hooks")).unwrap();
+    for number in 0..5_001 {
+        fs::write(workspace.path().join(format!(".git/hooks/{number}")), "").unwrap();
+    }
+    let result = run(&Sandbox::default(), &workspace, json!("touch made")).await;
+    let ToolOutcome::Failure { code, .. } = &result.outcome else {
+        panic!("{result:?}")
+    };
+    assert_eq!(code, "no_guard");
+    assert!(!workspace.path().join("made").exists());
+}
+
+#[tokio::test]
+async fn a_temporary_folder_of_any_depth_is_gone_afterwards() {
+    let workspace = TempDir::new().unwrap();
+    let line = "import os\nprint(os.environ['TMPDIR'])\nos.chdir(os.environ['TMPDIR'])\n\
+                for i in range(3000):\n os.mkdir('d'); os.chdir('d')\n open('f', 'w').close()";
+    let folder = said(&run(&Sandbox::default(), &workspace, json!(["python3", "-c", line])).await);
+    let folder = Path::new(folder.trim());
+    assert!(folder.is_absolute() && !folder.exists(), "{folder:?}");
 }

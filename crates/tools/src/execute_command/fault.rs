@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolResult, code};
 
 use crate::sandbox::{Confinement, NotStarted};
 use crate::workspace::FileFault;
@@ -26,9 +26,12 @@ pub(super) enum Fault {
     /// There is no place for its temporary files.
     #[error("no folder could be made for its temporary files: {0}; nothing was run")]
     NoTemporary(io::Error),
-    /// What is to stay as it is cannot be looked at.
-    #[error("the workspace cannot be looked at: {0}; nothing was run")]
+    /// What is to stay as it is cannot be kept.
+    #[error("git's hooks and settings, which commands may not change, cannot be kept: {0}; nothing was run")]
     NoGuard(io::Error),
+    /// Its task ended before it did.
+    #[error("how it ended is unknown: {0}")]
+    Lost(io::Error),
     /// The system cannot confine it.
     #[error(
         "this system cannot confine commands, so nothing was run: {0}. It takes Linux 5.13 or newer with Landlock switched on (`lsm=` of \
@@ -62,12 +65,14 @@ impl Fault {
 
     fn code(&self) -> &'static str {
         match self {
-            Fault::AccessDenied => "access_denied",
-            Fault::BadParameters(_) => "bad_parameters",
-            Fault::Folder(FileFault::Outside { .. }) => "outside_workspace",
-            Fault::Folder(_) | Fault::NoProgram(_) => "not_found",
+            Fault::AccessDenied => code::ACCESS_DENIED,
+            Fault::BadParameters(_) => code::BAD_PARAMETERS,
+            Fault::Folder(fault) => fault.code(),
+            Fault::NoProgram(_) => "not_found",
+            Fault::Lost(_) => code::BROKE_DOWN,
             Fault::NoSandbox(_) => "no_sandbox",
-            Fault::NoTemporary(_) | Fault::NoGuard(_) | Fault::Refused { .. } => "denied",
+            Fault::NoGuard(_) => "no_guard",
+            Fault::NoTemporary(_) | Fault::Refused { .. } => "denied",
         }
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
 use dirigent_core::tool::StateChange;
 
@@ -18,7 +19,7 @@ const MAX_CHANGES: usize = 200;
 /// The files of a workspace at a moment.
 #[derive(Debug)]
 pub(super) struct Files {
-    /// None where there are too many.
+    /// None where there are too many, or too many for the time.
     files: Option<BTreeMap<String, Stamp>>,
 }
 
@@ -44,24 +45,24 @@ impl Files {
     /// Looks at the workspace. It blocks.
     pub(super) fn look(root: &Path) -> Self {
         Files {
-            files: look(root, MAX_FILES),
+            files: look(root, MAX_FILES, None),
         }
     }
 
-    /// What is different now. It blocks.
-    pub(super) fn compare(self, root: &Path) -> Changed {
-        match (self.files, look(root, MAX_FILES)) {
+    /// What is different now, if that can be found out until then. It blocks.
+    pub(super) fn compare(self, root: &Path, until: Option<Instant>) -> Changed {
+        match (self.files, look(root, MAX_FILES, until)) {
             (Some(before), Some(after)) => compare(&before, &after, root),
             (None, _) | (_, None) => Changed::default(),
         }
     }
 }
 
-fn look(root: &Path, most: usize) -> Option<BTreeMap<String, Stamp>> {
+fn look(root: &Path, most: usize, until: Option<Instant>) -> Option<BTreeMap<String, Stamp>> {
     let workspace = Workspace::open(root).ok()?;
     let mut files = BTreeMap::new();
     for path in workspace.walk(&[], Hidden::Include).ok()? {
-        if files.len() == most {
+        if files.len() == most || until.is_some_and(|until| Instant::now() > until) {
             return None;
         }
         if let Ok(metadata) = workspace.root().join(&path).symlink_metadata() {
@@ -144,8 +145,9 @@ mod tests {
         for name in ["a", "b", "c"] {
             std::fs::write(root.path().join(name), "").unwrap();
         }
-        assert_eq!(look(root.path(), 3).unwrap().len(), 3);
-        assert!(look(root.path(), 2).is_none());
+        assert_eq!(look(root.path(), 3, None).unwrap().len(), 3);
+        assert!(look(root.path(), 2, None).is_none());
+        assert!(look(root.path(), 3, Some(Instant::now())).is_none());
     }
 
     #[test]
@@ -155,7 +157,7 @@ mod tests {
         for number in 0..205 {
             std::fs::write(root.path().join(format!("{number:03}")), "").unwrap();
         }
-        let changed = before.compare(root.path());
+        let changed = before.compare(root.path(), None);
         assert_eq!(changed.changes.len(), 200);
         assert_eq!(changed.changes.first(), Some(&created("000")));
         assert_eq!(changed.more, Some(5));

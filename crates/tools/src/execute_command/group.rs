@@ -21,10 +21,11 @@ use crate::sandbox::Keeper;
 
 /// How long the output may stay open after the program's own end, for what it left to finish writing.
 const SETTLE: Duration = Duration::from_millis(250);
-/// How long a group has between SIGTERM and SIGKILL. With twice `REAP` it stays under a second (HOST-8).
-const GRACE: Duration = Duration::from_millis(400);
+/// How long a group has between SIGTERM and SIGKILL. With twice `REAP`, what the keeper needs, and putting back it stays below what the
+/// runtime waits for a cancelled call, which is under a second (HOST-8).
+const GRACE: Duration = Duration::from_millis(150);
 /// How long to wait for the end of what was sent SIGKILL, and then for the end of its output.
-const REAP: Duration = Duration::from_millis(200);
+const REAP: Duration = Duration::from_millis(100);
 
 /// A program and its processes. When it is dropped, what is left of them is ended before their temporary files are removed.
 pub(super) struct Group {

@@ -9,8 +9,10 @@ mod fault;
 mod files;
 mod group;
 mod guard;
+mod kept;
 mod outcome;
 pub(crate) mod program;
+mod removal;
 mod temporary;
 
 use std::io;
@@ -27,7 +29,7 @@ use serde_json::json;
 use self::capture::Capture;
 use self::fault::Fault;
 use self::files::Files;
-use self::group::Group;
+use self::group::{Ended, Group};
 use self::guard::Guard;
 use self::outcome::Outcome;
 use self::program::CommandLine;
@@ -38,6 +40,9 @@ use crate::{Sandbox, ToolContext, TypedTool, typed};
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 120;
 const MAX_TIMEOUT_SECONDS: u64 = 3600;
+
+/// How long a cancelled call may look for the files that were changed.
+const LOOK: Duration = Duration::from_millis(100);
 
 const DESCRIPTION: &str = "Runs a command in the workspace and returns its exit code and output. \
     `command` is the list of a program and each of its arguments, or one string for a shell (`sh -c`) where pipes, `&&`, globs or \
@@ -71,22 +76,25 @@ fn default_timeout() -> u64 {
 /// output. For operators there are `confined` and `network`. Unix only; the sandbox is Linux's.
 ///
 /// Its changes are the files that were created, edited or deleted meanwhile and are not ignored, as far as their names, sizes and times
-/// tell (by anybody: what else works in the workspace counts, too), and then its end. Of more than 20,000 files nothing is told
-/// (`files` is `"too many"` for operators), of more than 200 changes the first (`changes_left_out`).
+/// tell (by anybody: what else works in the workspace counts, too), and then its end. Of more than 20,000 files, or of more than a
+/// cancelled call has time for, nothing is told (`files` is `"too many"` for operators), of more than 200 changes the first (`changes_left_out`).
 ///
-/// Git's hooks and settings, `.dirigent` and `.claude/agents` are as before when a command is over, whatever it did to them; the note
-/// names what was put back. That does not hold for repositories deeper in the workspace.
+/// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are as before when a command is over, whatever it or another
+/// command at the same time did to them; the note names what was put back, and what is too much to be guarded as a whole. Of
+/// repositories deeper in the workspace that holds for hooks and settings; one that a command makes has neither.
 ///
 /// | code | what was wrong |
 /// | --- | --- |
 /// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
 /// | `timed_out` | it ran past its time and was ended |
 /// | `cancelled` | nobody waits for it, so it was ended |
+/// | `no_guard` | git's hooks and settings cannot be kept, as they are too much or cannot be read; nothing was run |
 /// | `no_sandbox` | the system cannot confine commands, and they are not to run without; nothing was run |
 /// | `access_denied` | the agent may only look; nothing was run |
 /// | `bad_parameters` | an empty command or an impossible time; nothing was run |
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |
 /// | `not_found` | no such program or working directory; nothing was run |
+/// | another of [`FileFault::code`](crate::workspace::FileFault::code) | what is wrong with the working directory; nothing was run |
 /// | `denied` | the system did not start it: permissions, or a program that the sandbox does not let it read; nothing was run |
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
     let sandbox = sandbox.clone();
@@ -96,10 +104,23 @@ pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
 
+/// Runs in a task of its own: should nobody wait any more, that goes on until all is ended and put back, and nobody else is held up.
 async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
-    match carry_out(&context, &parameters, &sandbox).await {
-        Ok(outcome) => outcome.into_result(&sandbox),
-        Err(fault) => fault.into_result(),
+    let cancel = context.cancel.child_token();
+    let _cancelled_when_dropped = cancel.clone().drop_guard();
+    let context = ToolContext { cancel, ..context };
+    let work = tokio::spawn(async move {
+        match carry_out(&context, &parameters, &sandbox).await {
+            Ok(outcome) => outcome.into_result(&sandbox),
+            Err(fault) => fault.into_result(),
+        }
+    });
+    match work.await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Fault::Lost(error.into()).into_result(),
+        },
     }
 }
 
@@ -121,11 +142,16 @@ async fn carry_out(
     let duration = started.elapsed();
     let left = group.left();
     let root = context.workspace.clone();
-    let after = away(move || {
-        drop(group);
-        (guard.put_back(), files.compare(&root))
-    });
+    let until = match &ended {
+        Ended::Cancelled(_) => Some(Instant::now() + LOOK),
+        Ended::Exited { .. } | Ended::TimedOut(_) | Ended::Lost(_) => None,
+    };
+    let after = away(move || (guard.put_back(), files.compare(&root, until)));
+    let removed = away(move || drop(group));
     let (put_back, changed) = after.await.unwrap_or_default();
+    if until.is_none() {
+        let _ = removed.await;
+    }
     Ok(Outcome {
         command: parameters.command.display(),
         ended,
@@ -139,9 +165,10 @@ async fn carry_out(
     })
 }
 
-/// Runs what blocks on a thread for it.
-async fn away<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+/// Runs what blocks on a thread for it, from now on, whether its end is waited for or not.
+fn away<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> impl Future<Output = io::Result<T>> {
+    let work = tokio::task::spawn_blocking(work);
+    async move { work.await.map_err(io::Error::other) }
 }
 
 fn check(context: &ToolContext, parameters: &Parameters) -> Result<(), Fault> {

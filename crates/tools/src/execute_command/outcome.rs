@@ -4,12 +4,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::tool::{StateChange, ToolResult, code};
 use serde_json::{Value, json};
 
 use super::files::Changed;
 use super::group::Ended;
-use super::guard::PutBack;
+use super::kept::PutBack;
 use crate::sandbox::{Confinement, Sandbox};
 
 /// What came of a program that was started.
@@ -48,8 +48,8 @@ impl Outcome {
         if !self.put_back.failed.is_empty() {
             metadata.push(("not_put_back", json!(self.put_back.failed)));
         }
-        if self.put_back.is_partial {
-            metadata.push(("guarded", json!("in part")));
+        if !self.put_back.partial.is_empty() {
+            metadata.push(("guarded_in_part", json!(self.put_back.partial)));
         }
         match self.changed.more {
             Some(0) => {}
@@ -78,14 +78,14 @@ impl Outcome {
         match &self.ended {
             Ended::Exited { status, .. } => Some(("exited", format!("`{command}` {}", fault(*status)?))),
             Ended::TimedOut(_) => Some((
-                "timed_out",
+                code::TIMED_OUT,
                 format!(
                     "`{command}` ran past its {} s and was ended with all that it had started",
                     self.timeout_seconds
                 ),
             )),
             Ended::Cancelled(_) => Some((
-                "cancelled",
+                code::CANCELLED,
                 format!("`{command}` was ended, as the call was cancelled"),
             )),
             Ended::Lost(error) => Some((
@@ -114,6 +114,12 @@ impl Outcome {
             let paths = self.put_back.failed.join(", ");
             notes.push(format!(
                 "changed, though commands may not, and could not be put back: {paths}"
+            ));
+        }
+        if !self.put_back.partial.is_empty() {
+            let places = self.put_back.partial.join(", ");
+            notes.push(format!(
+                "too much to be guarded as a whole, so leave it as it is: {places}"
             ));
         }
         let mut output = json!({

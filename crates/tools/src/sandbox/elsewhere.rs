@@ -32,3 +32,8 @@ impl Keeper {
         0
     }
 }
+
+/// Whether this system can confine.
+pub(super) fn check() -> Result<(), String> {
+    Err("only Linux has Landlock".to_owned())
+}

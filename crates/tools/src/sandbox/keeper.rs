@@ -11,7 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::domain::Domain;
-use super::{Confinement, NotStarted, Reach, Sandbox, filter, limits, privileges};
+use super::limits::Limits;
+use super::{Confinement, NotStarted, Reach, Sandbox, filter, privileges};
 
 /// It has little to do.
 const STACK: usize = 256 * 1024;
@@ -109,18 +110,20 @@ fn start(
     runtime: &Handle,
 ) -> Result<(Option<Domain>, Box<dyn ChildWrapper>), NotStarted> {
     let domain = match sandbox.confinement {
-        Confinement::Required => {
-            let domain = Domain::enter(Some(reach)).map_err(NotStarted::NoSandbox)?;
-            filter::apply(sandbox.network).map_err(NotStarted::NoSandbox)?;
-            privileges::give_up().map_err(|error| NotStarted::NoSandbox(error.to_string()))?;
-            Some(domain)
-        }
+        Confinement::Required => Some(confine(reach, sandbox.network).map_err(NotStarted::NoSandbox)?),
         Confinement::Off => Domain::enter(None).ok(),
     };
     let _runtime = runtime.enter();
     let mut child = command.spawn().map_err(NotStarted::Refused)?;
     let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    if let Some(Err(error)) = id.map(|id| limits::set(id, sandbox)) {
+    let limits = Limits::of(sandbox);
+    let first = id.map_or(Ok(true), |id| limits.set(id));
+    let limited = first.and_then(|_| {
+        domain
+            .as_ref()
+            .map_or(Ok(()), |domain| limits.set_for_all(domain))
+    });
+    if let Err(error) = limited {
         let _ = child.start_kill();
         if let Some(domain) = domain {
             end(&domain);
@@ -128,6 +131,24 @@ fn start(
         return Err(NotStarted::Refused(error.into()));
     }
     Ok((domain, child))
+}
+
+/// Confines the calling thread, and all that it starts from now on, for good.
+fn confine(reach: &Reach, network: bool) -> Result<Domain, String> {
+    let domain = Domain::enter(Some(reach))?;
+    filter::apply(network)?;
+    privileges::give_up().map_err(|error| error.to_string())?;
+    Ok(domain)
+}
+
+/// Whether this system can confine: tried by a thread that ends. What is missing, if not.
+pub(super) fn check() -> Result<(), String> {
+    let nowhere = Reach {
+        read: Vec::new(),
+        write: Vec::new(),
+    };
+    let confined = thread::spawn(move || confine(&nowhere, false).map(drop)).join();
+    confined.unwrap_or_else(|_| Err("its thread broke".to_owned()))
 }
 
 /// Carries out orders until there are no more to come; returns how many processes are left then.

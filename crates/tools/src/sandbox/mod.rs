@@ -17,6 +17,8 @@
 //! | Linux 5.13 and newer | confined | those that the user may send | the group at once, then each that is found in the domain |
 //! | others, only with [`Confinement::Off`] | – | those that the user may send | the process group, without what left it |
 //!
+//! Before Linux 6.12 a command can thus signal, and end, Dirigent itself, whatever else the user runs, and other commands.
+//!
 //! Before Linux 5.19 commands cannot move or link files from one folder to another, and before 6.2 they can empty files anywhere that they
 //! may write as the user. Landlock does not hide names: whether a file exists, its size and its times are seen by `stat`, and
 //! of other processes what `ps` shows. Root reads all that is in the system's folders. Nothing ends a command whose Dirigent is killed.
@@ -63,6 +65,18 @@ pub struct Sandbox {
     /// How many processes and threads the user may have before commands can start no more; by default 4096 more than there are on the
     /// machine when a command begins. The system does not count for root.
     pub max_processes: Option<u64>,
+}
+
+impl Sandbox {
+    /// Whether this system can confine commands, as far as trying it tells, whatever the settings are. It takes a moment and changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, in words for people.
+    pub fn check() -> Result<(), String> {
+        keeper::check()
+    }
 }
 
 /// Whether commands run where the system confines them.

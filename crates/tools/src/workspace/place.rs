@@ -17,7 +17,7 @@ const MAX_LOOKUPS: usize = 100;
 
 /// What tools leave as it is, at any depth: git's own files, and what tells Dirigent (or an agent that it takes over from another program)
 /// what it may do. They are whole names, not paths, so that no renaming of a folder around them makes a difference.
-const PROTECTED: [&str; 4] = [".git", ".dirigent", ".claude", "dirigent.toml"];
+pub(crate) const PROTECTED: [&str; 4] = [".git", ".dirigent", ".claude", "dirigent.toml"];
 
 /// What a link at the end of a path stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

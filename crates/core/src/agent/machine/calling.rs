@@ -115,11 +115,10 @@ impl Agent {
         let own = [terminating.to_owned()];
         let checked = self.context.submissions().check(call, &own, spec.access);
         let faulty = |faults: String| ToolResult::failure(faults).with_code(code::BAD_PARAMETERS);
-        Some(
-            checked
-                .map_err(|fault| fault.result())
-                .and_then(|()| read(self, call).map_err(faulty)),
-        )
+        Some(match checked {
+            Ok(()) => read(self, call).map_err(faulty),
+            Err(fault) => Err(fault.result()),
+        })
     }
 
     /// PAOR-4: a plan with faults goes back with every one of them named.
