@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{FileVersion, StateChange};
 use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing};
@@ -101,6 +102,12 @@ pub enum RefusedBecause {
     Interrupted {
         /// The call.
         call: EffectId,
+    },
+    /// It can only be put back with something that could not be: the other name of a moved file, or a folder around it.
+    #[error("hangs together with {with}, which could not be put back")]
+    HangsTogether {
+        /// With what.
+        with: String,
     },
     /// The file system said no.
     #[error("cannot be used: {error}")]
@@ -215,7 +222,7 @@ impl Undo {
     }
 
     /// Does it. What is replaced or deleted is kept in the journal first. A path that changed meanwhile, or cannot be written, is left as it
-    /// is and named; the others are done. Blocks on the disk.
+    /// is and named, and so is what hangs together with it; the others are done. Blocks on the disk.
     ///
     /// # Errors
     /// [`DirigentError::NotUndone`] where something is refused; [`DirigentError::UnderWay`] where the run goes on by now. Nothing was
@@ -236,22 +243,65 @@ impl Undo {
             done: Vec::new(),
             failed: Vec::new(),
         };
-        for step in &self.undoing.steps {
-            let (path, result) = match step {
-                Step::Restore(restoration) => (&restoration.path, self.restore(&workspace, restoration)),
-                Step::Move(MoveBack { from, to, .. }) => {
-                    (from, workspace.move_back(from, to).map_err(Into::into))
-                }
+        self.keep_what_moves(&workspace)?;
+        let mut rest = self.undoing.clone();
+        rest.steps.reverse();
+        while let Some(step) = rest.steps.pop() {
+            let result = match &step {
+                Step::Restore(restoration) => self.restore(&workspace, restoration),
+                Step::Move(MoveBack { from, to, .. }) => workspace.move_back(from, to).map_err(Into::into),
             };
-            match result {
-                Ok(()) => undone.done.push(UndoStep::of(step)),
-                Err(because) => undone.failed.push(Refused {
-                    path: path.clone(),
-                    because,
-                }),
-            }
+            let Err(because) = result else {
+                undone.done.push(UndoStep::of(&step));
+                continue;
+            };
+            let (path, touched) = match step {
+                Step::Restore(Restoration { path, .. }) => (path.clone(), BTreeSet::from([path])),
+                Step::Move(MoveBack { from, to, .. }) => (from.clone(), BTreeSet::from([from, to])),
+            };
+            let left = rest.clone().without(&touched);
+            let with = &path;
+            let hang_together = rest.steps.iter().rev().filter(|step| !left.steps.contains(step));
+            let hang_together: Vec<_> = hang_together
+                .map(|step| Refused {
+                    path: path_of(step).to_owned(),
+                    because: RefusedBecause::HangsTogether { with: with.clone() },
+                })
+                .collect();
+            undone.failed.push(Refused { path, because });
+            undone.failed.extend(hang_together);
+            rest = left;
         }
         Ok(undone)
+    }
+
+    /// What is to be put back under another name may be in the workspace alone as yet.
+    fn keep_what_moves(&self, workspace: &Workspace) -> Result<(), DirigentError> {
+        let steps = &self.undoing.steps;
+        let needed: BTreeSet<&str> = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Restore(Restoration {
+                    then: There::File(version),
+                    ..
+                }) => Some(version.digest.as_str()),
+                Step::Restore(_) | Step::Move(_) => None,
+            })
+            .collect();
+        for (path, digest) in there_before_moves(steps) {
+            if !needed.contains(digest) || self.journal.has_content(digest)? {
+                continue;
+            }
+            // A link is its target. Whatever is read counts only as what it must be.
+            let bytes = match std::fs::read_link(self.workspace.join(path)) {
+                Ok(target) => Some(target.into_os_string().into_encoded_bytes()),
+                Err(_) => workspace.read(path).ok(),
+            };
+            if let Some(bytes) = bytes.filter(|bytes| sha256_hex(bytes) == digest) {
+                self.journal.keep_content(digest, &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     fn restore(&self, workspace: &Workspace, restoration: &Restoration) -> Result<(), RefusedBecause> {
@@ -280,7 +330,9 @@ impl Undo {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.undoing.steps);
         let mut moved = false;
-        let moves_on = moves_on(&steps);
+        let moves_on: BTreeSet<String> = there_before_moves(&steps)
+            .map(|(_, digest)| digest.to_owned())
+            .collect();
         for step in steps {
             let refused = match &step {
                 // What is not at its place yet is compared when it is.
@@ -302,10 +354,7 @@ impl Undo {
                 }
             };
             if let Some(because) = refused {
-                let path = match &step {
-                    Step::Restore(restoration) => restoration.path.clone(),
-                    Step::Move(back) => back.from.clone(),
-                };
+                let path = path_of(&step).to_owned();
                 self.refused.push(Refused { path, because });
             }
             self.undoing.steps.push(step);
@@ -313,7 +362,7 @@ impl Undo {
         Ok(())
     }
 
-    /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are kept as they are taken away.
+    /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are in the workspace under some name.
     fn has_content(
         &self,
         restoration: &Restoration,
@@ -460,16 +509,24 @@ fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>)
     }
 }
 
-/// The contents of the files that are taken away before anything is moved: they are kept then, and can be put back under another name.
-fn moves_on(steps: &[Step]) -> BTreeSet<String> {
-    let mut digests = BTreeSet::new();
-    for step in steps {
-        let Step::Restore(Restoration { now, then, .. }) = step else {
-            break;
-        };
-        if let (There::File(version), There::Nothing) = (now, then) {
-            digests.insert(version.digest.clone());
-        }
+/// The files that are there before anything is moved, with the digests of their contents: these can be put back under other names.
+fn there_before_moves(steps: &[Step]) -> impl Iterator<Item = (&str, &str)> {
+    steps
+        .iter()
+        .map_while(|step| match step {
+            Step::Restore(restoration) => Some(restoration),
+            Step::Move(_) => None,
+        })
+        .filter_map(|restoration| match &restoration.now {
+            There::File(version) => Some((restoration.path.as_str(), version.digest.as_str())),
+            There::Nothing | There::Folder | There::Unknown => None,
+        })
+}
+
+/// What a step is named by.
+fn path_of(step: &Step) -> &str {
+    match step {
+        Step::Restore(restoration) => &restoration.path,
+        Step::Move(back) => &back.from,
     }
-    digests
 }
