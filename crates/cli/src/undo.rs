@@ -4,20 +4,20 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use dirigent::core::tool::StateChange;
-use dirigent::{DirigentError, Refused, Undo, UndoStep, Undone};
+use dirigent::{Dirigent, DirigentError, Refused, Undo, UndoStep, Undone};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
 use crate::exit::Exit;
 use crate::output::{Output, inert};
-use crate::run::open;
+use crate::run::open_existing;
 
 pub(crate) async fn diff(
     db: Option<PathBuf>,
     command: &DiffCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     let (run, diff) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
         Ok::<_, DirigentError>((run, dirigent.diff(run, command.to)?))
@@ -44,7 +44,7 @@ pub(crate) async fn undo(
     command: &UndoCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
         carry_out(dirigent.undo(run, command.to)?, command, output)
