@@ -9,6 +9,7 @@ use std::process::Command;
 
 use dirigent::{Dirigent, DirigentError, Goal, Refused, RefusedBecause, RunId, UndoStep};
 use dirigent_tests::cli::{Ended, Place};
+use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{Scripted, achieved, after, calls, plan};
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
@@ -101,6 +102,18 @@ fn a_rename_is_undone_byte_for_byte() {
         &again.stdout,
         "Nothing is to be undone: no file is other than before what run RUN did.\n",
     );
+}
+
+#[test]
+fn who_reads_json_is_not_asked_and_learns_what_to_say() {
+    let place = shop();
+    let _ = rename(&place);
+    let left = tree(&place);
+
+    let shown = Terminal::start(place.command(["undo", "last", "--json"])).end_with(2);
+
+    assert!(shown.contains("say --yes to do it"), "{shown}");
+    assert_eq!(tree(&place), left);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
             })
         }
         None if idle => Ok(exit),
-        None if output.is_attended() => {
+        None if can_be_asked(command, output) => {
             output.note("nothing was done");
             Ok(exit)
         }
@@ -107,13 +107,18 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
 
 /// Whether a person said so, now or with the command.
 fn is_wanted(command: &UndoCommand, output: &Output) -> bool {
-    if command.yes || command.json || !output.is_attended() {
+    if command.yes || !can_be_asked(command, output) {
         return command.yes;
     }
     output.ask("Do this? [y/N] ").is_some_and(|answer| {
         let answer = answer.trim().to_lowercase();
         answer == "y" || answer == "yes"
     })
+}
+
+/// Whether somebody is there to answer, and nobody reads what is said as JSON.
+fn can_be_asked(command: &UndoCommand, output: &Output) -> bool {
+    !command.json && output.is_attended()
 }
 
 /// What there is to know before it is done.
