@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use dirigent::core::tool::StateChange;
-use dirigent::{Dirigent, DirigentError, Refused, Undo, UndoStep, Undone};
+use dirigent::{Dirigent, DirigentError, Refused, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
@@ -23,13 +23,16 @@ pub(crate) async fn diff(
         Ok::<_, DirigentError>((run, dirigent.diff(run, command.to)?))
     })?;
     let bytes = diff.bytes();
+    for call in &diff.unfinished {
+        output.note(&inert(&not_known(call)));
+    }
     if command.json {
-        let files = diff.files.iter().map(|file| {
-            let text = String::from_utf8_lossy(&file.text);
-            json!({"path": file.path, "diff": text})
-        });
+        let files = diff
+            .files
+            .iter()
+            .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
         let whole = String::from_utf8_lossy(&bytes);
-        let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole});
+        let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole, "unfinished": diff.unfinished});
         output.say(&object.to_string());
     } else if bytes.is_empty() {
         output.note("no file is other than it was");
@@ -165,6 +168,9 @@ impl Preview<'_> {
         for change in &self.elsewhere {
             let _ = writeln!(text, "  {change}");
         }
+        for call in self.undo.unfinished() {
+            let _ = writeln!(text, "{}", not_known(call));
+        }
         if !self.refused.is_empty() && !command.skip_changed {
             let _ = writeln!(
                 text,
@@ -184,9 +190,14 @@ impl Preview<'_> {
             "steps": self.steps,
             "refused": self.refused,
             "elsewhere": self.elsewhere,
+            "unfinished": self.undo.unfinished(),
             "undone": undone,
         })
     }
+}
+
+fn not_known(call: &UnfinishedCall) -> String {
+    format!("What the call {call} changed is not known, as it was cut off.")
 }
 
 fn line(step: &UndoStep) -> String {

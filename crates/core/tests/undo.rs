@@ -273,6 +273,35 @@ fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
 }
 
 #[test]
+fn what_a_call_kept_and_never_told_of_is_seen_whether_it_ended_or_not() {
+    let mut entries = calls(&[
+        edited("a", "1", "2"),
+        edited("b", "1", "2"),
+        edited("c", "1", "2"),
+    ]);
+    let Input::Run(RunInput::ToolFinished { result, .. }) = &mut entries[3].input else {
+        panic!("{:?}", entries[3]);
+    };
+    *result = ToolResult::failure("it broke down").with_code("broke_down");
+    let effect = |step| EffectId {
+        scope: Scope::Run,
+        step,
+        attempt: 0,
+    };
+    let undoing = Undoing::of(&entries, 0);
+
+    let unfinished: Vec<String> = undoing.unfinished.iter().map(ToString::to_string).collect();
+    assert_eq!(unfinished, ["run.2"]);
+    assert!(undoing.is_untold(effect(2), "b", &version("1")));
+    // It told of that.
+    assert!(!undoing.is_untold(effect(1), "a", &version("1")));
+    // It could not change this, but another did since, and told of it.
+    assert!(!undoing.is_untold(effect(2), "c", &version("1")));
+    // What it changed is not undone then.
+    assert!(!Undoing::of(&entries, 4).is_untold(effect(2), "b", &version("1")));
+}
+
+#[test]
 fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() {
     let changes = [
         edited("d/a", "1", "2"),

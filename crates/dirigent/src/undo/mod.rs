@@ -5,18 +5,22 @@
 
 mod diff;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{EffectId, RunId};
-use dirigent_core::tool::{FileVersion, StateChange};
+use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing};
+use dirigent_core::view::EventKind;
+use dirigent_runtime::read_run;
 use dirigent_store::{Journal, Original, StoreError};
 use dirigent_tools::Contents;
 use dirigent_tools::workspace::{FileFault, Past, Workspace};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::DirigentError;
 
@@ -31,6 +35,23 @@ pub struct Undo {
     workspace: PathBuf,
     undoing: Undoing,
     refused: Vec<Refused>,
+    unfinished: Vec<UnfinishedCall>,
+}
+
+/// A call that may have changed something and could not say what: it was interrupted, broke down or was given up. As JSON
+/// `{"call": "a1.3", "tool": "execute_command"}`; as text for people `a1.3 (execute_command)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnfinishedCall {
+    /// The call.
+    pub call: EffectId,
+    /// The tool that it called.
+    pub tool: String,
+}
+
+impl fmt::Display for UnfinishedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.call, self.tool)
+    }
 }
 
 /// One thing that undoing does. As JSON `{"action": "restore", "path": "src/a.rs"}`.
@@ -97,8 +118,8 @@ pub enum RefusedBecause {
     /// What was in it is not in this journal.
     #[error("cannot be put back: what was in it is not in this journal")]
     NotKept,
-    /// A call that was interrupted may have changed it; what was in it before the call is kept.
-    #[error("is other than before the call {call}, which was interrupted")]
+    /// A call that was interrupted, or failed, may have changed it and never told; what was in it before the call is kept.
+    #[error("is other than before the call {call}, which was cut off")]
     Interrupted {
         /// The call.
         call: EffectId,
@@ -131,8 +152,9 @@ struct Told {
     to: u64,
     workspace: PathBuf,
     undoing: Undoing,
-    /// What calls whose end is not known kept.
+    /// What calls kept that never told what became of it.
     interrupted: Vec<Original>,
+    unfinished: Vec<UnfinishedCall>,
 }
 
 impl Told {
@@ -148,12 +170,17 @@ impl Told {
         let entries = journal.entries(run, 0, usize::MAX)?;
         let undoing = Undoing::of(&entries, to);
         let mut interrupted = journal.originals(run)?;
-        interrupted.retain(|original| undoing.unfinished.contains(&original.effect));
+        interrupted.retain(|original| undoing.is_untold(original.effect, &original.path, &original.version));
+        let unfinished = match undoing.unfinished.is_empty() {
+            true => Vec::new(),
+            false => unfinished(journal, run, &undoing.unfinished)?,
+        };
         Ok(Told {
             to,
             workspace: PathBuf::from(record.workspace),
             undoing,
             interrupted,
+            unfinished,
         })
     }
 }
@@ -172,13 +199,11 @@ impl Undo {
             workspace: told.workspace,
             undoing: told.undoing,
             refused: Vec::new(),
+            unfinished: told.unfinished,
         };
-        let told_of = undo.restored_paths();
         undo.compare(&workspace)?;
         for original in told.interrupted {
-            if !told_of.contains(&original.path) {
-                undo.look_at_interrupted(&workspace, &original);
-            }
+            undo.look_at_interrupted(&workspace, &original);
         }
         Ok(undo)
     }
@@ -211,6 +236,11 @@ impl Undo {
     /// What the run changed elsewhere than in files, which is not undone: with commands, in databases, by requests.
     pub fn elsewhere(&self) -> &[StateChange] {
         &self.undoing.elsewhere
+    }
+
+    /// Calls of the run that may have changed something and could not say what.
+    pub fn unfinished(&self) -> &[UnfinishedCall] {
+        &self.unfinished
     }
 
     /// The same without what cannot be undone, and what hangs together with it.
@@ -389,7 +419,7 @@ impl Undo {
             .collect()
     }
 
-    /// A call that never told its end kept that, and no other call tells of the file.
+    /// A call kept that and never told what became of it.
     fn look_at_interrupted(&mut self, workspace: &Workspace, original: &Original) {
         let there = workspace.there(&original.path);
         let same = there.is_ok_and(|there| there == There::File(original.version.clone()));
@@ -399,7 +429,7 @@ impl Undo {
                 call: original.effect,
             },
         };
-        if !same && !self.refused.contains(&refused) {
+        if !same && !self.refused.iter().any(|other| other.path == refused.path) {
             self.refused.push(refused);
         }
     }
@@ -507,6 +537,35 @@ fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>)
         Ok(false) => Some(RefusedBecause::InTheWay),
         Err(fault) => Some(fault.into()),
     }
+}
+
+/// Which of these calls may have changed something, with their tools' names.
+fn unfinished(
+    journal: &Journal,
+    run: RunId,
+    calls: &BTreeSet<EffectId>,
+) -> Result<Vec<UnfinishedCall>, DirigentError> {
+    let (view, events) = read_run(journal, run)?;
+    let tools = view.run().context().map(|context| context.tools());
+    let looks_only = |tool: &str, parameters: &Value| {
+        let tool = tools.and_then(|tools| tools.get(tool));
+        tool.is_some_and(|tool| tool.access == Access::ReadOnly && tool.repeat.is_safe(parameters))
+    };
+    let mut found = BTreeMap::new();
+    for event in events {
+        if let EventKind::ToolStarted {
+            effect,
+            tool,
+            parameters,
+        } = event.kind
+            && calls.contains(&effect)
+            && !looks_only(&tool, &parameters)
+        {
+            found.insert(effect, tool);
+        }
+    }
+    let found = found.into_iter();
+    Ok(found.map(|(call, tool)| UnfinishedCall { call, tool }).collect())
 }
 
 /// The files that are there before anything is moved, with the digests of their contents: these can be put back under other names.
