@@ -563,6 +563,8 @@ fn host_3_a_mistyped_journal_is_an_error_and_none_is_made() {
         &["show", "last", "--db", "mistyped.db"],
         &["resume", "last", "--db", "mistyped.db"],
         &["guide", "last", "faster", "--db", "mistyped.db"],
+        &["diff", "last", "--db", "mistyped.db"],
+        &["undo", "last", "--db", "mistyped.db"],
     ] {
         let ended = refused(&place, arguments, 5);
         assert_eq!(

@@ -518,6 +518,11 @@ fn host_9_the_demos_goal_recorded_by_the_command_replays_anywhere() {
         .dirigent(["run", "--diff", "--replay", file.to_str().unwrap()])
         .with_code(0);
     assert!(shown.stdout.contains("+pub fn parse_money"), "{shown}");
+    // Its tools changed nothing, so that there is nothing to undo.
+    let told = elsewhere
+        .dirigent(["run", "--replay", file.to_str().unwrap()])
+        .with_code(0);
+    assert!(!told.stdout.contains("dirigent undo"), "{told}");
 }
 
 #[test]

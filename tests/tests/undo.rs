@@ -7,8 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use dirigent::{Dirigent, DirigentError, Goal, RunId, UndoStep};
+use dirigent::{Dirigent, DirigentError, Goal, Refused, RefusedBecause, RunId, UndoStep};
 use dirigent_tests::cli::{Ended, Place};
+use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{Scripted, achieved, after, calls, plan};
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
@@ -101,6 +102,18 @@ fn a_rename_is_undone_byte_for_byte() {
         &again.stdout,
         "Nothing is to be undone: no file is other than before what run RUN did.\n",
     );
+}
+
+#[test]
+fn who_reads_json_is_not_asked_and_learns_what_to_say() {
+    let place = shop();
+    let _ = rename(&place);
+    let left = tree(&place);
+
+    let shown = Terminal::start(place.command(["undo", "last", "--json"])).end_with(2);
+
+    assert!(shown.contains("say --yes to do it"), "{shown}");
+    assert_eq!(tree(&place), left);
 }
 
 #[test]
@@ -327,6 +340,80 @@ async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
     assert!(!stage.workspace().join("b.txt").exists());
     assert_eq!(stage.read("a.txt"), "one\n");
     assert_eq!(stage.read("c.txt"), "c\n");
+}
+
+/// A run that does these file operations, one after the other.
+async fn doing<const N: usize>(stage: &Stage, operations: [Value; N]) -> (Dirigent, RunId) {
+    let operations = operations.map(|operation| ("file_operations", operation));
+    let model = Scripted::new()
+        .planner([plan("Files.", [calls("files", operations)])])
+        .reflector([achieved("Done.")]);
+    let dirigent = stage.builder(model).build().await.unwrap();
+    let run = dirigent.start(stage.goal("files")).await.unwrap();
+    let report = run.outcome().await.unwrap();
+    assert!(report.is_achieved(), "{}", report.summary);
+    let id = run.id();
+    drop(run);
+    (dirigent, id)
+}
+
+#[tokio::test]
+async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
+    let stage = Stage::new().file("sub/b.txt", "b\n").file("c.txt", "c\n");
+    let operations = [
+        json!({"operation": "move", "from": "sub/b.txt", "to": "moved/b.txt"}),
+        json!({"operation": "move", "from": "c.txt", "to": "d.txt"}),
+    ];
+    let (dirigent, run) = doing(&stage, operations).await;
+    let undo = undo(&dirigent, run, None).await;
+    // Where the folder was there is a file now.
+    fs::remove_dir(stage.workspace().join("sub")).unwrap();
+    fs::write(stage.workspace().join("sub"), "mine\n").unwrap();
+
+    let undone = undo.apply().unwrap();
+
+    assert_eq!(stage.read("moved/b.txt"), "b\n");
+    assert_eq!(stage.read("sub"), "mine\n");
+    let failed: Vec<&str> = undone.failed.iter().map(|failed| failed.path.as_str()).collect();
+    assert_eq!(failed, ["sub/b.txt", "moved/b.txt"]);
+    assert_eq!(
+        undone.failed[1].because,
+        RefusedBecause::HangsTogether {
+            with: "sub/b.txt".to_owned()
+        }
+    );
+    // The others are done.
+    assert_eq!(stage.read("c.txt"), "c\n");
+    assert!(!stage.workspace().join("d.txt").exists());
+}
+
+#[tokio::test]
+async fn where_a_folder_cannot_be_moved_back_nothing_takes_its_place() {
+    let stage = Stage::new()
+        .file("other", "a file\n")
+        .file("in/folder/x.txt", "x\n");
+    let operations = [
+        json!({"operation": "delete", "path": "other"}),
+        json!({"operation": "move", "from": "in/folder", "to": "other"}),
+        json!({"operation": "delete", "path": "other/x.txt"}),
+    ];
+    let (dirigent, run) = doing(&stage, operations).await;
+    let undo = undo(&dirigent, run, None).await;
+    fs::remove_dir(stage.workspace().join("in")).unwrap();
+    fs::write(stage.workspace().join("in"), "mine\n").unwrap();
+
+    let undone = undo.apply().unwrap();
+
+    assert_eq!(
+        undone.failed[1..],
+        [Refused {
+            path: "other".to_owned(),
+            because: RefusedBecause::HangsTogether {
+                with: "other".to_owned()
+            }
+        }]
+    );
+    assert_eq!(stage.read("other/x.txt"), "x\n");
 }
 
 #[tokio::test]

@@ -166,6 +166,9 @@ pub(crate) struct Watching {
     /// Ask nothing: a run that needs you stops, and goes on with `approve` and `resume`, or `resume --answer`
     #[arg(long)]
     pub(crate) non_interactive: bool,
+    /// The run is replayed: its tools change nothing.
+    #[arg(skip)]
+    pub(crate) replayed: bool,
 }
 
 #[derive(Args)]

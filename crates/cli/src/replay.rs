@@ -66,6 +66,7 @@ pub(crate) async fn replay(
     // Its questions were answered when it was recorded.
     let watching = Watching {
         non_interactive: true,
+        replayed: true,
         ..command.watching.clone()
     };
     watch(&run, Past::default(), &watching, output).await

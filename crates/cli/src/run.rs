@@ -183,6 +183,7 @@ pub(crate) async fn follow(
         verbose: command.verbose,
         diff: command.diff,
         non_interactive: true,
+        replayed: false,
     };
     let mut screen = Screen::new(&watching, output);
     let mut events = dirigent.follow(run);
@@ -370,7 +371,7 @@ fn conclude(events: &dirigent::Events, run: RunId, watching: &Watching, output: 
     let diff = events.view().diff();
     if watching.diff && !diff.is_empty() {
         output.say(&coloured_diff(&inert(&diff)));
-    } else if !diff.is_empty() {
+    } else if !diff.is_empty() && !watching.replayed {
         output.say(&format!(
             "See the changes with `dirigent diff {id}`, undo them with `dirigent undo {id}`.",
             id = run.short()

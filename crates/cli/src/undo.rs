@@ -4,32 +4,35 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use dirigent::core::tool::StateChange;
-use dirigent::{DirigentError, Refused, Undo, UndoStep, Undone};
+use dirigent::{Dirigent, DirigentError, Refused, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
 use crate::exit::Exit;
 use crate::output::{Output, inert};
-use crate::run::open;
+use crate::run::open_existing;
 
 pub(crate) async fn diff(
     db: Option<PathBuf>,
     command: &DiffCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     let (run, diff) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
         Ok::<_, DirigentError>((run, dirigent.diff(run, command.to)?))
     })?;
     let bytes = diff.bytes();
+    for call in &diff.unfinished {
+        output.note(&inert(&not_known(call)));
+    }
     if command.json {
-        let files = diff.files.iter().map(|file| {
-            let text = String::from_utf8_lossy(&file.text);
-            json!({"path": file.path, "diff": text})
-        });
+        let files = diff
+            .files
+            .iter()
+            .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
         let whole = String::from_utf8_lossy(&bytes);
-        let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole});
+        let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole, "unfinished": diff.unfinished});
         output.say(&object.to_string());
     } else if bytes.is_empty() {
         output.note("no file is other than it was");
@@ -44,7 +47,7 @@ pub(crate) async fn undo(
     command: &UndoCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open(db).await?;
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
     tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
         carry_out(dirigent.undo(run, command.to)?, command, output)
@@ -94,7 +97,7 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
             })
         }
         None if idle => Ok(exit),
-        None if output.is_attended() => {
+        None if can_be_asked(command, output) => {
             output.note("nothing was done");
             Ok(exit)
         }
@@ -107,13 +110,18 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
 
 /// Whether a person said so, now or with the command.
 fn is_wanted(command: &UndoCommand, output: &Output) -> bool {
-    if command.yes || command.json || !output.is_attended() {
+    if command.yes || !can_be_asked(command, output) {
         return command.yes;
     }
     output.ask("Do this? [y/N] ").is_some_and(|answer| {
         let answer = answer.trim().to_lowercase();
         answer == "y" || answer == "yes"
     })
+}
+
+/// Whether somebody is there to answer, and nobody reads what is said as JSON.
+fn can_be_asked(command: &UndoCommand, output: &Output) -> bool {
+    !command.json && output.is_attended()
 }
 
 /// What there is to know before it is done.
@@ -160,6 +168,9 @@ impl Preview<'_> {
         for change in &self.elsewhere {
             let _ = writeln!(text, "  {change}");
         }
+        for call in self.undo.unfinished() {
+            let _ = writeln!(text, "{}", not_known(call));
+        }
         if !self.refused.is_empty() && !command.skip_changed {
             let _ = writeln!(
                 text,
@@ -179,9 +190,14 @@ impl Preview<'_> {
             "steps": self.steps,
             "refused": self.refused,
             "elsewhere": self.elsewhere,
+            "unfinished": self.undo.unfinished(),
             "undone": undone,
         })
     }
+}
+
+fn not_known(call: &UnfinishedCall) -> String {
+    format!("What the call {call} changed is not known, as it was cut off.")
 }
 
 fn line(step: &UndoStep) -> String {

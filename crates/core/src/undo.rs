@@ -14,7 +14,7 @@ use crate::agent::AgentInput;
 use crate::id::EffectId;
 use crate::journal::{Entry, Input};
 use crate::run::RunInput;
-use crate::tool::{FileVersion, StateChange};
+use crate::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, code};
 
 use fold::Fold;
 
@@ -76,8 +76,13 @@ pub struct Undoing {
     pub steps: Vec<Step>,
     /// What was changed elsewhere than in files, in the journal's order: by commands, in databases, by requests.
     pub elsewhere: Vec<StateChange>,
-    /// Calls that were begun since then and whose end is not journaled: what they changed is not known.
+    /// Calls that were begun since then and could not say what they changed: their end is not journaled, or they broke down or were given
+    /// up, and told of no change.
     pub unfinished: BTreeSet<EffectId>,
+    /// All calls that were begun or ended since then.
+    calls: BTreeSet<EffectId>,
+    /// What calls said that they found or left, by paths.
+    told: BTreeSet<(String, FileVersion)>,
     /// Paths that are put back together or not at all: a file's old name and its new one.
     pairs: Vec<(String, String)>,
 }
@@ -89,6 +94,7 @@ impl Undoing {
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> Undoing {
         let mut begun = BTreeSet::new();
         let mut unfinished = BTreeSet::new();
+        let mut calls = BTreeSet::new();
         let mut changes: Vec<&StateChange> = Vec::new();
         for entry in entries {
             match &entry.input {
@@ -97,18 +103,25 @@ impl Undoing {
                     begun.insert(*effect);
                     if entry.seq > after {
                         unfinished.insert(*effect);
+                        calls.insert(*effect);
                     }
                 }
                 Input::Run(RunInput::ToolFinished { effect, result })
                 | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
-                    unfinished.remove(effect);
                     if begun.remove(effect) && entry.seq > after {
+                        calls.insert(*effect);
                         changes.extend(&result.changes);
+                        if was_cut_off(result) {
+                            unfinished.insert(*effect);
+                            continue;
+                        }
                     }
+                    unfinished.remove(effect);
                 }
                 Input::Run(_) | Input::Agent(_) => {}
             }
         }
+        let told = changes.iter().flat_map(|change| versions(change)).collect();
         let mut fold = Fold::default();
         for change in changes.iter().rev() {
             fold.turn_round(change);
@@ -122,8 +135,16 @@ impl Undoing {
                 .cloned()
                 .collect(),
             unfinished,
+            calls,
+            told,
             pairs,
         }
+    }
+
+    /// Whether what a call kept of a file says that the call may have changed it and never told: none of the calls that are undone found
+    /// the file so, or left it so.
+    pub fn is_untold(&self, effect: EffectId, path: &str, version: &FileVersion) -> bool {
+        self.calls.contains(&effect) && !self.told.contains(&(path.to_owned(), version.clone()))
     }
 
     /// Whether nothing is to be done.
@@ -172,6 +193,39 @@ impl Undoing {
 pub fn is_within(path: &str, place: &str) -> bool {
     path.strip_prefix(place)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a call ended without a chance to say what it changed.
+fn was_cut_off(result: &ToolResult) -> bool {
+    let gave_up = |code: &str| [code::BROKE_DOWN, code::CANCELLED, code::TIMED_OUT].contains(&code);
+    match &result.outcome {
+        ToolOutcome::Success { .. } => false,
+        ToolOutcome::Failure { code, .. } => result.changes.is_empty() && gave_up(code),
+    }
+}
+
+/// The versions of files that a change tells of.
+fn versions(change: &StateChange) -> Vec<(String, FileVersion)> {
+    let (path, versions) = match change {
+        StateChange::FileCreated { path, after, .. } => (path, [after, &None]),
+        StateChange::FileEdited {
+            path, before, after, ..
+        } => (path, [before, after]),
+        StateChange::FileDeleted { path, before, .. } => (path, [before, &None]),
+        StateChange::FileMoved { from, to, version } => {
+            let both = version
+                .iter()
+                .flat_map(|version| [from, to].map(|path| (path.clone(), version.clone())));
+            return both.collect();
+        }
+        StateChange::ProcessExited { .. }
+        | StateChange::TableCreated { .. }
+        | StateChange::TableDropped { .. }
+        | StateChange::RowsChanged { .. }
+        | StateChange::RequestSent { .. } => return Vec::new(),
+    };
+    let versions = versions.into_iter().flatten();
+    versions.map(|version| (path.clone(), version.clone())).collect()
 }
 
 fn touches(paths: &BTreeSet<String>, path: &str) -> bool {

@@ -122,7 +122,7 @@ fn what_was_made_and_deleted_or_changed_back_is_left_alone() {
 }
 
 #[test]
-fn what_is_new_goes_before_what_is_gone_comes_back() {
+fn what_is_new_goes_after_what_is_gone_comes_back_but_where_it_is_in_its_way() {
     check(
         &[
             deleted("x", "1"),
@@ -131,10 +131,18 @@ fn what_is_new_goes_before_what_is_gone_comes_back() {
             created("y", "4"),
         ],
         &[
-            restoration("y", file("4"), There::Nothing, 1),
             restoration("x/b/c", file("3"), There::Nothing, 1),
             restoration("x/a", file("2"), There::Nothing, 1),
             restoration("x", There::Nothing, file("1"), 1),
+            restoration("y", file("4"), There::Nothing, 1),
+        ],
+    );
+    check(
+        &[deleted("x/a", "1"), created("x", "2"), created("x-", "3")],
+        &[
+            restoration("x", file("2"), There::Nothing, 1),
+            restoration("x/a", There::Nothing, file("1"), 1),
+            restoration("x-", file("3"), There::Nothing, 1),
         ],
     );
 }
@@ -144,8 +152,8 @@ fn a_file_that_was_moved_and_edited_is_put_back_under_its_name() {
     check(
         &[moved("a", "b", Some("1")), edited("b", "1", "2")],
         &[
-            restoration("b", file("2"), There::Nothing, 2),
             restoration("a", There::Nothing, file("1"), 1),
+            restoration("b", file("2"), There::Nothing, 2),
         ],
     );
 }
@@ -161,9 +169,9 @@ fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
             created("d/a", "5"),
         ],
         &[
+            restoration("e/a", file("3"), file("1"), 2),
             restoration("e/b", file("4"), There::Nothing, 1),
             restoration("d/a", file("5"), There::Nothing, 1),
-            restoration("e/a", file("3"), file("1"), 2),
             Step::Move(MoveBack {
                 from: "e".to_owned(),
                 to: "d".to_owned(),
@@ -265,6 +273,35 @@ fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
 }
 
 #[test]
+fn what_a_call_kept_and_never_told_of_is_seen_whether_it_ended_or_not() {
+    let mut entries = calls(&[
+        edited("a", "1", "2"),
+        edited("b", "1", "2"),
+        edited("c", "1", "2"),
+    ]);
+    let Input::Run(RunInput::ToolFinished { result, .. }) = &mut entries[3].input else {
+        panic!("{:?}", entries[3]);
+    };
+    *result = ToolResult::failure("it broke down").with_code("broke_down");
+    let effect = |step| EffectId {
+        scope: Scope::Run,
+        step,
+        attempt: 0,
+    };
+    let undoing = Undoing::of(&entries, 0);
+
+    let unfinished: Vec<String> = undoing.unfinished.iter().map(ToString::to_string).collect();
+    assert_eq!(unfinished, ["run.2"]);
+    assert!(undoing.is_untold(effect(2), "b", &version("1")));
+    // It told of that.
+    assert!(!undoing.is_untold(effect(1), "a", &version("1")));
+    // It could not change this, but another did since, and told of it.
+    assert!(!undoing.is_untold(effect(2), "c", &version("1")));
+    // What it changed is not undone then.
+    assert!(!Undoing::of(&entries, 4).is_untold(effect(2), "b", &version("1")));
+}
+
+#[test]
 fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() {
     let changes = [
         edited("d/a", "1", "2"),
@@ -283,12 +320,12 @@ fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() 
             })
             .collect()
     };
-    assert_eq!(without("none"), ["y", "e/a", "ea", "x", "z", "e to d"]);
-    assert_eq!(without("e/a"), ["y", "ea", "x", "z"]);
-    assert_eq!(without("d"), ["y", "ea", "x", "z"]);
+    assert_eq!(without("none"), ["e/a", "ea", "x", "z", "y", "e to d"]);
+    assert_eq!(without("e/a"), ["ea", "x", "z", "y"]);
+    assert_eq!(without("d"), ["ea", "x", "z", "y"]);
     assert_eq!(without("y"), ["e/a", "ea", "z", "e to d"]);
     assert_eq!(without("x"), ["e/a", "ea", "z", "e to d"]);
-    assert_eq!(without("z"), ["y", "e/a", "ea", "x", "e to d"]);
+    assert_eq!(without("z"), ["e/a", "ea", "x", "y", "e to d"]);
 }
 
 /// Files by their paths; folders are where files are.

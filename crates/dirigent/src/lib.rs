@@ -56,7 +56,7 @@ pub use goal::Goal;
 pub use place::default_journal;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 
-pub use undo::{FileDiff, Refused, RefusedBecause, RunDiff, Undo, UndoStep, Undone};
+pub use undo::{FileDiff, Refused, RefusedBecause, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 
 /// The vocabulary and the machines, for those who read journals or drive the machines themselves.
 pub use dirigent_core as core;

@@ -28,11 +28,12 @@ const MAX_MATCHES: usize = 100;
 const MAX_MATCH: usize = 300;
 const BEFORE_MATCH: usize = 100;
 /// What a compiled pattern may take, in bytes.
-const MAX_PATTERN: usize = 1024 * 1024;
+const MAX_PATTERN: usize = 64 * 1024;
 
 const DESCRIPTION: &str = "Reads an earlier tool call's whole result, by the handle that stands where it was shortened. Returns the lines from \
     `start_line` to `end_line`; or, with `pattern`, the lines in which that is found, with their numbers; or else `length` characters from \
-    `offset` on. What is not returned yet is said in `next_line` or `next_offset`.";
+    `offset` on. Where more is to be had, `next_line` or `next_offset` says from where; `cut` says that a line was too long, and can be read by \
+    `offset` alone.";
 
 /// The tool `read_output`. It reads a result as text: each value of its JSON after its name (`output.exit_code: 0`), and text of several
 /// lines line by line below its name (`output.stdout:`). What its calls return:
@@ -40,8 +41,8 @@ const DESCRIPTION: &str = "Reads an earlier tool call's whole result, by the han
 /// | asked | output |
 /// | --- | --- |
 /// | characters | `{"text", "total_characters", "total_lines"}`, and `next_offset` where there is more |
-/// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` where there is more; a line of more than 32,000 characters is cut |
-/// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`; 100 lines at most, of a long one what is near the place |
+/// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` where there is more; a line of more than 32,000 characters is cut, and `"cut": true` says so |
+/// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`, and `next_line` where there are more than 100; of a long line what is near the place |
 ///
 /// The codes of its failures: `bad_parameters`; `not_found`, where no call of the run has the handle or the output has no such line; and
 /// `journal`, where the journal could not be read.
@@ -110,26 +111,30 @@ impl Tool for ReadOutput {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let journal = self.journal.clone();
         async move {
-            let asked = serde_json::from_value(parameters)
-                .map_err(|error| error.to_string())
-                .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.asked()?)));
-            let (handle, asked) = match asked {
-                Ok(asked) => asked,
-                Err(wrong) => return ToolResult::failure(wrong).with_code("bad_parameters"),
-            };
-            let run = context.run;
-            let read = move || find_result(&journal, run, handle).map(|result| (result, asked));
+            // A pattern and a long output take their time, as the disk does.
+            let read = move || read(&journal, context.run, parameters);
             match tokio::task::spawn_blocking(read).await {
-                Ok(Ok((Some(result), asked))) => asked.of(&text::of(&result.for_model())),
-                Ok(Ok((None, _))) => {
-                    ToolResult::failure(format!("no call of this run has the handle `{handle}`"))
-                        .with_code("not_found")
-                }
-                Ok(Err(error)) => ToolResult::failure(error.to_string()).with_code("journal"),
+                Ok(result) => result,
                 Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
             }
         }
         .boxed()
+    }
+}
+
+fn read(journal: &Journal, run: RunId, parameters: Value) -> ToolResult {
+    let asked = serde_json::from_value(parameters)
+        .map_err(|error| error.to_string())
+        .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.asked()?)));
+    let (handle, asked) = match asked {
+        Ok(asked) => asked,
+        Err(wrong) => return ToolResult::failure(wrong).with_code("bad_parameters"),
+    };
+    match find_result(journal, run, handle) {
+        Ok(Some(result)) => asked.of(&text::of(&result.for_model())),
+        Ok(None) => ToolResult::failure(format!("no call of this run has the handle `{handle}`"))
+            .with_code("not_found"),
+        Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
     }
 }
 
@@ -184,12 +189,13 @@ impl Asked {
 
 fn lines(text: &str, first: usize, last: usize, total: usize) -> ToolResult {
     let last = last.min(total);
-    let (mut part, mut room, mut next) = (String::new(), MAX_LENGTH, first);
+    let (mut part, mut room, mut next, mut cut) = (String::new(), MAX_LENGTH, first, false);
     for line in text.lines().take(last).skip(first - 1) {
         let length = line.chars().count() + 1;
         if length > room && next > first {
             break;
         }
+        cut |= length > room + 1;
         part.extend(line.chars().take(room));
         part.push('\n');
         room = room.saturating_sub(length);
@@ -199,11 +205,14 @@ fn lines(text: &str, first: usize, last: usize, total: usize) -> ToolResult {
     if next <= last {
         output["next_line"] = json!(next);
     }
+    if cut {
+        output["cut"] = json!(true);
+    }
     ToolResult::success(output)
 }
 
 fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize) -> ToolResult {
-    let (mut rows, mut found) = (Vec::new(), 0_usize);
+    let (mut rows, mut found, mut next) = (Vec::new(), 0_usize, None);
     for (number, line) in (1..).zip(text.lines()).take(last).skip(first - 1) {
         let Some(at) = pattern.find(line) else {
             continue;
@@ -211,9 +220,15 @@ fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize)
         found += 1;
         if rows.len() < MAX_MATCHES {
             rows.push(json!({"line": number, "text": around(line, at.start())}));
+        } else {
+            next.get_or_insert(number);
         }
     }
-    ToolResult::success(json!({"matches": rows, "total_matches": found, "total_lines": total}))
+    let mut output = json!({"matches": rows, "total_matches": found, "total_lines": total});
+    if let Some(next) = next {
+        output["next_line"] = json!(next);
+    }
+    ToolResult::success(output)
 }
 
 /// A line, or of a long one what is near that byte of it.
@@ -297,6 +312,9 @@ mod tests {
         assert_eq!((&part["end_line"], &part["next_line"]), (&json!(1), &json!(2)));
         let huge = read_of(&"x".repeat(100_000), json!({"start_line": 1})).unwrap();
         assert_eq!(huge["text"].as_str().unwrap().len(), MAX_LENGTH + 1);
+        assert_eq!(huge["cut"], true);
+        let whole = read_of(&"x".repeat(MAX_LENGTH), json!({"start_line": 1})).unwrap();
+        assert_eq!(whole["cut"], Value::Null);
     }
 
     #[test]
@@ -313,6 +331,10 @@ mod tests {
         let found = read_of(&text, json!({"pattern": "needle"})).unwrap();
         assert_eq!(found["matches"].as_array().unwrap().len(), 100);
         assert_eq!(found["total_matches"], 150);
+        assert_eq!(found["next_line"], 101);
+        let rest = read_of(&text, json!({"pattern": "needle", "start_line": 101})).unwrap();
+        assert_eq!(rest["matches"].as_array().unwrap().len(), 50);
+        assert_eq!(rest["next_line"], Value::Null);
         let shown = found["matches"][0]["text"].as_str().unwrap();
         assert_eq!(shown, format!("…{}needle{}…", "a".repeat(100), "b".repeat(194)));
     }
@@ -324,6 +346,7 @@ mod tests {
             (json!({"offset": 1, "pattern": "x"}), "bad_parameters"),
             (json!({"start_line": 3, "end_line": 2}), "bad_parameters"),
             (json!({"pattern": "("}), "bad_parameters"),
+            (json!({"pattern": "(a{50}){50}"}), "bad_parameters"),
             (json!({"start_line": 7}), "not_found"),
         ] {
             assert_eq!(read(parameters.clone()).unwrap_err().0, code, "{parameters}");

@@ -60,10 +60,11 @@ pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>
     if size(&result) <= max {
         return result;
     }
-    for fields in ["error", "changes"] {
-        if let Some(field) = result.get_mut(fields) {
-            *field = shorten_value(field, max / 4, None);
-        }
+    if let Some(error) = result.get_mut("error") {
+        *error = shorten_value(error, max / 4, handle);
+    }
+    if let Some(Value::Array(changes)) = result.get_mut("changes") {
+        bound(changes, max / 4);
     }
     let Some(output) = result.get("output").cloned() else {
         return result;
@@ -89,7 +90,63 @@ pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>
     result
 }
 
+/// The first of them, in about `max` characters, and how many more there were.
+fn bound(changes: &mut Vec<Value>, max: usize) {
+    for change in changes.iter_mut() {
+        *change = shorten_value(change, max, None);
+    }
+    let mut room = max;
+    let fits = |change: &&Value| {
+        let rest = room.checked_sub(size(change) + 1);
+        room = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let kept = changes.iter().take_while(fits).count().max(1);
+    let more = changes.len().saturating_sub(kept);
+    if more > 0 {
+        changes.truncate(kept);
+        changes.push(Value::String(format!("… and {more} more")));
+    }
+}
+
 /// How many characters its JSON has.
 fn size(value: &Value) -> usize {
     value.to_string().chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paor_6_a_long_list_of_changes_and_a_long_error_are_bounded_too() {
+        let changes: Vec<String> = (1..=3_000)
+            .map(|number| format!("edited src/module_{number}.rs"))
+            .collect();
+        let result = json!({"success": false, "error": "e".repeat(9_000), "changes": changes});
+
+        let short = shorten_result(result, 4_000, Some("a1.3"));
+
+        assert!(size(&short) <= 4_000, "{}", size(&short));
+        let error = short["error"].as_str().unwrap_or_default();
+        assert!(
+            error.contains("read them with read_output, handle a1.3"),
+            "{error}"
+        );
+        let changes = short["changes"].as_array().map_or(&[][..], Vec::as_slice);
+        assert_eq!(changes[0], "edited src/module_1.rs");
+        assert_eq!(
+            changes[changes.len() - 1],
+            format!("… and {} more", 3_001 - changes.len())
+        );
+    }
+
+    #[test]
+    fn paor_6_a_few_changes_are_shown_whole_beside_a_long_output() {
+        let changes = json!(["edited a.rs", "edited b.rs"]);
+        let result = json!({"success": true, "output": "o".repeat(9_000), "changes": changes});
+        assert_eq!(shorten_result(result, 4_000, None)["changes"], changes);
+    }
 }

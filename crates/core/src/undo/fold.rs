@@ -1,6 +1,6 @@
 //! Changes gathered by what they come to, the last one first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{MoveBack, Restoration, Step, There, is_within};
 use crate::tool::{FileVersion, StateChange};
@@ -87,12 +87,17 @@ impl Fold {
         let mut steps = Vec::new();
         for stage in self.stages {
             steps.extend(stage.back.map(Step::Move));
-            let mut restorations: Vec<Restoration> = stage.paths.into_iter().filter_map(net).collect();
-            // What is gone first makes room: of a folder what is in it, before a file takes its name.
-            restorations.sort_by_key(|restoration| restoration.then != There::Nothing);
-            let removed = restorations.partition_point(|restoration| restoration.then == There::Nothing);
-            restorations[..removed].reverse();
-            steps.extend(restorations.into_iter().map(Step::Restore));
+            let restorations = stage.paths.into_iter().filter_map(net);
+            let (removed, made): (Vec<Restoration>, Vec<Restoration>) =
+                restorations.partition(|restoration| restoration.then == There::Nothing);
+            // A moved file is there again before its other name goes. Only what is in the way makes room first: of a folder what is in it,
+            // before a file takes its name.
+            let paths = made.iter().map(|restoration| restoration.path.clone()).collect();
+            let (first, last): (Vec<_>, Vec<_>) = removed
+                .into_iter()
+                .rev()
+                .partition(|restoration| is_in_the_way(&restoration.path, &paths));
+            steps.extend(first.into_iter().chain(made).chain(last).map(Step::Restore));
         }
         (steps, self.pairs)
     }
@@ -134,6 +139,14 @@ impl Fold {
         }
         (0, path)
     }
+}
+
+/// Whether a path is below one of those, or one of them is below it.
+fn is_in_the_way(path: &str, made: &BTreeSet<String>) -> bool {
+    let below = format!("{path}/");
+    let next = made.range(below.clone()..).next();
+    next.is_some_and(|made| made.starts_with(&below))
+        || path.match_indices('/').any(|(at, _)| made.contains(&path[..at]))
 }
 
 fn version(version: Option<&FileVersion>) -> There {

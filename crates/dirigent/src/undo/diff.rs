@@ -8,7 +8,7 @@ use dirigent_store::Journal;
 use dirigent_tools::text::git_diff;
 use dirigent_tools::workspace::Workspace;
 
-use super::Told;
+use super::{Told, UnfinishedCall};
 use crate::DirigentError;
 
 /// What a run changed in files; [`crate::Dirigent::diff`] makes it.
@@ -16,6 +16,8 @@ use crate::DirigentError;
 pub struct RunDiff {
     /// Each path that is not what it was; of a folder that was moved the folder alone.
     pub files: Vec<FileDiff>,
+    /// Calls of the run that may have changed something and could not say what.
+    pub unfinished: Vec<UnfinishedCall>,
 }
 
 /// What a run changed at one path.
@@ -24,7 +26,7 @@ pub struct FileDiff {
     /// Which.
     pub path: String,
     /// A diff in git's form: bytes, as files are. Lines before it that begin with `#` say what there is to know and no diff tells.
-    pub text: Vec<u8>,
+    pub diff: Vec<u8>,
 }
 
 impl RunDiff {
@@ -39,7 +41,7 @@ impl RunDiff {
                 Step::Restore(restoration) => Some(reader.net(restoration)?),
                 Step::Move(MoveBack { from, to, .. }) => Some(FileDiff {
                     path: from.clone(),
-                    text: format!("# moved {to} to {from}\n").into_bytes(),
+                    diff: format!("# moved {to} to {from}\n").into_bytes(),
                 }),
             });
         }
@@ -52,27 +54,30 @@ impl RunDiff {
                     .since(original.path.as_str(), &original.version)?
                     .map(|diff| {
                         let head = format!(
-                            "# {} may have been changed by the call {}, which was interrupted:\n",
+                            "# {} may have been changed by the call {}, which was cut off:\n",
                             original.path, original.effect
                         );
                         FileDiff {
                             path: original.path.clone(),
-                            text: [head.into_bytes(), diff].concat(),
+                            diff: [head.into_bytes(), diff].concat(),
                         }
                     }),
             );
         }
         // Of an empty folder no diff tells.
-        files.retain(|file| !file.text.is_empty());
+        files.retain(|file| !file.diff.is_empty());
         files.sort_by(|one, other| one.path.cmp(&other.path));
-        Ok(RunDiff { files })
+        Ok(RunDiff {
+            files,
+            unfinished: told.unfinished,
+        })
     }
 
     /// All of it: `git apply -R` takes it.
     pub fn bytes(&self) -> Vec<u8> {
         self.files
             .iter()
-            .flat_map(|file| file.text.iter().copied())
+            .flat_map(|file| file.diff.iter().copied())
             .collect()
     }
 }
@@ -93,13 +98,13 @@ impl Reader<'_> {
             diffs,
             ..
         } = restoration;
-        let text = match (self.content(path, then)?, self.content(path, now)?) {
+        let diff = match (self.content(path, then)?, self.content(path, now)?) {
             (Content::Lost, _) | (_, Content::Lost) => told(path, diffs),
             (before, after) => git_diff(path, before.side(), after.side()),
         };
         Ok(FileDiff {
             path: path.clone(),
-            text,
+            diff,
         })
     }
 

@@ -5,17 +5,22 @@
 
 mod diff;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{EffectId, RunId};
-use dirigent_core::tool::{FileVersion, StateChange};
+use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing};
+use dirigent_core::view::EventKind;
+use dirigent_runtime::read_run;
 use dirigent_store::{Journal, Original, StoreError};
 use dirigent_tools::Contents;
 use dirigent_tools::workspace::{FileFault, Past, Workspace};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::DirigentError;
 
@@ -30,6 +35,23 @@ pub struct Undo {
     workspace: PathBuf,
     undoing: Undoing,
     refused: Vec<Refused>,
+    unfinished: Vec<UnfinishedCall>,
+}
+
+/// A call that may have changed something and could not say what: it was interrupted, broke down or was given up. As JSON
+/// `{"call": "a1.3", "tool": "execute_command"}`; as text for people `a1.3 (execute_command)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnfinishedCall {
+    /// The call.
+    pub call: EffectId,
+    /// The tool that it called.
+    pub tool: String,
+}
+
+impl fmt::Display for UnfinishedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.call, self.tool)
+    }
 }
 
 /// One thing that undoing does. As JSON `{"action": "restore", "path": "src/a.rs"}`.
@@ -96,11 +118,17 @@ pub enum RefusedBecause {
     /// What was in it is not in this journal.
     #[error("cannot be put back: what was in it is not in this journal")]
     NotKept,
-    /// A call that was interrupted may have changed it; what was in it before the call is kept.
-    #[error("is other than before the call {call}, which was interrupted")]
+    /// A call that was interrupted, or failed, may have changed it and never told; what was in it before the call is kept.
+    #[error("is other than before the call {call}, which was cut off")]
     Interrupted {
         /// The call.
         call: EffectId,
+    },
+    /// It can only be put back with something that could not be: the other name of a moved file, or a folder around it.
+    #[error("hangs together with {with}, which could not be put back")]
+    HangsTogether {
+        /// With what.
+        with: String,
     },
     /// The file system said no.
     #[error("cannot be used: {error}")]
@@ -124,8 +152,9 @@ struct Told {
     to: u64,
     workspace: PathBuf,
     undoing: Undoing,
-    /// What calls whose end is not known kept.
+    /// What calls kept that never told what became of it.
     interrupted: Vec<Original>,
+    unfinished: Vec<UnfinishedCall>,
 }
 
 impl Told {
@@ -141,12 +170,17 @@ impl Told {
         let entries = journal.entries(run, 0, usize::MAX)?;
         let undoing = Undoing::of(&entries, to);
         let mut interrupted = journal.originals(run)?;
-        interrupted.retain(|original| undoing.unfinished.contains(&original.effect));
+        interrupted.retain(|original| undoing.is_untold(original.effect, &original.path, &original.version));
+        let unfinished = match undoing.unfinished.is_empty() {
+            true => Vec::new(),
+            false => unfinished(journal, run, &undoing.unfinished)?,
+        };
         Ok(Told {
             to,
             workspace: PathBuf::from(record.workspace),
             undoing,
             interrupted,
+            unfinished,
         })
     }
 }
@@ -165,13 +199,11 @@ impl Undo {
             workspace: told.workspace,
             undoing: told.undoing,
             refused: Vec::new(),
+            unfinished: told.unfinished,
         };
-        let told_of = undo.restored_paths();
         undo.compare(&workspace)?;
         for original in told.interrupted {
-            if !told_of.contains(&original.path) {
-                undo.look_at_interrupted(&workspace, &original);
-            }
+            undo.look_at_interrupted(&workspace, &original);
         }
         Ok(undo)
     }
@@ -206,6 +238,11 @@ impl Undo {
         &self.undoing.elsewhere
     }
 
+    /// Calls of the run that may have changed something and could not say what.
+    pub fn unfinished(&self) -> &[UnfinishedCall] {
+        &self.unfinished
+    }
+
     /// The same without what cannot be undone, and what hangs together with it.
     #[must_use]
     pub fn skip_refused(mut self) -> Undo {
@@ -215,7 +252,7 @@ impl Undo {
     }
 
     /// Does it. What is replaced or deleted is kept in the journal first. A path that changed meanwhile, or cannot be written, is left as it
-    /// is and named; the others are done. Blocks on the disk.
+    /// is and named, and so is what hangs together with it; the others are done. Blocks on the disk.
     ///
     /// # Errors
     /// [`DirigentError::NotUndone`] where something is refused; [`DirigentError::UnderWay`] where the run goes on by now. Nothing was
@@ -236,22 +273,65 @@ impl Undo {
             done: Vec::new(),
             failed: Vec::new(),
         };
-        for step in &self.undoing.steps {
-            let (path, result) = match step {
-                Step::Restore(restoration) => (&restoration.path, self.restore(&workspace, restoration)),
-                Step::Move(MoveBack { from, to, .. }) => {
-                    (from, workspace.move_back(from, to).map_err(Into::into))
-                }
+        self.keep_what_moves(&workspace)?;
+        let mut rest = self.undoing.clone();
+        rest.steps.reverse();
+        while let Some(step) = rest.steps.pop() {
+            let result = match &step {
+                Step::Restore(restoration) => self.restore(&workspace, restoration),
+                Step::Move(MoveBack { from, to, .. }) => workspace.move_back(from, to).map_err(Into::into),
             };
-            match result {
-                Ok(()) => undone.done.push(UndoStep::of(step)),
-                Err(because) => undone.failed.push(Refused {
-                    path: path.clone(),
-                    because,
-                }),
-            }
+            let Err(because) = result else {
+                undone.done.push(UndoStep::of(&step));
+                continue;
+            };
+            let (path, touched) = match step {
+                Step::Restore(Restoration { path, .. }) => (path.clone(), BTreeSet::from([path])),
+                Step::Move(MoveBack { from, to, .. }) => (from.clone(), BTreeSet::from([from, to])),
+            };
+            let left = rest.clone().without(&touched);
+            let with = &path;
+            let hang_together = rest.steps.iter().rev().filter(|step| !left.steps.contains(step));
+            let hang_together: Vec<_> = hang_together
+                .map(|step| Refused {
+                    path: path_of(step).to_owned(),
+                    because: RefusedBecause::HangsTogether { with: with.clone() },
+                })
+                .collect();
+            undone.failed.push(Refused { path, because });
+            undone.failed.extend(hang_together);
+            rest = left;
         }
         Ok(undone)
+    }
+
+    /// What is to be put back under another name may be in the workspace alone as yet.
+    fn keep_what_moves(&self, workspace: &Workspace) -> Result<(), DirigentError> {
+        let steps = &self.undoing.steps;
+        let needed: BTreeSet<&str> = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Restore(Restoration {
+                    then: There::File(version),
+                    ..
+                }) => Some(version.digest.as_str()),
+                Step::Restore(_) | Step::Move(_) => None,
+            })
+            .collect();
+        for (path, digest) in there_before_moves(steps) {
+            if !needed.contains(digest) || self.journal.has_content(digest)? {
+                continue;
+            }
+            // A link is its target. Whatever is read counts only as what it must be.
+            let bytes = match std::fs::read_link(self.workspace.join(path)) {
+                Ok(target) => Some(target.into_os_string().into_encoded_bytes()),
+                Err(_) => workspace.read(path).ok(),
+            };
+            if let Some(bytes) = bytes.filter(|bytes| sha256_hex(bytes) == digest) {
+                self.journal.keep_content(digest, &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     fn restore(&self, workspace: &Workspace, restoration: &Restoration) -> Result<(), RefusedBecause> {
@@ -280,7 +360,9 @@ impl Undo {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.undoing.steps);
         let mut moved = false;
-        let moves_on = moves_on(&steps);
+        let moves_on: BTreeSet<String> = there_before_moves(&steps)
+            .map(|(_, digest)| digest.to_owned())
+            .collect();
         for step in steps {
             let refused = match &step {
                 // What is not at its place yet is compared when it is.
@@ -302,10 +384,7 @@ impl Undo {
                 }
             };
             if let Some(because) = refused {
-                let path = match &step {
-                    Step::Restore(restoration) => restoration.path.clone(),
-                    Step::Move(back) => back.from.clone(),
-                };
+                let path = path_of(&step).to_owned();
                 self.refused.push(Refused { path, because });
             }
             self.undoing.steps.push(step);
@@ -313,7 +392,7 @@ impl Undo {
         Ok(())
     }
 
-    /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are kept as they are taken away.
+    /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are in the workspace under some name.
     fn has_content(
         &self,
         restoration: &Restoration,
@@ -340,7 +419,7 @@ impl Undo {
             .collect()
     }
 
-    /// A call that never told its end kept that, and no other call tells of the file.
+    /// A call kept that and never told what became of it.
     fn look_at_interrupted(&mut self, workspace: &Workspace, original: &Original) {
         let there = workspace.there(&original.path);
         let same = there.is_ok_and(|there| there == There::File(original.version.clone()));
@@ -350,7 +429,7 @@ impl Undo {
                 call: original.effect,
             },
         };
-        if !same && !self.refused.contains(&refused) {
+        if !same && !self.refused.iter().any(|other| other.path == refused.path) {
             self.refused.push(refused);
         }
     }
@@ -460,16 +539,53 @@ fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>)
     }
 }
 
-/// The contents of the files that are taken away before anything is moved: they are kept then, and can be put back under another name.
-fn moves_on(steps: &[Step]) -> BTreeSet<String> {
-    let mut digests = BTreeSet::new();
-    for step in steps {
-        let Step::Restore(Restoration { now, then, .. }) = step else {
-            break;
-        };
-        if let (There::File(version), There::Nothing) = (now, then) {
-            digests.insert(version.digest.clone());
+/// Which of these calls may have changed something, with their tools' names.
+fn unfinished(
+    journal: &Journal,
+    run: RunId,
+    calls: &BTreeSet<EffectId>,
+) -> Result<Vec<UnfinishedCall>, DirigentError> {
+    let (view, events) = read_run(journal, run)?;
+    let tools = view.run().context().map(|context| context.tools());
+    let looks_only = |tool: &str, parameters: &Value| {
+        let tool = tools.and_then(|tools| tools.get(tool));
+        tool.is_some_and(|tool| tool.access == Access::ReadOnly && tool.repeat.is_safe(parameters))
+    };
+    let mut found = BTreeMap::new();
+    for event in events {
+        if let EventKind::ToolStarted {
+            effect,
+            tool,
+            parameters,
+        } = event.kind
+            && calls.contains(&effect)
+            && !looks_only(&tool, &parameters)
+        {
+            found.insert(effect, tool);
         }
     }
-    digests
+    let found = found.into_iter();
+    Ok(found.map(|(call, tool)| UnfinishedCall { call, tool }).collect())
+}
+
+/// The files that are there before anything is moved, with the digests of their contents: these can be put back under other names.
+fn there_before_moves(steps: &[Step]) -> impl Iterator<Item = (&str, &str)> {
+    steps
+        .iter()
+        .map_while(|step| match step {
+            Step::Restore(restoration) => Some(restoration),
+            Step::Move(_) => None,
+        })
+        .filter_map(|restoration| match &restoration.now {
+            There::File(version) => Some((restoration.path.as_str(), version.digest.as_str())),
+            There::Nothing | There::Folder | There::Unknown => None,
+        })
+}
+
+/// What a step is named by.
+fn path_of(step: &Step) -> &str {
+    match step {
+        Step::Restore(restoration) => &restoration.path,
+        Step::Move(back) => &back.from,
+    }
 }
