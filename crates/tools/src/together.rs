@@ -3,9 +3,10 @@
 //! It works nothing out: who gives it changes has read every file and knows what each is to be.
 
 use dirigent_core::tool::StateChange;
+use dirigent_core::undo::There;
 use tokio_util::sync::CancellationToken;
 
-use crate::workspace::{FileFault, Workspace};
+use crate::workspace::{FileFault, Past, Workspace};
 
 /// A change to one file. Each is made only where the file is as it says.
 pub(crate) struct Change {
@@ -65,7 +66,7 @@ pub(crate) fn make(
             Ok(told) => made.push((&change.what, told.with_diff(change.diff.take()), folders)),
             Err(halt) => {
                 let left = made.into_iter().rev().filter_map(|(what, told, folders)| {
-                    let undone = what.put_back(workspace, &folders);
+                    let undone = what.put_back(workspace, &told, &folders);
                     undone.is_err().then_some(told)
                 });
                 let mut left: Vec<StateChange> = left.collect();
@@ -87,12 +88,28 @@ impl What {
         }
     }
 
-    fn put_back(&self, workspace: &Workspace, made_folders: &[String]) -> Result<(), FileFault> {
+    fn put_back(
+        &self,
+        workspace: &Workspace,
+        told: &StateChange,
+        made_folders: &[String],
+    ) -> Result<(), FileFault> {
         match self {
             What::Create { path, after } => workspace.remove(path, Some(after)).map(drop),
             What::Replace { path, before, after } => workspace.replace(path, after, before).map(drop),
             What::Move { from, to, content } => workspace.rename(to, from, Some(content)).map(drop),
-            What::Remove { path, before } => workspace.create(path, before).map(drop),
+            What::Remove { path, before } => {
+                if let StateChange::FileDeleted {
+                    before: Some(version),
+                    ..
+                } = told
+                {
+                    let past = Past::File(before, version.mode);
+                    workspace.restore(path, &There::Nothing, past)
+                } else {
+                    workspace.create(path, before).map(drop)
+                }
+            }
         }?;
         for folder in made_folders {
             // One in which somebody else has put something stays.
