@@ -61,7 +61,7 @@ struct Parameters {
 /// | `exists` | a file to be created is there |
 /// | `stale` | the file has changed since the agent last saw it; the output has its present content |
 /// | `outside_paths` | the patch would change a file that `paths` does not name |
-/// | `too_big` | more than 4 MiB or 500 files |
+/// | `too_big` | more than 4 MiB or 500 files, or too many long hunks for long files |
 /// | `cancelled` | nobody waits for it any more |
 ///
 /// Line endings and the encoding of a file are kept. Its mode is, too: the modes in a patch are not applied. A hunk names what it
@@ -84,6 +84,8 @@ enum Failure {
     TooLong(usize),
     #[error("the patch changes {0} files, more than {MAX_FILES}: apply it in parts")]
     TooMany(usize),
+    #[error("it takes too long to find where the hunks for `{path}` belong: apply the patch in parts")]
+    TooMuch { path: String },
     #[error("`{path}` is in the patch twice: say all that becomes of a file in one part")]
     Twice { path: String },
     #[error("the patch changes nothing in `{path}`: the lines it removes are those it adds")]
@@ -108,7 +110,7 @@ impl Failure {
     fn code(&self) -> &'static str {
         match self {
             Failure::Patch(_) | Failure::Twice { .. } | Failure::Same { .. } => "bad_patch",
-            Failure::TooLong(_) | Failure::TooMany(_) => "too_big",
+            Failure::TooLong(_) | Failure::TooMany(_) | Failure::TooMuch { .. } => "too_big",
             Failure::NotNamed { .. } => "outside_paths",
             Failure::MoreLeft { .. } => "no_match",
             Failure::NoPlace { no_place, .. } => match no_place {
@@ -189,7 +191,7 @@ fn describe(path: &str, no_place: &NoPlace) -> String {
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
     let workspace = match Workspace::of(context) {
         Ok(workspace) => workspace,
-        Err(fault) => return ToolResult::failure(fault.to_string()).with_code(fault.code()),
+        Err(fault) => return fault.failure(),
     };
     match apply(context, &workspace, parameters) {
         Ok(result) => result,
