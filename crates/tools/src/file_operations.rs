@@ -8,7 +8,7 @@ mod list;
 mod read;
 pub(crate) mod seen;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -160,10 +160,10 @@ enum Failure {
 impl Failure {
     fn code(&self) -> &'static str {
         match self {
-            Failure::Missing { .. } | Failure::Read(_) => "bad_parameters",
-            Failure::ReadOnly(_) => "access_denied",
+            Failure::Missing { .. } | Failure::Read(_) => code::BAD_PARAMETERS,
+            Failure::ReadOnly(_) => code::ACCESS_DENIED,
             Failure::File(fault) => fault.code(),
-            Failure::Stale(_) => seen::STALE,
+            Failure::Stale(_) => code::STALE,
             Failure::Edit(bad) => bad.code(),
         }
     }

@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use dirigent_core::tool::code;
+
 use crate::text::LineEnding;
 
 /// How many of several places are named; nobody looks for more.
@@ -50,9 +52,9 @@ pub(super) enum BadEdit {
 impl BadEdit {
     pub(super) fn code(&self) -> &'static str {
         match self {
-            BadEdit::Empty | BadEdit::Same => "bad_parameters",
-            BadEdit::NotFound { .. } => "no_match",
-            BadEdit::Ambiguous { .. } => "ambiguous",
+            BadEdit::Empty | BadEdit::Same => code::BAD_PARAMETERS,
+            BadEdit::NotFound { .. } => code::NO_MATCH,
+            BadEdit::Ambiguous { .. } => code::AMBIGUOUS,
         }
     }
 }

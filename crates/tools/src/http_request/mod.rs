@@ -35,7 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -326,7 +326,7 @@ fn result(ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
     let result = match ended {
         Err(fault) => failed(&fault, &told),
         Ok(()) if answer.status.as_u16() >= 400 => {
-            ToolResult::failure(format!("the server answered {}", answer.status)).with_code("http_status")
+            ToolResult::failure(format!("the server answered {}", answer.status)).with_code(code::HTTP_STATUS)
         }
         Ok(()) => ToolResult::success(Value::Null),
     };

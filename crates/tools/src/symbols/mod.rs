@@ -6,7 +6,7 @@ mod collect;
 
 use std::time::{Duration, Instant};
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ impl Stop {
         match self {
             Stop::Cancelled => cancelled(),
             Stop::NoName => ToolResult::failure("`name` is empty: give the name that is defined")
-                .with_code("bad_parameters"),
+                .with_code(code::BAD_PARAMETERS),
             Stop::Fault(fault) => fault.failure(),
         }
     }
