@@ -2,7 +2,7 @@
 //!
 //! It works nothing out: who gives it changes has read every file and knows what each is to be.
 
-use dirigent_core::tool::StateChange;
+use dirigent_core::tool::{StateChange, ToolResult, code};
 use dirigent_core::undo::There;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,23 @@ pub(crate) enum Halt {
 pub(crate) struct Halted {
     pub(crate) halt: Halt,
     pub(crate) left: Vec<StateChange>,
+}
+
+impl Halted {
+    /// The failed call, with what stays changed.
+    pub(crate) fn failure(self) -> ToolResult {
+        let (why, code) = match self.halt {
+            Halt::Cancelled => ("cancelled".to_owned(), code::CANCELLED),
+            Halt::Fault(fault) => (fault.to_string(), fault.code()),
+        };
+        let state = match self.left.len() {
+            0 => "nothing was changed".to_owned(),
+            left => format!("{left} changes made before that could not be put back: see `changes`"),
+        };
+        ToolResult::failure(format!("{why}; {state}"))
+            .with_code(code)
+            .with_changes(self.left)
+    }
 }
 
 /// Makes the changes in their order. Where one cannot be made, or nobody waits any more, those before it are put back. It blocks.

@@ -6,7 +6,7 @@ mod parse;
 mod place;
 mod plan;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -110,17 +110,17 @@ impl Failure {
     fn code(&self) -> &'static str {
         match self {
             Failure::Patch(_) | Failure::Twice { .. } | Failure::Same { .. } => "bad_patch",
-            Failure::TooLong(_) | Failure::TooMany(_) | Failure::TooMuch { .. } => "too_big",
+            Failure::TooLong(_) | Failure::TooMany(_) | Failure::TooMuch { .. } => code::TOO_BIG,
             Failure::NotNamed { .. } => "outside_paths",
-            Failure::MoreLeft { .. } => "no_match",
+            Failure::MoreLeft { .. } => code::NO_MATCH,
             Failure::NoPlace { no_place, .. } => match no_place {
-                NoPlace::NoMatch { .. } | NoPlace::Overlaps { .. } => "no_match",
-                NoPlace::Ambiguous { .. } => "ambiguous",
+                NoPlace::NoMatch { .. } | NoPlace::Overlaps { .. } => code::NO_MATCH,
+                NoPlace::Ambiguous { .. } => code::AMBIGUOUS,
                 NoPlace::NoContext { .. } => "bad_patch",
             },
             Failure::File(fault) => fault.code(),
-            Failure::Stale(_) => "stale",
-            Failure::Cancelled => "cancelled",
+            Failure::Stale(_) => code::STALE,
+            Failure::Cancelled => code::CANCELLED,
         }
     }
 
@@ -237,16 +237,7 @@ fn apply(
             Halt::Fault(FileFault::Changed { path }) => Stale::overtaken(path).into(),
             Halt::Fault(fault) => fault.into(),
         }),
-        Err(Halted { halt, left }) => Ok(half_done(halt, left.len()).with_changes(left)),
+        // The disk let neither all be done nor all be put back.
+        Err(halted) => Ok(halted.failure()),
     }
-}
-
-/// The disk let neither all be done nor all be put back.
-fn half_done(halt: Halt, left: usize) -> ToolResult {
-    let (why, code) = match halt {
-        Halt::Cancelled => ("cancelled".to_owned(), "cancelled"),
-        Halt::Fault(fault) => (fault.to_string(), fault.code()),
-    };
-    let error = format!("{why}; {left} changes made before that could not be put back: see `changes`");
-    ToolResult::failure(error).with_code(code)
 }
