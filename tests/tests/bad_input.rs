@@ -274,7 +274,7 @@ mod permissions {
         assert!(
             ended.stdout.contains(
                 "\n\nNothing was changed. The change is not complete: `price.js` cannot be used: permission denied; it is \
-                 unchanged; no file is renamed\n"
+                 unchanged; nothing was changed\n"
             ),
             "{ended}"
         );

@@ -8,7 +8,7 @@ mod list;
 mod read;
 pub(crate) mod seen;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -160,10 +160,10 @@ enum Failure {
 impl Failure {
     fn code(&self) -> &'static str {
         match self {
-            Failure::Missing { .. } | Failure::Read(_) => "bad_parameters",
-            Failure::ReadOnly(_) => "access_denied",
+            Failure::Missing { .. } | Failure::Read(_) => code::BAD_PARAMETERS,
+            Failure::ReadOnly(_) => code::ACCESS_DENIED,
             Failure::File(fault) => fault.code(),
-            Failure::Stale(_) => seen::STALE,
+            Failure::Stale(_) => code::STALE,
             Failure::Edit(bad) => bad.code(),
         }
     }
@@ -284,6 +284,7 @@ fn write(
         output["unchanged"] = Value::Bool(true);
         return Ok(ToolResult::success(output).with_seen(seen));
     }
+    workspace.check_changeable(path)?;
     seen::check(context, &name, Some(&before), Extent::Whole)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
@@ -301,6 +302,7 @@ fn create(
     content: &str,
 ) -> Result<ToolResult, Failure> {
     let name = workspace.canonical(path)?;
+    workspace.check_changeable(path)?;
     seen::check(context, &name, None, Extent::Whole)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
@@ -325,6 +327,7 @@ fn edit(
 ) -> Result<ToolResult, Failure> {
     let before = workspace.read(path)?;
     let name = workspace.canonical(path)?;
+    workspace.check_changeable(path)?;
     seen::check(context, &name, Some(&before), Extent::Part)?;
     let file = TextFile::decode(path, &before)?;
     let edited = edit::replace_once(&name, &file.text, old, new)?;
@@ -379,6 +382,7 @@ fn taken_away(context: &ToolContext, workspace: &Workspace, path: &str) -> Resul
         Kind::File => {}
         Kind::Folder | Kind::Other => return Ok(None),
     }
+    workspace.check_changeable_itself(path)?;
     let name = workspace.canonical(path)?;
     match workspace.read(path) {
         Ok(bytes) => {

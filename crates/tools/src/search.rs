@@ -7,7 +7,7 @@ mod collect;
 use std::collections::BTreeSet;
 use std::io;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -95,7 +95,7 @@ impl Failure {
     fn result(&self) -> ToolResult {
         match self {
             Failure::Empty | Failure::ManyLines | Failure::BadPattern(_) | Failure::BadGlob { .. } => {
-                ToolResult::failure(self.to_string()).with_code("bad_parameters")
+                ToolResult::failure(self.to_string()).with_code(code::BAD_PARAMETERS)
             }
             Failure::File(fault) => fault.failure(),
         }

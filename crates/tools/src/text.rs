@@ -149,6 +149,14 @@ impl TextFile {
     }
 }
 
+/// The first so many characters of a text, with `…` where there are more.
+pub(crate) fn beginning(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     let (units, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {

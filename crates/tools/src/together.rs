@@ -2,10 +2,11 @@
 //!
 //! It works nothing out: who gives it changes has read every file and knows what each is to be.
 
-use dirigent_core::tool::StateChange;
+use dirigent_core::tool::{StateChange, ToolResult, code};
+use dirigent_core::undo::There;
 use tokio_util::sync::CancellationToken;
 
-use crate::workspace::{FileFault, Workspace};
+use crate::workspace::{FileFault, Past, Workspace};
 
 /// A change to one file. Each is made only where the file is as it says.
 pub(crate) struct Change {
@@ -48,6 +49,23 @@ pub(crate) struct Halted {
     pub(crate) left: Vec<StateChange>,
 }
 
+impl Halted {
+    /// The failed call, with what stays changed.
+    pub(crate) fn failure(self) -> ToolResult {
+        let (why, code) = match self.halt {
+            Halt::Cancelled => ("cancelled".to_owned(), code::CANCELLED),
+            Halt::Fault(fault) => (fault.to_string(), fault.code()),
+        };
+        let state = match self.left.len() {
+            0 => "nothing was changed".to_owned(),
+            left => format!("{left} changes made before that could not be put back: see `changes`"),
+        };
+        ToolResult::failure(format!("{why}; {state}"))
+            .with_code(code)
+            .with_changes(self.left)
+    }
+}
+
 /// Makes the changes in their order. Where one cannot be made, or nobody waits any more, those before it are put back. It blocks.
 pub(crate) fn make(
     workspace: &Workspace,
@@ -65,7 +83,7 @@ pub(crate) fn make(
             Ok(told) => made.push((&change.what, told.with_diff(change.diff.take()), folders)),
             Err(halt) => {
                 let left = made.into_iter().rev().filter_map(|(what, told, folders)| {
-                    let undone = what.put_back(workspace, &folders);
+                    let undone = what.put_back(workspace, &told, &folders);
                     undone.is_err().then_some(told)
                 });
                 let mut left: Vec<StateChange> = left.collect();
@@ -87,12 +105,28 @@ impl What {
         }
     }
 
-    fn put_back(&self, workspace: &Workspace, made_folders: &[String]) -> Result<(), FileFault> {
+    fn put_back(
+        &self,
+        workspace: &Workspace,
+        told: &StateChange,
+        made_folders: &[String],
+    ) -> Result<(), FileFault> {
         match self {
             What::Create { path, after } => workspace.remove(path, Some(after)).map(drop),
             What::Replace { path, before, after } => workspace.replace(path, after, before).map(drop),
             What::Move { from, to, content } => workspace.rename(to, from, Some(content)).map(drop),
-            What::Remove { path, before } => workspace.create(path, before).map(drop),
+            What::Remove { path, before } => {
+                if let StateChange::FileDeleted {
+                    before: Some(version),
+                    ..
+                } = told
+                {
+                    let past = Past::File(before, version.mode);
+                    workspace.restore(path, &There::Nothing, past)
+                } else {
+                    workspace.create(path, before).map(drop)
+                }
+            }
         }?;
         for folder in made_folders {
             // One in which somebody else has put something stays.

@@ -103,6 +103,16 @@ impl Workspace {
         Ok(kind(&metadata.map_err(|error| self.fault(path, error))?))
     }
 
+    /// Whether a file may be changed, as far as that can be said without changing it: [`FileFault::Protected`] otherwise, among others.
+    pub(crate) fn check_changeable(&self, path: &str) -> Result<(), FileFault> {
+        self.changeable(path, FinalLink::Follow).map(drop)
+    }
+
+    /// The same of a link itself.
+    pub(crate) fn check_changeable_itself(&self, path: &str) -> Result<(), FileFault> {
+        self.changeable(path, FinalLink::Keep).map(drop)
+    }
+
     /// The content of a regular file of up to [`MAX_FILE_BYTES`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, FileFault> {
         let file = self.open_file(path)?;

@@ -211,6 +211,28 @@ async fn several_places_and_the_number_of_none_are_an_error_that_says_where() {
 }
 
 #[tokio::test]
+async fn a_line_number_that_no_file_has_says_nothing_of_the_next() {
+    let folder = Folder::with(&[("f", NUMBERS.as_bytes())]);
+    let patch = "--- a/f\n+++ b/f\n@@ -9223372036854775808,1 +1,1 @@\n-one\n+ONE\n@@ -18446744073709551615 +3 @@\n-three\n+THREE\n\
+                 @@ -5 +5 @@\n-five\n+FIVE\n";
+    assert!(apply(&folder, patch).await.succeeded());
+    assert_eq!(content(&folder, "f"), "ONE\ntwo\nTHREE\nfour\nFIVE\nsix\nseven\n");
+}
+
+#[tokio::test]
+async fn a_patch_whose_places_take_too_long_to_find_is_refused() {
+    let line = "x".repeat(2_000);
+    let folder = Folder::with(&[("f", format!("{line}\n").repeat(3_000).as_bytes())]);
+    let patch = format!(
+        "--- a/f\n+++ b/f\n@@ -1 +1 @@\n{}-y\n",
+        format!(" {line}\n").repeat(1_000)
+    );
+    let (code, error, _) = failed(apply(&folder, &patch).await);
+    assert_eq!(code, "too_big");
+    assert!(error.contains("apply the patch in parts"), "{error}");
+}
+
+#[tokio::test]
 async fn wrong_context_is_refused_with_what_is_there() {
     let folder = Folder::with(&[("f", NUMBERS.as_bytes())]);
     let result = apply(
@@ -335,6 +357,8 @@ async fn where_one_file_does_not_fit_none_is_changed() {
 #[tokio::test]
 async fn where_one_file_cannot_be_written_the_others_are_put_back() {
     let folder = Folder::with(&[("f", b"x\n"), ("gone", b"bye\n"), (".git/config", b"x\n")]);
+    let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path("gone"), program).unwrap();
     let patch = "\
 --- a/f
 +++ b/f
@@ -360,6 +384,8 @@ async fn where_one_file_cannot_be_written_the_others_are_put_back() {
     assert!(error.ends_with("; nothing was changed"), "{error}");
     assert_eq!(content(&folder, "f"), "x\n");
     assert_eq!(content(&folder, "gone"), "bye\n");
+    let mode = folder.path("gone").metadata().unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o755);
     assert!(!folder.path("made").exists());
 }
 

@@ -268,6 +268,36 @@ async fn edit_changes_only_what_is_there_once() {
 }
 
 #[tokio::test]
+async fn spaces_that_are_not_there_have_nothing_like_them() {
+    let folder = Folder::with(&[("f", b"one\n\ntwo\n")]);
+    assert_eq!(
+        complaint(&folder, edit("f", "\t\t", "x")).await,
+        "`old` is not in `f`: read the file again and copy the text exactly"
+    );
+}
+
+#[tokio::test]
+async fn only_so_many_lines_of_ignore_files_count() {
+    let long: Vec<String> = (10..35).map(|number| format!("{number}/.gitignore")).collect();
+    let comments = "#\n".repeat(2_000);
+    let mut files: Vec<(&str, &[u8])> = long
+        .iter()
+        .map(|path| (path.as_str(), comments.as_bytes()))
+        .collect();
+    for path in ["00/.gitignore", "99/.gitignore"] {
+        files.push((path, b"secret.txt\n"));
+    }
+    files.extend([("00/secret.txt", &b""[..]), ("99/secret.txt", b"")]);
+    let folder = Folder::with(&files);
+    let listed = output(folder.call(file_operations(), json!({"operation": "list"})).await);
+    let listed = listed["entries"].to_string();
+    assert!(!listed.contains("00/secret.txt"), "{listed}");
+    assert!(listed.contains("99/secret.txt"), "{listed}");
+    let error = complaint(&folder, read("secret.txt")).await;
+    assert!(error.contains("did you mean `99/secret.txt`"), "{error}");
+}
+
+#[tokio::test]
 async fn edit_counts_places_that_overlap() {
     let folder = Folder::with(&[("a", b"aaa")]);
     assert!(complaint(&folder, edit("a", "aa", "b")).await.contains("2 times"));

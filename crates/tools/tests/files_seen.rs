@@ -183,6 +183,22 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
 }
 
 #[tokio::test]
+async fn what_is_protected_is_not_shown_as_something_to_work_from() {
+    let folder = Folder::with(&[("dirigent.toml", b"[sandbox]\n")]);
+    let mut agent = Agent::alone(&folder);
+    let protected = "`dirigent.toml` is read-only to tools";
+    let (error, _) = refused(agent.writes("dirigent.toml", "mine\n").await);
+    assert!(error.starts_with(protected), "{error}");
+    agent.reads("dirigent.toml").await;
+    std::fs::write(folder.path("dirigent.toml"), "[http]\n").unwrap();
+    let (error, _) = refused(agent.edits("dirigent.toml", "http", "mine").await);
+    assert!(error.starts_with(protected), "{error}");
+    let delete = json!({"operation": "delete", "path": "dirigent.toml"});
+    let (error, _) = refused(agent.does(delete).await);
+    assert!(error.starts_with(protected), "{error}");
+}
+
+#[tokio::test]
 async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
     let folder = Folder::with(&[("a", b"1\n")]);
     let mut agent = Agent::alone(&folder);

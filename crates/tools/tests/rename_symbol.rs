@@ -704,7 +704,7 @@ async fn a_file_that_cannot_be_written_leaves_all_files_as_they_were() {
     .await;
 
     assert!(
-        error(&result).ends_with("; no file is renamed"),
+        error(&result).ends_with("; nothing was changed"),
         "{}",
         error(&result)
     );

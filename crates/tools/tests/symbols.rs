@@ -179,6 +179,30 @@ async fn long_lists_are_bounded_and_counted() {
 }
 
 #[tokio::test]
+async fn what_is_deep_in_others_and_long_names_are_cut() {
+    let deep = format!("{}fn x() {{}}{}", "mod a{".repeat(4_000), "}".repeat(4_000));
+    let long = format!("fn {}() {{}}", "n".repeat(5_000));
+    let folder = Folder::with(&[("deep.rs", deep.as_bytes()), ("long.rs", long.as_bytes())]);
+    let found = output(folder.call(find_definition(), json!({"name": "a::x"})).await);
+    assert_eq!(found["total"], 1);
+    assert_eq!(
+        found["symbols"][0]["container"],
+        "…::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a"
+    );
+    let listed = output(folder.call(list_symbols(), json!({})).await);
+    assert_eq!(listed["total"], 4_002);
+    let name = "n".repeat(5_000);
+    let found = output(folder.call(find_definition(), json!({"name": name})).await);
+    assert_eq!(found["symbols"][0]["name"], format!("{}…", "n".repeat(100)));
+    let none = output(
+        folder
+            .call(find_definition(), json!({"name": format!("{name}m")}))
+            .await,
+    );
+    assert_eq!(none["similar"], json!([]));
+}
+
+#[tokio::test]
 async fn a_definition_is_found_by_its_name_and_what_it_is_in() {
     let folder = Folder::with(&[
         (

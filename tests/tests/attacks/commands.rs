@@ -24,6 +24,12 @@ fn program<const N: usize>(words: [&str; N]) -> Call {
 }
 
 /// A Perl program: it can call the system directly, and is there wherever git is.
+/// The number of the system call; who runs this elsewhere looks it up first.
+#[cfg(target_arch = "x86_64")]
+const PTRACE: u32 = 101;
+#[cfg(target_arch = "aarch64")]
+const PTRACE: u32 = 117;
+
 fn perl(script: &str) -> Call {
     program(["perl", "-e", script])
 }
@@ -323,7 +329,7 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
         Attack {
             name: "dirigent_is_not_traced",
             // PTRACE_ATTACH
-            made: |_| perl("syscall(101, 16, getppid(), 0, 0) == 0 or die $!"),
+            made: |_| perl(&format!("syscall({PTRACE}, 16, getppid(), 0, 0) == 0 or die $!")),
             told: FAILED,
             then: nothing_more,
         },

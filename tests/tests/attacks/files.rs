@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use dirigent::core::tool::StateChange;
 use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
 use serde_json::{Value, json};
 
@@ -363,8 +364,18 @@ fn what_is_no_plain_file_or_too_much_is_refused_or_bounded() {
                 sparse(scene, "notes.txt");
                 delete("notes.txt")
             },
-            told: Told::Either,
-            then: nothing_more,
+            told: Told::Bounded(&["notes.txt"]),
+            // It goes, and that it cannot come back is in the journal: no version of it was kept.
+            then: |scene, seen| {
+                assert!(!scene.is_there("notes.txt"));
+                let result = seen.journaled.as_ref().unwrap();
+                let gone = StateChange::FileDeleted {
+                    path: "notes.txt".to_owned(),
+                    diff: None,
+                    before: None,
+                };
+                assert_eq!(result.changes, [gone]);
+            },
         },
         Attack {
             name: "a_line_of_a_hundred_megabytes_is_not_read",

@@ -26,3 +26,50 @@ pub const BROKE_DOWN: &str = "broke_down";
 pub const REFUSED: &str = "refused";
 /// The agent that the call started ended without findings (PAOR-5).
 pub const AGENT_FAILED: &str = "agent_failed";
+
+/// There is nothing of that name.
+pub const NOT_FOUND: &str = "not_found";
+/// Something of that name is there already.
+pub const EXISTS: &str = "exists";
+/// A path leads out of the workspace.
+pub const OUTSIDE_WORKSPACE: &str = "outside_workspace";
+/// The workspace itself cannot be opened.
+pub const WORKSPACE: &str = "workspace";
+/// A folder, a pipe, a device or the like where a file is needed.
+pub const NOT_A_FILE: &str = "not_a_file";
+/// A file where a folder is needed.
+pub const NOT_A_FOLDER: &str = "not_a_folder";
+/// A folder that something is in.
+pub const NOT_EMPTY: &str = "not_empty";
+/// More than a tool takes, or more than it can work through.
+pub const TOO_BIG: &str = "too_big";
+/// A file is no text.
+pub const BINARY: &str = "binary";
+/// A character that the encoding of a file does not have.
+pub const NOT_ENCODABLE: &str = "not_encodable";
+/// A file belongs to git, or says what Dirigent and its agents may do.
+pub const PROTECTED: &str = "protected";
+/// The system does not let it: permissions, a full or a read-only disk, a limit.
+pub const DENIED: &str = "denied";
+/// The file is not as the agent last saw it, or the agent has not seen it (PAOR-5).
+pub const STALE: &str = "stale";
+/// Somebody else changed it while the call ran.
+pub const CHANGED: &str = "changed";
+/// What was there could not be kept for `undo`, so that it is left as it is.
+pub const NOT_KEPT: &str = "not_kept";
+/// Anything else that the system says about a file.
+pub const IO: &str = "io";
+/// The text to be changed is not there.
+pub const NO_MATCH: &str = "no_match";
+/// The text to be changed is there more than once.
+pub const AMBIGUOUS: &str = "ambiguous";
+/// The command cannot be confined here, and so does not run.
+pub const NO_SANDBOX: &str = "no_sandbox";
+/// A command ended with a status that is not 0.
+pub const EXITED: &str = "exited";
+/// Nobody answers there, or not so that it could be understood.
+pub const UNREACHABLE: &str = "unreachable";
+/// A server answered a request with a status of 400 or more.
+pub const HTTP_STATUS: &str = "http_status";
+/// What the database said.
+pub const DATABASE: &str = "database";

@@ -6,7 +6,7 @@ mod parse;
 mod place;
 mod plan;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ struct Parameters {
 /// | `exists` | a file to be created is there |
 /// | `stale` | the file has changed since the agent last saw it; the output has its present content |
 /// | `outside_paths` | the patch would change a file that `paths` does not name |
-/// | `too_big` | more than 4 MiB or 500 files |
+/// | `too_big` | more than 4 MiB or 500 files, or too many long hunks for long files |
 /// | `cancelled` | nobody waits for it any more |
 ///
 /// Line endings and the encoding of a file are kept. Its mode is, too: the modes in a patch are not applied. A hunk names what it
@@ -84,6 +84,8 @@ enum Failure {
     TooLong(usize),
     #[error("the patch changes {0} files, more than {MAX_FILES}: apply it in parts")]
     TooMany(usize),
+    #[error("it takes too long to find where the hunks for `{path}` belong: apply the patch in parts")]
+    TooMuch { path: String },
     #[error("`{path}` is in the patch twice: say all that becomes of a file in one part")]
     Twice { path: String },
     #[error("the patch changes nothing in `{path}`: the lines it removes are those it adds")]
@@ -108,17 +110,17 @@ impl Failure {
     fn code(&self) -> &'static str {
         match self {
             Failure::Patch(_) | Failure::Twice { .. } | Failure::Same { .. } => "bad_patch",
-            Failure::TooLong(_) | Failure::TooMany(_) => "too_big",
+            Failure::TooLong(_) | Failure::TooMany(_) | Failure::TooMuch { .. } => code::TOO_BIG,
             Failure::NotNamed { .. } => "outside_paths",
-            Failure::MoreLeft { .. } => "no_match",
+            Failure::MoreLeft { .. } => code::NO_MATCH,
             Failure::NoPlace { no_place, .. } => match no_place {
-                NoPlace::NoMatch { .. } | NoPlace::Overlaps { .. } => "no_match",
-                NoPlace::Ambiguous { .. } => "ambiguous",
+                NoPlace::NoMatch { .. } | NoPlace::Overlaps { .. } => code::NO_MATCH,
+                NoPlace::Ambiguous { .. } => code::AMBIGUOUS,
                 NoPlace::NoContext { .. } => "bad_patch",
             },
             Failure::File(fault) => fault.code(),
-            Failure::Stale(_) => "stale",
-            Failure::Cancelled => "cancelled",
+            Failure::Stale(_) => code::STALE,
+            Failure::Cancelled => code::CANCELLED,
         }
     }
 
@@ -189,7 +191,7 @@ fn describe(path: &str, no_place: &NoPlace) -> String {
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
     let workspace = match Workspace::of(context) {
         Ok(workspace) => workspace,
-        Err(fault) => return ToolResult::failure(fault.to_string()).with_code(fault.code()),
+        Err(fault) => return fault.failure(),
     };
     match apply(context, &workspace, parameters) {
         Ok(result) => result,
@@ -235,16 +237,7 @@ fn apply(
             Halt::Fault(FileFault::Changed { path }) => Stale::overtaken(path).into(),
             Halt::Fault(fault) => fault.into(),
         }),
-        Err(Halted { halt, left }) => Ok(half_done(halt, left.len()).with_changes(left)),
+        // The disk let neither all be done nor all be put back.
+        Err(halted) => Ok(halted.failure()),
     }
-}
-
-/// The disk let neither all be done nor all be put back.
-fn half_done(halt: Halt, left: usize) -> ToolResult {
-    let (why, code) = match halt {
-        Halt::Cancelled => ("cancelled".to_owned(), "cancelled"),
-        Halt::Fault(fault) => (fault.to_string(), fault.code()),
-    };
-    let error = format!("{why}; {left} changes made before that could not be put back: see `changes`");
-    ToolResult::failure(error).with_code(code)
 }

@@ -4,8 +4,10 @@
 
 use std::ops::Range;
 
+use tokio_util::sync::CancellationToken;
+
 use super::parse::{Ending, Hunk, Line};
-use crate::text::LineEnding;
+use crate::text::{LineEnding, beginning};
 
 /// How many lines around a place that nearly fits are shown.
 const SHOWN_AROUND: usize = 3;
@@ -16,6 +18,59 @@ const MAX_SHOWN_CHARS: usize = 300;
 const MAX_PLACES: usize = 10;
 /// Lines of a text times lines of a hunk up to which the nearest place is looked for.
 const MAX_COMPARED: usize = 20_000_000;
+
+/// How much is compared for all hunks of a patch: lines with lines, long ones count for more.
+const MAX_EFFORT: usize = 20_000_000;
+/// After so much of it a look is taken at whether somebody still waits.
+const EFFORT_AT_ONCE: usize = 1_000_000;
+/// So many bytes that are compared count as one more line.
+const BYTES_OF_A_LINE: usize = 64;
+
+/// What may still be compared for a patch.
+pub(super) struct Effort<'a> {
+    left: usize,
+    /// The next look at `cancel` is taken when no more than this is left.
+    look: usize,
+    cancel: &'a CancellationToken,
+}
+
+impl<'a> Effort<'a> {
+    pub(super) fn new(cancel: &'a CancellationToken) -> Self {
+        Effort {
+            left: MAX_EFFORT,
+            look: MAX_EFFORT,
+            cancel,
+        }
+    }
+
+    fn spend(&mut self, effort: usize) -> Result<(), Unplaced> {
+        self.left = self.left.checked_sub(effort).ok_or(Unplaced::TooMuch)?;
+        if self.left <= self.look {
+            self.look = self.left.saturating_sub(EFFORT_AT_ONCE);
+            if self.cancel.is_cancelled() {
+                return Err(Unplaced::Cancelled);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why the hunks of a file were not put into it.
+#[derive(Debug)]
+pub(super) enum Unplaced {
+    /// One has no place.
+    NoPlace(NoPlace),
+    /// It takes more than [`MAX_EFFORT`] to find out.
+    TooMuch,
+    /// Nobody waits for it any more.
+    Cancelled,
+}
+
+impl From<NoPlace> for Unplaced {
+    fn from(no_place: NoPlace) -> Self {
+        Unplaced::NoPlace(no_place)
+    }
+}
 
 /// A text after its hunks.
 pub(super) struct Patched {
@@ -87,21 +142,33 @@ impl<'a> Lines<'a> {
         without_break(self.whole(line))
     }
 
-    fn has(&self, at: usize, wanted: &[&str]) -> bool {
-        at + wanted.len() <= self.ranges.len()
-            && wanted
-                .iter()
-                .enumerate()
-                .all(|(n, line)| self.bare(at + n) == *line)
+    fn has(&self, at: usize, wanted: &[&str], effort: &mut Effort<'_>) -> Result<bool, Unplaced> {
+        if at.saturating_add(wanted.len()) > self.ranges.len() {
+            return Ok(false);
+        }
+        for (n, line) in wanted.iter().enumerate() {
+            let there = self.bare(at + n);
+            // Only lines of one length are looked into.
+            let bytes = if there.len() == line.len() { line.len() } else { 0 };
+            effort.spend(1 + bytes / BYTES_OF_A_LINE)?;
+            if there != *line {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    fn places(&self, wanted: &[&str]) -> Vec<usize> {
+    fn places(&self, wanted: &[&str], effort: &mut Effort<'_>) -> Result<Vec<usize>, Unplaced> {
+        let mut places = Vec::new();
         if wanted.is_empty() {
-            return Vec::new();
+            return Ok(places);
         }
-        (0..self.ranges.len())
-            .filter(|at| self.has(*at, wanted))
-            .collect()
+        for at in 0..self.ranges.len() {
+            if self.has(at, wanted, effort)? {
+                places.push(at);
+            }
+        }
+        Ok(places)
     }
 }
 
@@ -111,17 +178,25 @@ fn without_break(line: &str) -> &str {
 }
 
 /// Puts all hunks into the text, each at its place in the text as it was.
-pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<Patched, NoPlace> {
+pub(super) fn apply(text: &str, hunks: &[Hunk], effort: &mut Effort<'_>) -> Result<Patched, Unplaced> {
     let lines = Lines::of(text);
     let mut placed: Vec<(Range<usize>, &Hunk)> = Vec::with_capacity(hunks.len());
     // By how much the line numbers of the hunk before were wrong: often all are by as much.
     let mut drift = 0;
+    // Behind all hunks so far.
+    let mut end = 0;
     for (number, hunk) in (1..).zip(hunks) {
-        let at = place(&lines, hunk, number, &placed, drift)?;
+        let at = match where_said(&lines, hunk, end, drift, effort)? {
+            Some(at) => at,
+            None => place(&lines, hunk, number, &placed, drift, effort)?,
+        };
         if let Some(start) = hunk.start {
-            drift = (at + 1).cast_signed() - start.cast_signed();
+            // A number that no file has says nothing of the next one.
+            drift = (at + 1).checked_signed_diff(start).unwrap_or(0);
         }
-        placed.push((at..at + hunk.old().len(), hunk));
+        let range = at..at + hunk.old().len();
+        end = end.max(range.end);
+        placed.push((range, hunk));
     }
     placed.sort_by_key(|(range, _)| range.start);
     let ending = LineEnding::of(text);
@@ -139,6 +214,37 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<Patched, NoPlace> {
     })
 }
 
+impl Hunk {
+    /// The line from 0 at which it says that it begins, where those before it were wrong by so much.
+    fn said(&self, drift: isize) -> Option<usize> {
+        self.start?.saturating_sub(1).checked_add_signed(drift)
+    }
+
+    /// Whether it may stand there as far as the end of the text goes.
+    fn ends_right(&self, at: usize, old: &[&str], lines: &Lines<'_>) -> bool {
+        match self.old_end {
+            Ending::Unsaid => true,
+            Ending::NoLineBreak => at + old.len() == lines.ranges.len() && !lines.text.ends_with('\n'),
+        }
+    }
+}
+
+/// The place that a hunk says, where it stands there, behind all before it: no other would be chosen, so that none need be looked for.
+fn where_said(
+    lines: &Lines<'_>,
+    hunk: &Hunk,
+    end: usize,
+    drift: isize,
+    effort: &mut Effort<'_>,
+) -> Result<Option<usize>, Unplaced> {
+    let old = hunk.old();
+    let Some(at) = hunk.said(drift).filter(|at| *at >= end && !old.is_empty()) else {
+        return Ok(None);
+    };
+    let fits = lines.has(at, &old, effort)? && hunk.ends_right(at, &old, lines);
+    Ok(fits.then_some(at))
+}
+
 /// The line from 0 at which a hunk begins.
 fn place(
     lines: &Lines<'_>,
@@ -146,19 +252,18 @@ fn place(
     number: usize,
     placed: &[(Range<usize>, &Hunk)],
     drift: isize,
-) -> Result<usize, NoPlace> {
+    effort: &mut Effort<'_>,
+) -> Result<usize, Unplaced> {
     let old = hunk.old();
     if old.is_empty() {
         return match lines.ranges.is_empty() && placed.is_empty() {
             true => Ok(0),
-            false => Err(NoPlace::NoContext { hunk: number }),
+            false => Err(NoPlace::NoContext { hunk: number }.into()),
         };
     }
-    let at_end = |at: &usize| match hunk.old_end {
-        Ending::Unsaid => true,
-        Ending::NoLineBreak => at + old.len() == lines.ranges.len() && !lines.text.ends_with('\n'),
-    };
-    let all: Vec<usize> = lines.places(&old).into_iter().filter(at_end).collect();
+    let mut all = lines.places(&old, effort)?;
+    all.retain(|at| hunk.ends_right(*at, &old, lines));
+    effort.spend(all.len().saturating_mul(placed.len()))?;
     let free = |at: &usize| {
         placed
             .iter()
@@ -169,28 +274,32 @@ fn place(
         return Err(NoPlace::Overlaps {
             hunk: number,
             line: line + 1,
-        });
+        }
+        .into());
     }
     // Hunks stand in the order of the file.
     let before = placed.last().map_or(0, |(range, _)| range.end);
     if places.iter().any(|at| *at >= before) {
         places.retain(|at| *at >= before);
     }
-    let said = hunk.start.map(|start| start.saturating_sub(1));
-    let drifted = said.and_then(|said| said.checked_add_signed(drift));
+    let (said, drifted) = (hunk.said(0), hunk.said(drift));
     match places.as_slice() {
         [only] => Ok(*only),
-        [] => Err(NoPlace::NoMatch {
-            hunk: number,
-            nearest: nearest(lines, &old, said.unwrap_or(0)),
-            applied: lines.places(&hunk.new_lines()).first().map(|at| at + 1),
-        }),
+        [] => {
+            let applied = lines.places(&hunk.new_lines(), effort)?;
+            Err(NoPlace::NoMatch {
+                hunk: number,
+                nearest: nearest(lines, &old, said.unwrap_or(0)),
+                applied: applied.first().map(|at| at + 1),
+            }
+            .into())
+        }
         [..] => {
             let exact = [drifted, said].into_iter().flatten();
             let mut exact = exact.filter(|at| places.contains(at));
-            exact.next().ok_or_else(|| NoPlace::Ambiguous {
-                hunk: number,
-                lines: places.iter().take(MAX_PLACES).map(|at| at + 1).collect(),
+            exact.next().ok_or_else(|| {
+                let lines = places.iter().take(MAX_PLACES).map(|at| at + 1).collect();
+                NoPlace::Ambiguous { hunk: number, lines }.into()
             })
         }
     }
@@ -259,21 +368,14 @@ fn nearest(lines: &Lines<'_>, old: &[&str], said: usize) -> Option<Nearest> {
     let end = (best + old.len() + SHOWN_AROUND)
         .min(count)
         .min(start + MAX_SHOWN_LINES);
-    let shown: Vec<String> = (start..end).map(|line| short(lines.bare(line))).collect();
+    let shown: Vec<String> = (start..end)
+        .map(|line| beginning(lines.bare(line), MAX_SHOWN_CHARS))
+        .collect();
     Some(Nearest {
         line: best + first + 1,
-        there: (best + first < count).then(|| short(lines.bare(best + first))),
-        wanted: short(old.get(first).copied().unwrap_or_default()),
+        there: (best + first < count).then(|| beginning(lines.bare(best + first), MAX_SHOWN_CHARS)),
+        wanted: beginning(old.get(first).copied().unwrap_or_default(), MAX_SHOWN_CHARS),
         start: start + 1,
         shown: shown.join("\n"),
     })
-}
-
-fn short(line: &str) -> String {
-    let mut characters = line.chars();
-    let mut text: String = characters.by_ref().take(MAX_SHOWN_CHARS).collect();
-    if characters.next().is_some() {
-        text.push('…');
-    }
-    text
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Failure;
 use super::parse::{FilePatch, Hunk, Line, PatchKind};
-use super::place::{self, Patched};
+use super::place::{self, Effort, Patched, Unplaced};
 use crate::ToolContext;
 use crate::file_operations::seen::{self, Extent};
 use crate::text::{TextFile, unified_diff};
@@ -38,6 +38,7 @@ pub(super) struct Row {
 struct Planner<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
+    effort: Effort<'a>,
 }
 
 /// A file as it is.
@@ -53,7 +54,11 @@ pub(super) fn plan(
     files: Vec<FilePatch>,
     allowed: &[String],
 ) -> Result<Vec<Planned>, Failure> {
-    let planner = Planner { context, workspace };
+    let mut planner = Planner {
+        context,
+        workspace,
+        effort: Effort::new(&context.cancel),
+    };
     let allowed: Vec<String> = allowed
         .iter()
         .map(|path| workspace.canonical(path))
@@ -124,7 +129,7 @@ impl Planner<'_> {
         Ok(FilePatch { kind, ..file })
     }
 
-    fn file(&self, FilePatch { kind, hunks }: FilePatch) -> Result<Planned, Failure> {
+    fn file(&mut self, FilePatch { kind, hunks }: FilePatch) -> Result<Planned, Failure> {
         if self.context.cancel.is_cancelled() {
             return Err(Failure::Cancelled);
         }
@@ -136,9 +141,9 @@ impl Planner<'_> {
         }
     }
 
-    fn edit(&self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
+    fn edit(&mut self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
         let Present { bytes, file } = self.present(&path, Extent::Part)?;
-        let patched = patched(&path, &file.text, hunks)?;
+        let patched = self.patched(&path, &file.text, hunks)?;
         let (change, known) = self.replacement(&path, &path, bytes, &file, &patched)?;
         Ok(Planned {
             row: row(path, "edited", &patched, hunks),
@@ -147,14 +152,14 @@ impl Planner<'_> {
         })
     }
 
-    fn create(&self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
+    fn create(&mut self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
         match self.workspace.kind_of_itself(&path) {
             Err(FileFault::NotFound { .. }) => {}
             Ok(_) => return Err(FileFault::Exists { path }.into()),
             Err(fault) => return Err(fault.into()),
         }
         seen::check(self.context, &path, None, Extent::Whole)?;
-        let patched = patched(&path, "", hunks)?;
+        let patched = self.patched(&path, "", hunks)?;
         let after = patched.text.clone().into_bytes();
         Ok(Planned {
             seen: vec![seen::content(&path, &after)],
@@ -169,10 +174,10 @@ impl Planner<'_> {
         })
     }
 
-    fn delete(&self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
+    fn delete(&mut self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
         self.regular(&path)?;
         let Present { bytes, file } = self.present(&path, Extent::Part)?;
-        let patched = patched(&path, &file.text, hunks)?;
+        let patched = self.patched(&path, &file.text, hunks)?;
         if !patched.text.is_empty() {
             return Err(Failure::MoreLeft { path });
         }
@@ -189,7 +194,7 @@ impl Planner<'_> {
         })
     }
 
-    fn rename(&self, from: String, to: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
+    fn rename(&mut self, from: String, to: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
         self.regular(&from)?;
         let extent = match hunks.is_empty() {
             true => Extent::Name,
@@ -210,7 +215,7 @@ impl Planner<'_> {
         let mut lines = Vec::new();
         if !hunks.is_empty() {
             let file = TextFile::decode(&from, &bytes)?;
-            let patched = patched(&from, &file.text, hunks)?;
+            let patched = self.patched(&from, &file.text, hunks)?;
             let (change, known) = self.replacement(&from, &to, bytes, &file, &patched)?;
             changes.push(change);
             seen.push(known);
@@ -225,6 +230,19 @@ impl Planner<'_> {
             ..row(to, "moved", &patched, hunks)
         };
         Ok(Planned { row, changes, seen })
+    }
+
+    fn patched(&mut self, path: &str, text: &str, hunks: &[Hunk]) -> Result<Patched, Failure> {
+        place::apply(text, hunks, &mut self.effort).map_err(|unplaced| match unplaced {
+            Unplaced::NoPlace(no_place) => Failure::NoPlace {
+                path: path.to_owned(),
+                no_place,
+            },
+            Unplaced::TooMuch => Failure::TooMuch {
+                path: path.to_owned(),
+            },
+            Unplaced::Cancelled => Failure::Cancelled,
+        })
     }
 
     /// A file's new content, at a path that may be another than that by which it is known.
@@ -276,13 +294,6 @@ impl Planner<'_> {
             }),
         }
     }
-}
-
-fn patched(path: &str, text: &str, hunks: &[Hunk]) -> Result<Patched, Failure> {
-    place::apply(text, hunks).map_err(|no_place| Failure::NoPlace {
-        path: path.to_owned(),
-        no_place,
-    })
 }
 
 fn row(path: String, change: &'static str, patched: &Patched, hunks: &[Hunk]) -> Row {

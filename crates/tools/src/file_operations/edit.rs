@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use dirigent_core::tool::code;
+
 use crate::text::LineEnding;
 
 /// How many of several places are named; nobody looks for more.
@@ -50,9 +52,9 @@ pub(super) enum BadEdit {
 impl BadEdit {
     pub(super) fn code(&self) -> &'static str {
         match self {
-            BadEdit::Empty | BadEdit::Same => "bad_parameters",
-            BadEdit::NotFound { .. } => "no_match",
-            BadEdit::Ambiguous { .. } => "ambiguous",
+            BadEdit::Empty | BadEdit::Same => code::BAD_PARAMETERS,
+            BadEdit::NotFound { .. } => code::NO_MATCH,
+            BadEdit::Ambiguous { .. } => code::AMBIGUOUS,
         }
     }
 }
@@ -150,7 +152,11 @@ fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
     let mut effort = MAX_EFFORT;
-    if let Some(at) = lines.windows(wanted.len().max(1)).position(|window| {
+    let mut hint = String::from(": read the file again and copy the text exactly");
+    let Some(first) = wanted.first() else {
+        return hint;
+    };
+    if let Some(at) = lines.windows(wanted.len()).position(|window| {
         let mut both = window.iter().zip(&wanted);
         both.all(|(line, wanted)| {
             effort = effort.saturating_sub(line.len().min(wanted.len()) + 1);
@@ -160,8 +166,6 @@ fn hint(text: &str, old: &str) -> String {
         let (first, last) = (at + 1, at + wanted.len());
         return format!("; lines {first} to {last} differ from it only in spaces: copy them exactly");
     }
-    let mut hint = String::from(": read the file again and copy the text exactly");
-    let first = wanted.first().copied().unwrap_or_default();
     if first.len() > MAX_COMPARED_BYTES {
         return hint;
     }

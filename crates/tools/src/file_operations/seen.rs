@@ -4,7 +4,7 @@
 //! It never decides by who changed a file: only by what the agent saw.
 
 use dirigent_core::digest::sha256_hex;
-use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult};
+use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult, code};
 use serde_json::Value;
 
 use crate::ToolContext;
@@ -14,9 +14,6 @@ use super::read::{self, Range, Shown};
 
 /// The most text of a file that is shown with a refusal, in bytes; `read` shows the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
-
-/// The code of a call that is refused for it.
-pub(super) const STALE: &str = "stale";
 
 /// How much of a file a change takes the place of.
 #[derive(Clone, Copy, Debug)]
@@ -224,7 +221,7 @@ impl Stale {
         };
         let error = format!("{self}; {tail}");
         ToolResult::failure(error)
-            .with_code(STALE)
+            .with_code(code::STALE)
             .with_output(output)
             .with_seen(seen.into_iter().collect())
     }

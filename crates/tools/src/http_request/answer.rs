@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::exchange::Answer;
 use super::{As, html};
+use crate::text::beginning;
 
 /// Headers that are of no use to a model: those that set credentials or speak to browsers.
 const LEFT_OUT: [&str; 11] = [
@@ -60,12 +61,7 @@ pub(super) fn output(answer: &Answer, redirects: &[Value], form: As) -> Value {
 fn headers(headers: &HeaderMap) -> Map<String, Value> {
     let useful = headers.keys().filter(|name| !LEFT_OUT.contains(&name.as_str()));
     let shown = useful.take(MAX_HEADERS).filter_map(|name| {
-        let text = header_text(headers, name)?;
-        let end = text.char_indices().nth(MAX_HEADER).map(|(end, _)| end);
-        let text = match end {
-            Some(end) => format!("{}…", &text[..end]),
-            None => text,
-        };
+        let text = beginning(&header_text(headers, name)?, MAX_HEADER);
         Some((name.as_str().to_owned(), text.into()))
     });
     shown.collect()

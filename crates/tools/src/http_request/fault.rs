@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use dirigent_core::tool::code;
+
 use super::address::NotPublic;
 
 /// Why a request came to nothing.
@@ -39,14 +41,14 @@ impl Fault {
     /// A word that stays the same whatever the text says.
     pub(super) fn code(&self) -> &'static str {
         match self {
-            Fault::Parameters(_) => "bad_parameters",
-            Fault::AccessDenied(_) => "access_denied",
+            Fault::Parameters(_) => code::BAD_PARAMETERS,
+            Fault::AccessDenied(_) => code::ACCESS_DENIED,
             Fault::Address(_) => "refused_address",
-            Fault::Refused(_) => "refused",
+            Fault::Refused(_) => code::REFUSED,
             Fault::TooManyRedirects(..) => "too_many_redirects",
-            Fault::Unreachable(_) => "unreachable",
-            Fault::TimedOut(_) => "timed_out",
-            Fault::Cancelled => "cancelled",
+            Fault::Unreachable(_) => code::UNREACHABLE,
+            Fault::TimedOut(_) => code::TIMED_OUT,
+            Fault::Cancelled => code::CANCELLED,
         }
     }
 }

@@ -35,11 +35,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::blocking::blocking;
@@ -58,7 +59,7 @@ pub struct HttpRules {
     pub allow: Vec<String>,
     /// How long a request may take, redirects and body included.
     pub timeout: Duration,
-    /// How much of a body is read, in bytes, unpacked.
+    /// How much of a body is read, in bytes, unpacked: 512 KiB by default. What a call returns beyond 1 MiB is cut by the runtime.
     pub max_bytes: u64,
 }
 
@@ -74,7 +75,7 @@ impl Default for HttpRules {
         HttpRules {
             allow: Vec::new(),
             timeout: Duration::from_secs(30),
-            max_bytes: 1024 * 1024,
+            max_bytes: 512 * 1024,
         }
     }
 }
@@ -209,9 +210,18 @@ async fn request(network: Arc<Network>, context: ToolContext, parameters: Parame
     let changes = std::mem::take(&mut told.changes);
     let result = match ended {
         Err(Fault::Cancelled) => failed(&Fault::Cancelled, &told),
-        ended => blocking(context, move |_| result(ended, told, form)).await,
+        ended => answered(context, ended, told, form).await,
     };
     result.with_changes(changes)
+}
+
+/// What has happened is told even to who does not wait for it any more: it may have changed something.
+async fn answered(context: ToolContext, ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
+    let context = ToolContext {
+        cancel: CancellationToken::new(),
+        ..context
+    };
+    blocking(context, move |_| result(ended, told, form)).await
 }
 
 async fn run(
@@ -316,7 +326,7 @@ fn result(ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
     let result = match ended {
         Err(fault) => failed(&fault, &told),
         Ok(()) if answer.status.as_u16() >= 400 => {
-            ToolResult::failure(format!("the server answered {}", answer.status)).with_code("http_status")
+            ToolResult::failure(format!("the server answered {}", answer.status)).with_code(code::HTTP_STATUS)
         }
         Ok(()) => ToolResult::success(Value::Null),
     };

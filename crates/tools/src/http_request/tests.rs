@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::address::not_public;
+use super::exchange::{Answer, Told};
 use super::fault::Fault;
 use super::network::Lookup;
 use super::redirect::{Hop, next};
-use super::{HttpRules, Method, html, with_lookup};
+use super::{As, HttpRules, Method, answered, html, with_lookup};
 use crate::{Tool, ToolContext};
 
 /// Of the public network as far as IANA goes, and nobody's.
@@ -76,17 +77,8 @@ impl Bait {
 }
 
 async fn get(rules: &HttpRules, lookup: Arc<dyn Lookup>, url: &str) -> ToolResult {
-    let context = ToolContext {
-        workspace: std::env::temp_dir(),
-        access: Access::ReadOnly,
-        run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
-        effect: "a1.1".parse().unwrap(),
-        seen: None,
-        contents: None,
-        cancel: CancellationToken::new(),
-    };
     with_lookup(rules, lookup)
-        .call(context, json!({"method": "GET", "url": url}))
+        .call(context(), json!({"method": "GET", "url": url}))
         .await
 }
 
@@ -95,6 +87,18 @@ fn impatient(allow: &[&str]) -> HttpRules {
         allow: allow.iter().map(|host| (*host).to_owned()).collect(),
         timeout: Duration::from_millis(500),
         ..HttpRules::default()
+    }
+}
+
+fn context() -> ToolContext {
+    ToolContext {
+        workspace: std::env::temp_dir(),
+        access: Access::ReadOnly,
+        run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
+        effect: "a1.1".parse().unwrap(),
+        seen: None,
+        contents: None,
+        cancel: CancellationToken::new(),
     }
 }
 
@@ -253,4 +257,29 @@ fn pages_that_are_made_to_hurt_are_read() {
     );
     assert_eq!(html::text("x<script>if (a</b>c) {}</SCRIPT >y<style>"), "xy");
     assert_eq!(html::text("<a title='>' href = /z>t</a>"), "t (/z)");
+}
+
+#[tokio::test]
+async fn an_answer_that_came_before_the_call_was_cancelled_is_told() {
+    let told = Told {
+        answer: Some(Answer {
+            status: StatusCode::CREATED,
+            url: "https://example.com/orders".parse().unwrap(),
+            headers: HeaderMap::new(),
+            address: None,
+            body: b"made".to_vec(),
+            truncated: false,
+        }),
+        ..Told::default()
+    };
+    let context = context();
+    context.cancel.cancel();
+    let result = answered(context, Ok(()), told, As::Raw).await;
+    let ToolOutcome::Success { output } = result.outcome else {
+        panic!("{result:?}");
+    };
+    assert_eq!(
+        (&output["status"], &output["body"]),
+        (&json!(201), &json!("made"))
+    );
 }

@@ -1,7 +1,7 @@
 //! What a rename makes of the files, worked out and checked before any of it is written.
 
 use dirigent_core::digest::sha256_hex;
-use dirigent_core::tool::{SeenFile, SeenFiles};
+use dirigent_core::tool::{SeenFile, SeenFiles, code};
 use tokio_util::sync::CancellationToken;
 
 use super::scan::{Affected, Names, Source};
@@ -61,7 +61,7 @@ pub(super) fn plan(
     let text = replaced(&source, &names, to);
     let syntax = Syntax::parse(source.language, &text, cancel).map_err(|unparsed| match unparsed {
         Unparsed::Stopped => Refused::Cancelled,
-        Unparsed::Grammar(reason) => Refused::Because(reason, "bad_parameters"),
+        Unparsed::Grammar(reason) => Refused::Because(reason, code::BAD_PARAMETERS),
     })?;
     let (old, new) = count(source.language, &syntax, from, to);
     let breaks = (names.state, syntax.state()) == (State::Clean, State::Broken);
@@ -70,7 +70,7 @@ pub(super) fn plan(
             "`{to}` cannot stand where `{from}` stands in `{}`: choose another name",
             source.path
         );
-        return Err(Refused::Because(why, "bad_parameters"));
+        return Err(Refused::Because(why, code::BAD_PARAMETERS));
     }
     let after = source
         .file

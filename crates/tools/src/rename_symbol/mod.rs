@@ -12,7 +12,7 @@ mod syntax;
 
 use std::collections::BTreeSet;
 
-use dirigent_core::tool::{Access, ToolResult};
+use dirigent_core::tool::{Access, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use self::report::Report;
 use self::scan::{Affected, Query, Scan, Stop};
 use crate::blocking::{blocking, cancelled};
 use crate::syntax::{Language, is_name, plain};
-use crate::together::{self, Halt, Halted};
+use crate::together;
 use crate::workspace::Workspace;
 use crate::{ToolContext, TypedTool, typed};
 
@@ -116,11 +116,11 @@ pub fn rename_symbol() -> TypedTool {
 
 fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Stop> {
     if let Err(error) = check(parameters) {
-        return Ok(ToolResult::failure(error).with_code("bad_parameters"));
+        return Ok(ToolResult::failure(error).with_code(code::BAD_PARAMETERS));
     }
     if !parameters.preview && context.access < Access::ReadWrite {
         let error = "this agent may not change files: `preview: false` is refused, nothing was changed";
-        return Ok(ToolResult::failure(error).with_code("access_denied"));
+        return Ok(ToolResult::failure(error).with_code(code::ACCESS_DENIED));
     }
     let workspace = Workspace::of(context).map_err(Stop::Fault)?;
     let scan = Scan {
@@ -192,7 +192,7 @@ fn check_target(
     let languages: BTreeSet<Language> = affected.iter().map(|file| file.source.language).collect();
     if let Some(fault) = languages.into_iter().find_map(|language| language.fault(to)) {
         let error = format!("{fault}; nothing was changed: choose another name");
-        return Err((error, "bad_parameters"));
+        return Err((error, code::BAD_PARAMETERS));
     }
     let clashes = report.totals.clashes;
     if parameters.preview || parameters.allow_clash || affected.is_empty() || clashes == 0 {
@@ -205,7 +205,7 @@ fn check_target(
         "`{to}` exists already ({clashes} found{first}); nothing was changed: choose another name, or say `allow_clash: \
          true` if that is meant"
     );
-    Err((error, "exists"))
+    Err((error, code::EXISTS))
 }
 
 fn write(
@@ -221,7 +221,10 @@ fn write(
         .collect();
     let changes = match planned {
         Ok(changes) => changes,
-        Err(refused) => return refusal(refused, 0, &report),
+        Err(Refused::Cancelled) => return cancelled().with_output(value(&report)),
+        Err(Refused::Because(why, code)) => {
+            return failure(format!("{why}; nothing was changed"), code, &report);
+        }
     };
     let mut to_write: Vec<together::Change> = changes.iter().map(Change::to_write).collect();
     match together::make(workspace, &mut to_write, &context.cancel) {
@@ -234,26 +237,8 @@ fn write(
                 .with_seen(known)
                 .with_changes(told)
         }
-        Err(Halted { halt, left }) => {
-            let refused = match halt {
-                Halt::Cancelled => Refused::Cancelled,
-                Halt::Fault(fault) => Refused::Because(fault.to_string(), fault.code()),
-            };
-            refusal(refused, left.len(), &report).with_changes(left)
-        }
+        Err(halted) => halted.failure().with_output(value(&report)),
     }
-}
-
-fn refusal(refused: Refused, left: usize, report: &Report) -> ToolResult {
-    let (why, code) = match refused {
-        Refused::Cancelled => ("cancelled".to_owned(), "cancelled"),
-        Refused::Because(why, code) => (why, code),
-    };
-    let state = match left {
-        0 => "no file is renamed".to_owned(),
-        files => format!("{files} files were renamed before and could not be put back"),
-    };
-    failure(format!("{why}; {state}"), code, report)
 }
 
 fn failure(error: String, code: &str, report: &Report) -> ToolResult {

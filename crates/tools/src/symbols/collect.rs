@@ -4,15 +4,23 @@ use serde::Serialize;
 use tree_sitter::{Node, Tree};
 
 use crate::syntax::{DefinitionKind, Language, definition};
+use crate::text::beginning;
 
-/// The longest signature, in characters.
+/// The longest name and the longest signature, in characters.
+const MAX_NAME: usize = 100;
 const MAX_SIGNATURE: usize = 200;
+/// The most of a definition that its signature is made of, in bytes.
+const MAX_SIGNATURE_SOURCE: usize = 16 * 1024;
+/// Of what a symbol is in, so many are named, the innermost.
+const MAX_CONTAINERS: usize = 20;
+/// After so many nodes it is asked whether to go on.
+const NODES_AT_ONCE: usize = 64;
 
-/// Something that a file defines.
+/// Something that a file defines, as it is told.
 #[derive(Debug, Serialize)]
 pub(super) struct Symbol {
-    pub(super) kind: DefinitionKind,
-    pub(super) name: String,
+    kind: DefinitionKind,
+    name: String,
     /// What it is in, such as a type or a module, from the outside in: `parser::Parser`.
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<String>,
@@ -21,54 +29,96 @@ pub(super) struct Symbol {
     line: usize,
     /// Its first lines up to its body, on one line.
     signature: String,
-    /// 1 at the top of its file.
-    #[serde(skip)]
-    pub(super) depth: usize,
 }
 
-impl Symbol {
+/// Something that a file defines, as the walk comes by it.
+pub(super) struct Found<'a, 'tree> {
+    pub(super) kind: DefinitionKind,
+    pub(super) name: &'a str,
+    /// 1 at the top of its file.
+    pub(super) depth: usize,
+    node: Node<'tree>,
+    /// What a method of Go belongs to.
+    receiver: Option<&'a str>,
+    scopes: &'a [Scope<'a>],
+    text: &'a str,
+}
+
+impl Found<'_, '_> {
     /// Whether it is directly in something of that name.
     pub(super) fn is_in(&self, container: &str) -> bool {
-        let inner = |all: &String| all.rsplit("::").next() == Some(container);
-        self.container.as_ref().is_some_and(inner)
+        let inner = self
+            .receiver
+            .or_else(|| self.scopes.last().map(|scope| scope.name));
+        inner.is_some_and(|inner| inner.rsplit("::").next() == Some(container))
+    }
+
+    pub(super) fn symbol(&self, path: &str) -> Symbol {
+        Symbol {
+            kind: self.kind,
+            name: beginning(self.name, MAX_NAME),
+            container: self.container(),
+            path: path.to_owned(),
+            line: node_line(self.node, self.name, self.text),
+            signature: signature(self.node, self.text),
+        }
+    }
+
+    fn container(&self) -> Option<String> {
+        if let Some(receiver) = self.receiver {
+            return Some(beginning(receiver, MAX_NAME));
+        }
+        let left_out = self.scopes.len().saturating_sub(MAX_CONTAINERS);
+        let mut names: Vec<String> = Vec::new();
+        names.extend((left_out > 0).then(|| "…".to_owned()));
+        let shown = self.scopes.iter().skip(left_out);
+        names.extend(shown.map(|scope| beginning(scope.name, MAX_NAME)));
+        (!names.is_empty()).then(|| names.join("::"))
     }
 }
 
 /// What the walk is in.
-struct Scope {
-    name: String,
+struct Scope<'a> {
+    name: &'a str,
     is_type: bool,
     /// The node at whose end it ends.
     end: usize,
 }
 
-/// The symbols in the order of the file.
-pub(super) fn symbols(tree: &Tree, language: Language, text: &str, path: &str) -> Vec<Symbol> {
-    let mut found = Vec::new();
-    let mut scopes: Vec<Scope> = Vec::new();
+/// Gives what the file defines to `each`, in the order of the file. `stop` is asked from time to time; whether it came to the end.
+pub(super) fn symbols(
+    tree: &Tree,
+    language: Language,
+    text: &str,
+    stop: impl Fn() -> bool,
+    mut each: impl FnMut(&Found<'_, '_>),
+) -> bool {
+    let mut scopes: Vec<Scope<'_>> = Vec::new();
     let mut cursor = tree.walk();
-    loop {
+    for nodes in 1_usize.. {
+        if nodes.is_multiple_of(NODES_AT_ONCE) && stop() {
+            return false;
+        }
         let node = cursor.node();
-        scopes.retain(|scope| node.start_byte() < scope.end);
+        // Each is in the one before it.
+        while scopes.last().is_some_and(|scope| scope.end <= node.start_byte()) {
+            scopes.pop();
+        }
         if let Some((kind, name)) = definition(node, language) {
-            let name = language.name_of(part(text, name)).to_owned();
-            let (receiver, is_method) = match receiver(node, text) {
-                Some(receiver) => (Some(receiver), true),
-                None => (None, scopes.last().is_some_and(|scope| scope.is_type)),
-            };
-            let containers: Vec<&str> = scopes.iter().map(|scope| scope.name.as_str()).collect();
-            let container = receiver.or_else(|| (!containers.is_empty()).then(|| containers.join("::")));
-            found.push(Symbol {
+            let name = language.name_of(part(text, name));
+            let receiver = receiver(node, text);
+            let is_method = receiver.is_some() || scopes.last().is_some_and(|scope| scope.is_type);
+            each(&Found {
                 kind: match kind {
                     DefinitionKind::Function if is_method => DefinitionKind::Method,
                     kind => kind,
                 },
-                depth: 1 + scopes.len().max(usize::from(container.is_some())),
-                container,
-                path: path.to_owned(),
-                line: node_line(node, &name, text),
-                signature: signature(node, text),
-                name: name.clone(),
+                name,
+                depth: 1 + scopes.len().max(usize::from(receiver.is_some())),
+                node,
+                receiver,
+                scopes: &scopes,
+                text,
             });
             scopes.push(Scope {
                 name,
@@ -81,7 +131,7 @@ pub(super) fn symbols(tree: &Tree, language: Language, text: &str, path: &str) -
                 .map_or("", |name| part(text, name));
             scopes.push(Scope {
                 // `Parser<'a>` is a `Parser`.
-                name: name.split('<').next().unwrap_or_default().trim().to_owned(),
+                name: name.split('<').next().unwrap_or_default().trim(),
                 is_type: true,
                 end: node.end_byte(),
             });
@@ -91,10 +141,11 @@ pub(super) fn symbols(tree: &Tree, language: Language, text: &str, path: &str) -
         }
         while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
-                return found;
+                return true;
             }
         }
     }
+    true
 }
 
 fn is_type(kind: DefinitionKind) -> bool {
@@ -120,13 +171,13 @@ fn part<'a>(text: &'a str, node: Node<'_>) -> &'a str {
 }
 
 /// The type that a method of Go belongs to, which it does not stand in.
-fn receiver(node: Node<'_>, text: &str) -> Option<String> {
+fn receiver<'a>(node: Node<'_>, text: &'a str) -> Option<&'a str> {
     if node.kind() != "method_declaration" {
         return None;
     }
     let receiver = part(text, node.child_by_field_name("receiver")?);
     let of = receiver.trim_matches(['(', ')']).rsplit([' ', '*']).next()?;
-    Some(of.split('[').next().unwrap_or(of).to_owned())
+    Some(of.split('[').next().unwrap_or(of))
 }
 
 /// The line of the name: what a definition begins with may be an attribute.
@@ -149,6 +200,7 @@ fn signature(node: Node<'_>, text: &str) -> String {
         .or(inner.map(|body| body.start_byte()))
         .unwrap_or(node.end_byte());
     let whole = text.get(node.start_byte()..end).unwrap_or_default();
+    let whole = &whole[..whole.floor_char_boundary(MAX_SIGNATURE_SOURCE)];
     let mut signature = String::new();
     for word in whole.split_whitespace() {
         if !signature.is_empty() {
@@ -161,10 +213,5 @@ fn signature(node: Node<'_>, text: &str) -> String {
     }
     let signature = signature.trim_end_matches(['{', ':', ';', ' ']);
     let signature = signature.strip_suffix("=>").unwrap_or(signature).trim_end();
-    let mut characters = signature.chars();
-    let mut short: String = characters.by_ref().take(MAX_SIGNATURE).collect();
-    if characters.next().is_some() {
-        short.push('…');
-    }
-    short
+    beginning(signature, MAX_SIGNATURE)
 }

@@ -6,12 +6,12 @@ mod collect;
 
 use std::time::{Duration, Instant};
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::collect::{Symbol, symbols};
+use self::collect::{Found, Symbol, symbols};
 use crate::blocking::{blocking, cancelled};
 use crate::syntax::{DefinitionKind, Language, Unparsed, parse};
 use crate::text::TextFile;
@@ -28,6 +28,8 @@ const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 const TIME: Duration = Duration::from_secs(20);
 /// How many names are suggested for one that was not found.
 const MAX_SIMILAR: usize = 5;
+/// Longer names are not compared with it, in bytes.
+const MAX_COMPARED_BYTES: usize = 300;
 
 const LIST: &str = "Lists what source files define (Rust, Python, JavaScript, TypeScript, Go): functions, methods, types, constants, modules \
     and so on, each with its line and signature. The quickest way to see how a file or a folder is built.";
@@ -77,7 +79,8 @@ struct FindParameters {
 /// }
 /// ```
 ///
-/// At most 300 symbols are returned; `total` counts all. `syntax_errors` are files that do not fit their grammar: what could be read of
+/// At most 300 symbols are returned; `total` counts all. Names are cut after 100 characters, and of what a symbol is in, the 20 innermost
+/// are named. `syntax_errors` are files that do not fit their grammar: what could be read of
 /// them is there. `skipped` are files that were not read: unknown languages, where `path` or `paths` names them, more than 2 MiB, no text.
 /// `note` says where the time of 20 seconds was not enough. The last three are there only where there is something in them.
 ///
@@ -91,7 +94,7 @@ pub fn list_symbols() -> TypedTool {
             blocking(context, move |context| {
                 let mut paths = parameters.paths.clone();
                 paths.extend(parameters.path.clone());
-                let wanted = |symbol: &Symbol| {
+                let wanted = |symbol: &Found<'_, '_>| {
                     (parameters.kinds.is_empty() || parameters.kinds.contains(&symbol.kind))
                         && parameters.depth.is_none_or(|depth| symbol.depth <= depth)
                 };
@@ -134,7 +137,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sto
     if name.is_empty() {
         return Err(Stop::NoName);
     }
-    let wanted = |symbol: &Symbol| {
+    let wanted = |symbol: &Found<'_, '_>| {
         symbol.name == name
             && parameters.kind.is_none_or(|kind| kind == symbol.kind)
             && container.is_none_or(|container| symbol.is_in(container))
@@ -150,19 +153,21 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sto
 /// The names most like one that is not defined, best first.
 fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<String>, Stop> {
     let mut names: Vec<(f64, String)> = Vec::new();
+    if name.len() > MAX_COMPARED_BYTES {
+        return Ok(Vec::new());
+    }
     Survey::make(context, paths, "", |symbol| {
-        let score = strsim::normalized_levenshtein(&symbol.name, name);
-        if score > 0.6 && !names.iter().any(|(_, known)| *known == symbol.name) {
-            names.push((score, symbol.name.clone()));
+        if symbol.name.len() <= MAX_COMPARED_BYTES {
+            let score = strsim::normalized_levenshtein(symbol.name, name);
+            if score > 0.6 && !names.iter().any(|(_, known)| known == symbol.name) {
+                names.push((score, symbol.name.to_owned()));
+                names.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+                names.truncate(MAX_SIMILAR);
+            }
         }
         false
     })?;
-    names.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    Ok(names
-        .into_iter()
-        .take(MAX_SIMILAR)
-        .map(|(_, name)| name)
-        .collect())
+    Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
 /// Why a survey was not made.
@@ -177,8 +182,8 @@ impl Stop {
         match self {
             Stop::Cancelled => cancelled(),
             Stop::NoName => ToolResult::failure("`name` is empty: give the name that is defined")
-                .with_code("bad_parameters"),
-            Stop::Fault(fault) => ToolResult::failure(fault.to_string()).with_code(fault.code()),
+                .with_code(code::BAD_PARAMETERS),
+            Stop::Fault(fault) => fault.failure(),
         }
     }
 }
@@ -209,7 +214,7 @@ impl Survey {
         context: &ToolContext,
         paths: &[String],
         name: &str,
-        mut wanted: impl FnMut(&Symbol) -> bool,
+        mut wanted: impl FnMut(&Found<'_, '_>) -> bool,
     ) -> Result<Survey, Stop> {
         let workspace = Workspace::of(context).map_err(Stop::Fault)?;
         let mut survey = Survey::default();
@@ -243,7 +248,7 @@ impl Survey {
         language: Language,
         path: String,
         (name, end): (&str, Instant),
-        wanted: &mut impl FnMut(&Symbol) -> bool,
+        wanted: &mut impl FnMut(&Found<'_, '_>) -> bool,
     ) -> Result<(), Stop> {
         let read = || {
             let bytes = workspace.read(&path)?;
@@ -281,13 +286,19 @@ impl Survey {
         if tree.root_node().has_error() && self.syntax_errors.len() < MAX_SKIPPED {
             self.syntax_errors.push(path.clone());
         }
-        for symbol in symbols(&tree, language, &file.text, &path) {
-            if wanted(&symbol) {
+        let whole = symbols(&tree, language, &file.text, stop, |found| {
+            if wanted(found) {
                 self.total += 1;
                 if self.symbols.len() < MAX_SYMBOLS {
-                    self.symbols.push(symbol);
+                    self.symbols.push(found.symbol(&path));
                 }
             }
+        });
+        if context.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        if !whole {
+            self.skip(&path, "the time was not enough for all of it");
         }
         Ok(())
     }

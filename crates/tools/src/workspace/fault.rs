@@ -2,9 +2,10 @@
 
 use std::io;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolResult, code};
 
 use super::system::is_link_fault;
+use crate::text::beginning;
 
 /// How much of a path that is none is shown.
 const MAX_SHOWN_CHARS: usize = 80;
@@ -166,22 +167,22 @@ impl FileFault {
     /// | `io` | anything else that the system says |
     pub fn code(&self) -> &'static str {
         match self {
-            FileFault::Workspace { .. } => "workspace",
-            FileFault::Outside { .. } => "outside_workspace",
-            FileFault::BadPath { .. } | FileFault::IntoItself { .. } => "bad_parameters",
-            FileFault::NotFound { .. } => "not_found",
-            FileFault::IsFolder { .. } | FileFault::NotAFile { .. } => "not_a_file",
-            FileFault::NotAFolder { .. } => "not_a_folder",
-            FileFault::NotEmpty { .. } => "not_empty",
-            FileFault::TooBig { .. } => "too_big",
-            FileFault::Binary { .. } => "binary",
-            FileFault::NotEncodable { .. } => "not_encodable",
-            FileFault::Protected { .. } => "protected",
-            FileFault::Denied { .. } => "denied",
-            FileFault::Exists { .. } => "exists",
-            FileFault::Changed { .. } => "changed",
-            FileFault::NotKept { .. } => "not_kept",
-            FileFault::Io { .. } => "io",
+            FileFault::Workspace { .. } => code::WORKSPACE,
+            FileFault::Outside { .. } => code::OUTSIDE_WORKSPACE,
+            FileFault::BadPath { .. } | FileFault::IntoItself { .. } => code::BAD_PARAMETERS,
+            FileFault::NotFound { .. } => code::NOT_FOUND,
+            FileFault::IsFolder { .. } | FileFault::NotAFile { .. } => code::NOT_A_FILE,
+            FileFault::NotAFolder { .. } => code::NOT_A_FOLDER,
+            FileFault::NotEmpty { .. } => code::NOT_EMPTY,
+            FileFault::TooBig { .. } => code::TOO_BIG,
+            FileFault::Binary { .. } => code::BINARY,
+            FileFault::NotEncodable { .. } => code::NOT_ENCODABLE,
+            FileFault::Protected { .. } => code::PROTECTED,
+            FileFault::Denied { .. } => code::DENIED,
+            FileFault::Exists { .. } => code::EXISTS,
+            FileFault::Changed { .. } => code::CHANGED,
+            FileFault::NotKept { .. } => code::NOT_KEPT,
+            FileFault::Io { .. } => code::IO,
         }
     }
 
@@ -191,15 +192,8 @@ impl FileFault {
     }
 
     pub(super) fn bad_path(path: &str, why: &'static str) -> Self {
-        let mut shown: String = path
-            .chars()
-            .take(MAX_SHOWN_CHARS)
-            .flat_map(char::escape_debug)
-            .collect();
-        if path.chars().nth(MAX_SHOWN_CHARS).is_some() {
-            shown.push('…');
-        }
-        FileFault::BadPath { path: shown, why }
+        let path = beginning(path, MAX_SHOWN_CHARS).escape_debug().to_string();
+        FileFault::BadPath { path, why }
     }
 
     /// What an error of the system means for a path beneath the workspace.

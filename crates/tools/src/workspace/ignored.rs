@@ -42,11 +42,12 @@ pub(super) enum Verdict {
 }
 
 impl Rules {
-    /// Those of the folder `opened`, which is at `path` (relative to the workspace).
-    pub(super) fn of(opened: &Dir, path: &Path) -> Self {
+    /// Those of the folder `opened`, which is at `path` (relative to the workspace). They have `room` lines at most, of which they take what
+    /// they have.
+    pub(super) fn of(opened: &Dir, path: &Path, room: &mut usize) -> Self {
         let repository = opened.symlink_metadata(".git").is_ok();
         Rules {
-            files: FILES.map(|name| rules(opened, path, name).unwrap_or_else(Gitignore::empty)),
+            files: FILES.map(|name| rules(opened, path, name, room).unwrap_or_else(Gitignore::empty)),
             repository,
         }
     }
@@ -73,7 +74,10 @@ pub(super) fn verdict<'r>(
     Verdict::Unnamed
 }
 
-fn rules(opened: &Dir, path: &Path, name: &str) -> Option<Gitignore> {
+fn rules(opened: &Dir, path: &Path, name: &str, room: &mut usize) -> Option<Gitignore> {
+    if *room == 0 {
+        return None;
+    }
     let file = opened
         .open_with(name, OpenOptions::new().read(true).without_waiting())
         .ok()?;
@@ -88,7 +92,12 @@ fn rules(opened: &Dir, path: &Path, name: &str) -> Option<Gitignore> {
     }
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new(path);
-    for line in text.trim_start_matches('\u{feff}').lines().take(MAX_LINES) {
+    for line in text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .take(MAX_LINES.min(*room))
+    {
+        *room -= 1;
         // A line that is no glob says nothing.
         let _ = builder.add_line(None, line);
     }

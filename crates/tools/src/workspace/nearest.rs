@@ -5,6 +5,9 @@ use super::{Hidden, Kind, Walk, Workspace};
 /// How many names are looked at, those that are ignored included.
 const MAX_NAMES: usize = 10_000;
 
+/// How many lines of ignore files count.
+const MAX_IGNORE_LINES: usize = 2000;
+
 /// Longer paths are not compared, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
@@ -23,21 +26,22 @@ impl Workspace {
         }
         let name = path.rsplit('/').next();
         let mut effort = MAX_EFFORT;
-        let mut scored: Vec<(f64, String)> = Walk::everywhere(self, Hidden::Skip, MAX_NAMES)
-            .filter(|entry| entry.kind == Kind::File)
-            .filter_map(|entry| {
-                let file = entry.path;
-                if file.rsplit('/').next() == name {
-                    return Some((2.0, file));
-                }
-                if file.len() > MAX_COMPARED_BYTES {
-                    return None;
-                }
-                effort = effort.checked_sub(file.len() * path.len())?;
-                let score = strsim::normalized_levenshtein(&file, path);
-                (score > 0.6).then_some((score, file))
-            })
-            .collect();
+        let mut scored: Vec<(f64, String)> =
+            Walk::everywhere(self, Hidden::Skip, MAX_NAMES, MAX_IGNORE_LINES)
+                .filter(|entry| entry.kind == Kind::File)
+                .filter_map(|entry| {
+                    let file = entry.path;
+                    if file.rsplit('/').next() == name {
+                        return Some((2.0, file));
+                    }
+                    if file.len() > MAX_COMPARED_BYTES {
+                        return None;
+                    }
+                    effort = effort.checked_sub(file.len() * path.len())?;
+                    let score = strsim::normalized_levenshtein(&file, path);
+                    (score > 0.6).then_some((score, file))
+                })
+                .collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         scored
             .into_iter()

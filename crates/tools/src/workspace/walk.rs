@@ -18,6 +18,9 @@ use super::{FileFault, Workspace};
 /// How many names of one folder are looked at.
 const MAX_NAMES: usize = 100_000;
 
+/// How many lines of ignore files count in one walk: each is made into a pattern, which takes a while.
+const MAX_IGNORE_LINES: usize = 50_000;
+
 /// How many folders deep a walk goes, each of which it holds open.
 const MAX_DEPTH: usize = 200;
 
@@ -63,7 +66,8 @@ impl Workspace {
     /// The regular files under the given folders (or the files themselves), in the whole workspace where none is
     /// given; each once, the entries of a folder in the order of their names. `.gitignore` and `.ignore` count even
     /// where there is no `.git`, except against what `under` names itself. Folders that cannot be read and names that
-    /// are not Unicode are left out, as is what is in a folder after 100,000 others, or more than 200 folders deep.
+    /// are not Unicode are left out, as is what is in a folder after 100,000 others, or more than 200 folders deep. After 50,000 lines of
+    /// ignore files those of further folders do not count.
     pub fn walk(
         &self,
         under: &[String],
@@ -105,6 +109,8 @@ pub struct Walk {
     folders: Vec<Folder>,
     /// How many names may still be read.
     room: usize,
+    /// How many lines of ignore files may still be.
+    ignore_lines: usize,
     left_out: usize,
 }
 
@@ -155,15 +161,22 @@ impl Walk {
             starts,
             folders: Vec::new(),
             room: usize::MAX,
+            ignore_lines: MAX_IGNORE_LINES,
             left_out: 0,
         }
     }
 
-    /// All there is, as far as the first so many names go.
-    pub(super) fn everywhere(workspace: &Workspace, hidden: Hidden, names: usize) -> Self {
+    /// All there is, as far as the first so many names go, and but for what the first so many lines of ignore files leave out.
+    pub(super) fn everywhere(
+        workspace: &Workspace,
+        hidden: Hidden,
+        names: usize,
+        ignore_lines: usize,
+    ) -> Self {
         let root = workspace.dir.try_clone().ok();
         Walk {
             room: names,
+            ignore_lines,
             ..Walk::new(root, BTreeSet::from([PathBuf::new()]), hidden, Depth::All)
         }
     }
@@ -188,7 +201,7 @@ impl Walk {
         let mut path = PathBuf::new();
         let mut ignored = false;
         for name in start {
-            let rules = Rules::of(&opened, &path);
+            let rules = Rules::of(&opened, &path, &mut self.ignore_lines);
             let next = open_folder_itself(&opened, name);
             way.push(Folder::passed(path.clone(), opened, rules));
             path.push(name);
@@ -261,7 +274,7 @@ impl Walk {
 
     fn enter(&mut self, path: PathBuf, opened: Dir, levels: usize) {
         let names = self.names(&opened);
-        let rules = Rules::of(&opened, &path);
+        let rules = Rules::of(&opened, &path, &mut self.ignore_lines);
         self.folders.push(Folder {
             path,
             opened,
