@@ -422,7 +422,8 @@ async fn long_names_do_not_make_a_long_list() {
 #[tokio::test]
 async fn ignore_files_that_are_none() {
     let outside = Folder::with(&[("rules", b"file\n")]);
-    let ignores: [(&str, &dyn Fn(&Folder)); 4] = [
+    type Make<'a> = &'a dyn Fn(&Folder);
+    let ignores: [(&str, Make<'_>); 4] = [
         ("a pipe", &|folder| make_pipe(folder, ".gitignore")),
         ("a terabyte", &|folder| make_giant(folder, ".gitignore")),
         ("a link outside", &|folder| {

@@ -97,7 +97,7 @@ enum Failure {
     )]
     MoreLeft { path: String },
     #[error("{}", describe(path, no_place))]
-    NoPlace { path: String, no_place: NoPlace },
+    NoPlace { path: String, no_place: Box<NoPlace> },
     #[error(transparent)]
     File(#[from] FileFault),
     #[error(transparent)]
@@ -113,7 +113,7 @@ impl Failure {
             Failure::TooLong(_) | Failure::TooMany(_) | Failure::TooMuch { .. } => code::TOO_BIG,
             Failure::NotNamed { .. } => "outside_paths",
             Failure::MoreLeft { .. } => code::NO_MATCH,
-            Failure::NoPlace { no_place, .. } => match no_place {
+            Failure::NoPlace { no_place, .. } => match **no_place {
                 NoPlace::NoMatch { .. } | NoPlace::Overlaps { .. } => code::NO_MATCH,
                 NoPlace::Ambiguous { .. } => code::AMBIGUOUS,
                 NoPlace::NoContext { .. } => "bad_patch",
@@ -129,7 +129,7 @@ impl Failure {
         let Failure::NoPlace { path, no_place } = self else {
             return Value::Null;
         };
-        match no_place {
+        match &**no_place {
             NoPlace::NoMatch {
                 hunk,
                 nearest: Some(Nearest { start, shown, .. }),

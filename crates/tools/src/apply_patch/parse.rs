@@ -211,7 +211,7 @@ impl Reader<'_> {
             Some(hunk) => hunk,
             None => {
                 self.at = first;
-                self.to_its_end()?
+                self.rest()?
             }
         };
         hunk.start = start;
@@ -247,7 +247,7 @@ impl Reader<'_> {
     }
 
     /// The lines of a hunk up to what cannot be one.
-    fn to_its_end(&mut self) -> Result<Hunk, BadPatch> {
+    fn rest(&mut self) -> Result<Hunk, BadPatch> {
         let mut hunk = Hunk::default();
         // Whether what was last read says so: an empty line may separate what follows.
         let mut empty = 0;

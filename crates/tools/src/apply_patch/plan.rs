@@ -236,7 +236,7 @@ impl Planner<'_> {
         place::apply(text, hunks, &mut self.effort).map_err(|unplaced| match unplaced {
             Unplaced::NoPlace(no_place) => Failure::NoPlace {
                 path: path.to_owned(),
-                no_place,
+                no_place: Box::new(no_place),
             },
             Unplaced::TooMuch => Failure::TooMuch {
                 path: path.to_owned(),

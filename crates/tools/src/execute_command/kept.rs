@@ -142,10 +142,10 @@ fn replace(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>) ->
         // It need not be known to go: a hook that is too big to look at is one all the same.
         remove(dir, path)?;
     }
-    if let (Some(_), Some(parent)) = (before, path.parent()) {
-        if parent != Path::new("") {
-            dir.create_dir_all(parent)?;
-        }
+    if let (Some(_), Some(parent)) = (before, path.parent())
+        && parent != Path::new("")
+    {
+        dir.create_dir_all(parent)?;
     }
     before.map_or(Ok(()), |before| create(dir, path, before))
 }

@@ -45,7 +45,7 @@ impl Limits {
     pub(super) fn set(&self, process: Pid) -> Result<bool> {
         let mut had_all = true;
         for (resource, limit) in &self.0 {
-            match prlimit(Some(process), *resource, limit.clone()) {
+            match prlimit(Some(process), *resource, *limit) {
                 Ok(before) => had_all &= before.maximum == limit.maximum,
                 // It has ended already, or has lowered its own.
                 Err(Errno::SRCH | Errno::PERM) => {}
