@@ -191,6 +191,7 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
         (r"\b\d+s\b", "TIME"),
         (r"digest  [0-9a-f]{12}", "digest  DIGEST"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
+        (r"dirigent (diff|undo) [0-9a-f]{8}", "dirigent $1 RUN"),
         (r"\b\d+ tokens", "N tokens"),
         (r"(?m)^ +model +calls .*$", "  model  FIGURES"),
         (r"(?m)^ +scripted +\d.*$", "  scripted  FIGURES"),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use dirigent::core::tool::StateChange;
+use dirigent::core::tool::{StateChange, shown_path};
 use dirigent::{Dirigent, DirigentError, Refused, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
@@ -202,18 +202,21 @@ fn not_known(call: &UnfinishedCall) -> String {
 
 fn line(step: &UndoStep) -> String {
     match step {
-        UndoStep::Restore { path, others: false } => format!("  restore   {path}"),
+        UndoStep::Restore { path, others: false } => format!("  restore   {}", shown_path(path)),
         UndoStep::Restore { path, others: true } => {
-            format!("  restore   {path}  (with what others changed in it in between)")
+            format!(
+                "  restore   {}  (with what others changed in it in between)",
+                shown_path(path)
+            )
         }
-        UndoStep::Recreate { path } => format!("  recreate  {path}"),
-        UndoStep::Delete { path } => format!("  delete    {path}"),
-        UndoStep::Move { from, to } => format!("  move      {from} back to {to}"),
+        UndoStep::Recreate { path } => format!("  recreate  {}", shown_path(path)),
+        UndoStep::Delete { path } => format!("  delete    {}", shown_path(path)),
+        UndoStep::Move { from, to } => format!("  move      {} back to {}", shown_path(from), shown_path(to)),
     }
 }
 
 fn in_words(refused: &Refused) -> String {
-    format!("{} {}", refused.path, refused.because)
+    format!("{} {}", shown_path(&refused.path), refused.because)
 }
 
 fn told(undone: &Undone) -> String {

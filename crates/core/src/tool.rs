@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::message::estimated_tokens;
 use crate::time::Millis;
 
-pub use change::{FileVersion, StateChange};
+pub use change::{FileVersion, StateChange, shown_path};
 
 /// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -176,11 +176,8 @@ async fn paor_7_a_tool_that_floods_its_agent_is_told_in_part() {
 
     let told = seen.model.agent_asked("wild")[1].result();
     let output = told["output"].as_str().unwrap();
-    assert!(
-        output.contains("[98951421 characters left out: not shown]"),
-        "{}",
-        &output[output.len() - 200..]
-    );
+    assert!(output.contains(" characters left out: not shown]"), "{output}");
+    assert!(output.len() < 20_000, "{}", output.len());
     assert_eq!(seen.wild().unwrap(), "That was too much.");
     seen.assert_observed("succeeded", "flood");
 }

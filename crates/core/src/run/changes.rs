@@ -66,7 +66,11 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
                     }
                 }
                 None => {
-                    let _ = writeln!(text, "# {change} (no diff: not text, or too long)\n# in {path}");
+                    let _ = writeln!(
+                        text,
+                        "# {change} (no diff: not text, or too long)\n# in {}",
+                        crate::tool::shown_path(path)
+                    );
                 }
             },
             StateChange::FileMoved { .. } => {

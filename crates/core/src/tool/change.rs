@@ -124,14 +124,29 @@ impl StateChange {
     }
 }
 
+/// A path for people and models, on one line whatever is in it: control characters as escapes, such as `\n`.
+pub fn shown_path(path: &str) -> String {
+    let mut shown = String::with_capacity(path.len());
+    for character in path.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 /// For models and people: `edited src/a.rs`.
 impl fmt::Display for StateChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StateChange::FileCreated { path, .. } => write!(f, "created {path}"),
-            StateChange::FileEdited { path, .. } => write!(f, "edited {path}"),
-            StateChange::FileDeleted { path, .. } => write!(f, "deleted {path}"),
-            StateChange::FileMoved { from, to, .. } => write!(f, "moved {from} to {to}"),
+            StateChange::FileCreated { path, .. } => write!(f, "created {}", shown_path(path)),
+            StateChange::FileEdited { path, .. } => write!(f, "edited {}", shown_path(path)),
+            StateChange::FileDeleted { path, .. } => write!(f, "deleted {}", shown_path(path)),
+            StateChange::FileMoved { from, to, .. } => {
+                write!(f, "moved {} to {}", shown_path(from), shown_path(to))
+            }
             StateChange::ProcessExited { command, code } => match code {
                 Some(code) => write!(f, "`{command}` exited with {code}"),
                 None => write!(f, "`{command}` was ended by a signal"),
@@ -157,5 +172,23 @@ impl fmt::Display for StateChange {
                 write!(f, "sent {method} {url}, answered {status}")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_line_breaks_looks_like_no_line_of_a_diff() {
+        let change = StateChange::FileCreated {
+            path: "x\n--- a/README.md\n+++ b/\u{1b}[31mREADME.md".to_owned(),
+            diff: None,
+            after: None,
+        };
+        assert_eq!(
+            change.to_string(),
+            r"created x\n--- a/README.md\n+++ b/\u{1b}[31mREADME.md"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::RunId;
-use dirigent_core::tool::FileVersion;
+use dirigent_core::tool::{FileVersion, shown_path};
 use dirigent_core::undo::{MoveBack, Restoration, Step, There};
 use dirigent_store::Journal;
 use dirigent_tools::text::git_diff;
@@ -41,7 +41,7 @@ impl RunDiff {
                 Step::Restore(restoration) => Some(reader.net(restoration)?),
                 Step::Move(MoveBack { from, to, .. }) => Some(FileDiff {
                     path: from.clone(),
-                    diff: format!("# moved {to} to {from}\n").into_bytes(),
+                    diff: format!("# moved {} to {}\n", shown_path(to), shown_path(from)).into_bytes(),
                 }),
             });
         }
@@ -55,7 +55,8 @@ impl RunDiff {
                     .map(|diff| {
                         let head = format!(
                             "# {} may have been changed by the call {}, which was cut off:\n",
-                            original.path, original.effect
+                            shown_path(&original.path),
+                            original.effect
                         );
                         FileDiff {
                             path: original.path.clone(),
@@ -165,8 +166,10 @@ impl Content {
 
 /// The diffs as the tools told them.
 fn told(path: &str, diffs: &[Option<String>]) -> Vec<u8> {
-    let mut text =
-        format!("# {path}: its content after the run is not known any more; its changes one by one:\n");
+    let mut text = format!(
+        "# {}: its content after the run is not known any more; its changes one by one:\n",
+        shown_path(path)
+    );
     for diff in diffs {
         match diff {
             Some(diff) => text.push_str(diff),

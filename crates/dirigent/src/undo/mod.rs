@@ -112,7 +112,7 @@ pub enum RefusedBecause {
     InTheWay,
     /// No version was journaled.
     #[error(
-        "was too big or no regular file, or its run is of an older Dirigent: what was in it is not known"
+        "was changed by a command, or was too big or no regular file, or its run is of an older Dirigent: what was in it is not known"
     )]
     Unknown,
     /// What was in it is not in this journal.

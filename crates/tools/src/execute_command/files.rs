@@ -1,6 +1,7 @@
 //! Which files of the workspace a command changed, as their names, sizes and times before and after tell.
 //!
-//! What is ignored there, and what git and Dirigent keep for themselves, does not count. What somebody else changes meanwhile does.
+//! What is ignored there, and what git and Dirigent keep for themselves, does not count, nor what only builds make: folders that a
+//! `CACHEDIR.TAG` marks as such, `node_modules` and `__pycache__`. What somebody else changes meanwhile does.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -75,7 +76,21 @@ fn look(root: &Path, most: usize, until: Option<Instant>) -> Option<BTreeMap<Str
             files.insert(path, stamp);
         }
     }
+    without_caches(&mut files);
     Some(files)
+}
+
+/// Takes away what only builds make.
+fn without_caches(files: &mut BTreeMap<String, Stamp>) {
+    let tags = files.keys().filter_map(|path| path.strip_suffix("CACHEDIR.TAG"));
+    let caches: Vec<String> = tags
+        .filter(|folder| folder.ends_with('/'))
+        .map(str::to_owned)
+        .collect();
+    files.retain(|path, _| {
+        let made = |folder: &str| matches!(folder, "node_modules" | "__pycache__");
+        !caches.iter().any(|folder| path.starts_with(folder)) && !path.split('/').any(made)
+    });
 }
 
 fn compare(before: &BTreeMap<String, Stamp>, after: &BTreeMap<String, Stamp>, root: &Path) -> Changed {

@@ -120,7 +120,17 @@ impl Reach {
         // A folder that has the whole home in it was not meant to be readable by being on a list of programs.
         let narrow =
             |path: &PathBuf| path.is_absolute() && !home.as_ref().is_some_and(|home| home.starts_with(path));
-        read.extend(search.iter().cloned().chain(toolchains).filter(narrow));
+        // The programs in a folder of shims start others beside it.
+        let shims = search.iter().filter(|folder| folder.ends_with("shims"));
+        let beside = shims.filter_map(|folder| folder.parent().map(Path::to_owned));
+        read.extend(
+            search
+                .iter()
+                .cloned()
+                .chain(beside)
+                .chain(toolchains)
+                .filter(narrow),
+        );
         let target = variable("CARGO_TARGET_DIR").map(PathBuf::from).filter(narrow);
         let expanded = |paths: &[PathBuf]| -> Vec<PathBuf> {
             let paths = paths.iter();
