@@ -307,17 +307,15 @@ fn succeeded(report: &Report) -> usize {
         .count()
 }
 
-/// The run ended for want of tokens, some agents have done their work and some have not. What was served to those who were still at
-/// work then need not have been counted.
+/// The run ended for want of tokens, some agents have done their work and some have not. Of those who were still at work then the report
+/// may have more than had been used when it ended; neither can have more than was served.
 fn check_exhausted(report: &Report, served: u64) {
     let Some(EndReason::BudgetExhausted { budget, used, limit }) = report.end else {
         panic!("{:?}: {}", report.end, report.summary)
     };
     assert_eq!((budget, limit), (BudgetKind::Tokens, 60_000));
-    assert!(
-        report.usage.tokens() <= used && used <= served,
-        "{used} of {served}"
-    );
+    let counted = report.usage.tokens();
+    assert!(counted.max(used) <= served, "{used}, {counted} of {served}");
     let done = succeeded(report);
     assert!((1..AGENTS).contains(&done), "{done}");
     assert_eq!(report.left.len(), AGENTS - done);
