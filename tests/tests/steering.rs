@@ -2,52 +2,15 @@
 //! has just been killed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_model_server::{Gate, Request, Script, Turn};
+use dirigent_model_server::{Gate, Script, Turn};
+use dirigent_tests::approving::{ASK, RUN, one_agent, two_agents};
 use dirigent_tests::cli::{Ended, Place, Watched};
 use dirigent_tests::pty::{CTRL_C, Terminal, last_line};
 use dirigent_tests::scripted::{calls, delegate};
 use dirigent_tests::served::{
-    Served, achieved, ask_user, command, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
+    Served, achieved, ask_user, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
 };
 use serde_json::{Value, json};
-
-/// Every command must be approved.
-const ASK: &str = "[approvals]\nask = [\"execute_command\"]\n";
-
-const RUN: [&str; 4] = ["run", "Make the files", "--workspace", "work"];
-
-/// An agent that makes a file by a command, and says so.
-fn touches(request: &Request, file: &str) -> Turn {
-    match request.turn {
-        1 => command(&["touch", file]),
-        _ => Turn::text(format!("{file} is done.")),
-    }
-}
-
-fn one_agent() -> Script {
-    Script::answering(|request| match () {
-        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () => touches(request, "first.txt"),
-    })
-}
-
-/// Two agents side by side, of whom the second begins only when the gate is open.
-fn two_agents(gate: &Gate) -> Script {
-    let gate = gate.clone();
-    Script::answering(move |request| match () {
-        () if is_planner(request) => plan(
-            "Make two files.",
-            [
-                delegate("one", "implement", "Make the first."),
-                delegate("two", "implement", "Make the second."),
-            ],
-        ),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () if mentions(request, "Make the first.") => touches(request, "first.txt"),
-        () => touches(request, "second.txt").held_before_headers(&gate),
-    })
-}
 
 fn look() -> Value {
     calls("look", [("search", json!({"pattern": "x"}))])

@@ -1,13 +1,13 @@
 //! HOST-3, PAOR-8, PAOR-9 and APPROVE: the command in a real terminal, with a person who reads and types.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_model_server::{Gate, Request, Script, Turn};
+use dirigent_model_server::{Gate, Script, Turn};
+use dirigent_tests::approving::{ASK, RUN, one_agent_behind, touches, two_agents};
 use dirigent_tests::cli::{Place, binary};
 use dirigent_tests::pty::{CTRL_C, CTRL_D, CTRL_U, Terminal, last_line};
 use dirigent_tests::scripted::{after, calls, delegate};
 use dirigent_tests::served::{
-    Served, achieved, ask_user, call, command, go_on, is_planner, is_reflector, mentions, plan,
-    plan_for_guidance,
+    Served, achieved, ask_user, call, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
 };
 use serde_json::json;
 
@@ -141,21 +141,8 @@ fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
 
 // With a scripted model
 
-/// Every command must be approved.
-const ASK: &str = "[approvals]\nask = [\"execute_command\"]\n";
-
-const RUN: [&str; 4] = ["run", "Make the files", "--workspace", "work"];
-
-/// An agent that makes a file by a command, and says so.
-fn touches(request: &Request, file: &str) -> Turn {
-    match request.turn {
-        1 => command(&["touch", file]),
-        _ => Turn::text(format!("{file} is done.")),
-    }
-}
-
-/// A plan of one agent, and what becomes of it.
-fn one_agent(file: &'static str) -> Script {
+/// A plan of one agent, which makes a file, and what becomes of it.
+fn one_file(file: &'static str) -> Script {
     Script::answering(move |request| match () {
         () if is_planner(request) => plan(
             "Make one file.",
@@ -204,7 +191,7 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
 
 #[test]
 fn approve_1_a_call_is_shown_in_full_and_runs_once_it_is_approved() {
-    let served = Served::new(ASK, one_agent("a \u{202e}b.txt"));
+    let served = Served::new(ASK, one_file("a \u{202e}b.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     let asked = dialog(&terminal, "a2.2");
     with_redactions(&served.place, || insta::assert_snapshot!("dialog", asked));
@@ -220,13 +207,7 @@ fn approve_1_a_call_is_shown_in_full_and_runs_once_it_is_approved() {
 #[test]
 fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing() {
     let gate = Gate::new();
-    let held = gate.clone();
-    let script = Script::answering(move |request| match () {
-        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () => touches(request, "first.txt").held_before_headers(&held),
-    });
-    let served = Served::new(ASK, script);
+    let served = Served::new(ASK, one_agent_behind(&gate));
     let terminal = Terminal::start(served.place.command(RUN));
     served.wait_for_requests(2);
     terminal.wait_for_prompt("> ");
@@ -310,7 +291,7 @@ fn host_3_a_run_in_the_background_of_a_terminal_is_not_stopped_by_it() {
 
 #[test]
 fn approve_2_other_parameters_run_instead() {
-    let served = Served::new(ASK, one_agent("first.txt"));
+    let served = Served::new(ASK, one_file("first.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
     terminal.enters("e");
@@ -326,7 +307,7 @@ fn approve_2_other_parameters_run_instead() {
 
 #[test]
 fn approve_2_who_rejects_ends_the_agent_and_its_reason_is_told() {
-    let served = Served::new(ASK, one_agent("first.txt"));
+    let served = Served::new(ASK, one_file("first.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
     terminal.enters("r not on this machine");
@@ -348,7 +329,7 @@ fn approve_2_who_rejects_ends_the_agent_and_its_reason_is_told() {
 
 #[test]
 fn approve_2_guidance_goes_to_the_agent_instead_of_the_result() {
-    let served = Served::new(ASK, one_agent("first.txt"));
+    let served = Served::new(ASK, one_file("first.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
     terminal.enters("g write it by hand");
@@ -360,13 +341,7 @@ fn approve_2_guidance_goes_to_the_agent_instead_of_the_result() {
 #[test]
 fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     let gate = Gate::new();
-    let held = gate.clone();
-    let script = Script::answering(move |request| match () {
-        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () => touches(request, "first.txt").held_before_headers(&held),
-    });
-    let served = Served::new(ASK, script);
+    let served = Served::new(ASK, one_agent_behind(&gate));
     let terminal = Terminal::start(served.place.command(RUN));
     served.wait_for_requests(2);
     // Somebody is typing when the dialog comes.
@@ -383,23 +358,6 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     terminal.enters("a");
     let _ = terminal.end_with(0);
     assert!(served.place.work().join("first.txt").exists());
-}
-
-/// Two agents side by side, of whom the second begins only when the gate is open.
-fn two_agents(gate: &Gate) -> Script {
-    let gate = gate.clone();
-    Script::answering(move |request| match () {
-        () if is_planner(request) => plan(
-            "Make two files.",
-            [
-                delegate("one", "implement", "Make the first."),
-                delegate("two", "implement", "Make the second."),
-            ],
-        ),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () if mentions(request, "Make the first.") => touches(request, "first.txt"),
-        () => touches(request, "second.txt").held_before_headers(&gate),
-    })
 }
 
 #[test]
@@ -426,7 +384,7 @@ fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on(
 
 #[test]
 fn approve_1_where_nobody_is_there_the_run_stops_and_says_how_it_goes_on() {
-    let served = Served::new(ASK, one_agent("first.txt"));
+    let served = Served::new(ASK, one_file("first.txt"));
     let place = &served.place;
     let stopped = place.dirigent(RUN).with_code(4);
     with_redactions(place, || insta::assert_snapshot!("stopped", stopped.stdout));
@@ -492,7 +450,7 @@ fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
 
 #[test]
 fn host_8_ctrl_c_in_a_dialog_cancels_the_run() {
-    let served = Served::new(ASK, one_agent("first.txt"));
+    let served = Served::new(ASK, one_file("first.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
     terminal.types("a");
