@@ -1,37 +1,22 @@
 //! `execute_command` through the public [`Tool`] trait, on real processes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod folder;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use dirigent_core::id::{EffectId, Scope};
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Sandbox, Tool, ToolContext, execute_command};
+use folder::context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 /// Longer than anything here takes: only a hang runs into it.
 const HANG: Duration = Duration::from_secs(60);
-
-fn context(workspace: &Path) -> ToolContext {
-    ToolContext {
-        contents: None,
-        workspace: workspace.to_owned(),
-        access: Access::ReadWrite,
-        run: "00000000-0000-7000-8000-000000000000".parse().unwrap(),
-        effect: EffectId {
-            scope: Scope::Run,
-            step: 0,
-            attempt: 0,
-        },
-        seen: None,
-        cancel: CancellationToken::new(),
-    }
-}
 
 async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
     run_in(context(workspace.path()), parameters).await

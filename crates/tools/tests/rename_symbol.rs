@@ -1,30 +1,13 @@
 //! `rename_symbol` through the public [`Tool`] trait, on real files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::Path;
+mod folder;
 
-use dirigent_core::id::{EffectId, Scope};
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Tool, ToolContext, rename_symbol};
+use folder::context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
-
-fn context(workspace: &Path) -> ToolContext {
-    ToolContext {
-        contents: None,
-        workspace: workspace.to_owned(),
-        access: Access::ReadWrite,
-        run: "00000000-0000-7000-8000-000000000000".parse().unwrap(),
-        effect: EffectId {
-            scope: Scope::Run,
-            step: 0,
-            attempt: 0,
-        },
-        seen: None,
-        cancel: CancellationToken::new(),
-    }
-}
 
 fn workspace(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();

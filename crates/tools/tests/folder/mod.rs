@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dirigent_core::tool::{Access, ToolOutcome, ToolResult};
 use dirigent_tools::{Tool, ToolContext};
@@ -33,19 +33,24 @@ impl Folder {
     }
 
     pub fn context(&self) -> ToolContext {
-        ToolContext {
-            contents: None,
-            workspace: self.root.path().to_owned(),
-            access: Access::ReadWrite,
-            run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
-            effect: "a1.1".parse().unwrap(),
-            seen: None,
-            cancel: CancellationToken::new(),
-        }
+        context(self.root.path())
     }
 
     pub async fn call(&self, tool: impl Tool, parameters: Value) -> ToolResult {
         tool.call(self.context(), parameters).await
+    }
+}
+
+/// A call by an agent that may change everything.
+pub fn context(workspace: &Path) -> ToolContext {
+    ToolContext {
+        contents: None,
+        workspace: workspace.to_owned(),
+        access: Access::ReadWrite,
+        run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
+        effect: "a1.1".parse().unwrap(),
+        seen: None,
+        cancel: CancellationToken::new(),
     }
 }
 

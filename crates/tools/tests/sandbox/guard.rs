@@ -1,0 +1,237 @@
+//! What commands cannot leave behind: settings and hooks that git or Dirigent would act by later.
+
+use std::fs;
+use std::path::Path;
+
+use dirigent_core::tool::ToolOutcome;
+use dirigent_tools::{Confinement, Sandbox, Tool, execute_command};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{HANG, context, run, shell};
+
+/// What a command may not change, as text; none where nothing is.
+fn guarded(workspace: &TempDir, path: &str) -> Option<String> {
+    let path = workspace.path().join(path);
+    assert!(!path.is_symlink(), "{path:?}");
+    path.is_file().then(|| fs::read_to_string(path).unwrap())
+}
+
+#[tokio::test]
+async fn gits_hooks_and_settings_are_put_back() {
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("kept"), "kept").unwrap();
+    for confinement in [Confinement::Required, Confinement::Off] {
+        let workspace = TempDir::new().unwrap();
+        fs::create_dir_all(workspace.path().join(".git/hooks")).unwrap();
+        fs::create_dir_all(workspace.path().join(".dirigent/agents")).unwrap();
+        for path in [
+            ".git/config",
+            ".git/hooks/old",
+            ".dirigent/agents/a.md",
+            ".git/HEAD",
+        ] {
+            fs::write(workspace.path().join(path), path).unwrap();
+        }
+        let sandbox = Sandbox {
+            confinement,
+            ..Sandbox::default()
+        };
+        let line = format!(
+            "echo evil >> .git/config; echo evil > .git/hooks/pre-commit; rm .git/hooks/old; rm -r .dirigent; \
+             ln -s {} .dirigent; mkdir -p .claude/agents/deep; echo evil > .claude/agents/deep/b.md; echo x > .git/commondir; \
+             echo fine > .git/HEAD",
+            outside.path().display()
+        );
+        let result = run(&sandbox, &workspace, json!(line)).await;
+        assert!(result.succeeded(), "{result:?}");
+        for path in [".git/config", ".git/hooks/old", ".dirigent/agents/a.md"] {
+            assert_eq!(guarded(&workspace, path).as_deref(), Some(path));
+        }
+        for path in [
+            ".git/hooks/pre-commit",
+            ".git/commondir",
+            ".claude/agents/deep/b.md",
+        ] {
+            assert_eq!(guarded(&workspace, path), None, "{path}");
+        }
+        assert_eq!(guarded(&workspace, ".git/HEAD").as_deref(), Some("fine\n"));
+        assert_eq!(
+            result.metadata["put_back"],
+            json!([
+                ".git/commondir",
+                ".git/config",
+                ".git/hooks/old",
+                ".git/hooks/pre-commit",
+                ".claude",
+                ".dirigent"
+            ])
+        );
+        let ToolOutcome::Success { output } = &result.outcome else {
+            panic!()
+        };
+        assert!(output["note"].as_str().unwrap().contains("put back"), "{output}");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir_all(workspace.path().join(".git/hooks")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    let line = "mkdir evil && echo evil > evil/config && mv .git was && ln -s evil .git";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert!(!workspace.path().join(".git").is_symlink());
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    assert_eq!(guarded(&workspace, "evil/config").as_deref(), Some("evil\n"));
+
+    let workspace = TempDir::new().unwrap();
+    let line = "mkdir evil && echo 'gitdir: evil' > .git";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert_eq!(result.metadata["put_back"], json!([".git"]));
+    assert!(!workspace.path().join(".git").exists());
+}
+
+#[tokio::test]
+async fn a_dropped_call_puts_back_and_leaves_nothing() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir(workspace.path().join(".git")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    let line = "echo evil > .git/config; echo $TMPDIR > folder.new; mv folder.new folder; trap '' TERM; sleep 1000; :";
+    let call = tokio::spawn(
+        execute_command(&Sandbox::default()).call(context(workspace.path()), json!({"command": line})),
+    );
+    let folder = loop {
+        if let Ok(folder) = fs::read_to_string(workspace.path().join("folder")) {
+            break folder;
+        }
+        tokio::task::yield_now().await;
+    };
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    let is_over = || {
+        !Path::new(folder.trim()).exists() && guarded(&workspace, ".git/config").as_deref() == Some("mine")
+    };
+    let over = async {
+        while !is_over() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(HANG, over).await.expect("all is put back");
+}
+
+/// Two commands at once, the second of which begins when the first has planted something.
+#[tokio::test]
+async fn what_a_command_planted_is_not_put_back_by_another() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir(workspace.path().join(".git")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    let planting = "mkdir .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > .git/config; touch planted; \
+                    until [ -e begun ]; do sleep 0.01; done";
+    let other = async {
+        while !workspace.path().join("planted").exists() {
+            tokio::task::yield_now().await;
+        }
+        shell(&workspace, "touch begun; until [ -e go ]; do sleep 0.01; done").await
+    };
+    let first = async {
+        shell(&workspace, planting).await;
+        fs::write(workspace.path().join("go"), "").unwrap();
+    };
+    tokio::join!(other, first);
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    assert!(!workspace.path().join(".git/hooks").exists());
+    // With the last of them what was kept is let go.
+    fs::write(workspace.path().join(".git/config"), "changed by the user").unwrap();
+    shell(&workspace, "true").await;
+    assert_eq!(
+        guarded(&workspace, ".git/config").as_deref(),
+        Some("changed by the user")
+    );
+}
+
+#[tokio::test]
+async fn submodules_work_trees_and_settings_are_put_back() {
+    let workspace = TempDir::new().unwrap();
+    let kept = [
+        ".git/modules/a/b/config",
+        ".git/modules/a/b/hooks/old",
+        ".git/modules/a/b/HEAD",
+        ".git/worktrees/w/commondir",
+        ".git/worktrees/w/gitdir",
+        ".claude/settings.json",
+        "dirigent.toml",
+        "deep/er/.git/config",
+        "tree/.git",
+    ];
+    for path in kept {
+        let path = workspace.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "mine").unwrap();
+    }
+    let line = "for file in $(find . -type f ! -name HEAD); do echo evil > $file; done; \
+                for folder in .git/modules/a/b deep/er/.git new/.git .git/modules/c; do \
+                    mkdir -p $folder/hooks; touch $folder/HEAD $folder/hooks/evil $folder/config.worktree; done; \
+                mkdir file; echo 'gitdir: ../evil' > file/.git; echo '*' > new/.gitignore; ln -s .. .git/worktrees/link";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert!(result.succeeded(), "{result:?}");
+    for path in kept {
+        assert_eq!(guarded(&workspace, path).as_deref(), Some("mine"), "{path}");
+    }
+    for path in [
+        ".git/modules/a/b/hooks/evil",
+        ".git/modules/c/hooks",
+        ".git/worktrees/link",
+        "deep/er/.git/hooks",
+        "new/.git/hooks",
+        "new/.git/config.worktree",
+        "file/.git",
+    ] {
+        assert!(workspace.path().join(path).symlink_metadata().is_err(), "{path}");
+    }
+    assert!(workspace.path().join("new/.git/HEAD").exists());
+
+    // What is removed or moved as a whole is the command's to do.
+    let line = "rm -r tree .git/modules/a; mv deep moved";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert_eq!(result.metadata.get("put_back"), None, "{result:?}");
+    assert_eq!(
+        guarded(&workspace, "moved/er/.git/config").as_deref(),
+        Some("mine")
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
+    let workspace = TempDir::new().unwrap();
+    fs::create_dir_all(workspace.path().join(".dirigent")).unwrap();
+    fs::create_dir(workspace.path().join(".git")).unwrap();
+    fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+    for number in 0..5_001 {
+        fs::write(workspace.path().join(format!(".dirigent/{number}")), "").unwrap();
+    }
+    let line = "mv .git was; mkdir evil; echo evil > evil/config; ln -s evil .git";
+    let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+    assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
+    let ToolOutcome::Success { output } = &result.outcome else {
+        panic!("{result:?}")
+    };
+    let note = output["note"].as_str().unwrap();
+    assert!(
+        note.contains("too much to be guarded as a whole, so leave it as it is: .dirigent"),
+        "{note}"
+    );
+
+    fs::create_dir(workspace.path().join(".git/hooks")).unwrap();
+    for number in 0..5_001 {
+        fs::write(workspace.path().join(format!(".git/hooks/{number}")), "").unwrap();
+    }
+    let result = run(&Sandbox::default(), &workspace, json!("touch made")).await;
+    let ToolOutcome::Failure { code, .. } = &result.outcome else {
+        panic!("{result:?}")
+    };
+    assert_eq!(code, "no_guard");
+    assert!(!workspace.path().join("made").exists());
+}
