@@ -9,7 +9,7 @@ use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::run::RunInput;
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec, code};
 use dirigent_store::{Journal, StoreError};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
@@ -128,12 +128,12 @@ fn read(journal: &Journal, run: RunId, parameters: Value) -> ToolResult {
         .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.asked()?)));
     let (handle, asked) = match asked {
         Ok(asked) => asked,
-        Err(wrong) => return ToolResult::failure(wrong).with_code("bad_parameters"),
+        Err(wrong) => return ToolResult::failure(wrong).with_code(code::BAD_PARAMETERS),
     };
     match find_result(journal, run, handle) {
         Ok(Some(result)) => asked.of(&text::of(&result.for_model())),
         Ok(None) => ToolResult::failure(format!("no call of this run has the handle `{handle}`"))
-            .with_code("not_found"),
+            .with_code(code::NOT_FOUND),
         Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
     }
 }
@@ -179,7 +179,8 @@ impl Asked {
                 ToolResult::success(output)
             }
             Asked::Lines { first, .. } | Asked::Matches { first, .. } if *first > total_lines => {
-                ToolResult::failure(format!("the output has only {total_lines} lines")).with_code("not_found")
+                ToolResult::failure(format!("the output has only {total_lines} lines"))
+                    .with_code(code::NOT_FOUND)
             }
             Asked::Lines { first, last } => lines(text, *first, *last, total_lines),
             Asked::Matches { pattern, first, last } => matches(text, pattern, *first, *last, total_lines),
