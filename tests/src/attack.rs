@@ -92,6 +92,10 @@ impl Observation {
     }
 }
 
+/// What is there until the run is over.
+type Kept = Box<dyn Any + Send>;
+type Meanwhile = Box<dyn FnOnce() -> Kept + Send>;
+
 /// Where an attack takes place: a home, a project, a folder beside it that nothing may touch, and a folder for temporary files.
 pub struct Scene {
     /// The home, the project and the journal.
@@ -101,7 +105,8 @@ pub struct Scene {
     access: Mutex<&'static str>,
     tools: Mutex<Vec<&'static str>>,
     through: Mutex<Vec<String>>,
-    kept: Mutex<Vec<Box<dyn Any + Send>>>,
+    meanwhile: Mutex<Vec<Meanwhile>>,
+    kept: Mutex<Vec<Kept>>,
     noticed: Arc<Mutex<Vec<String>>>,
 }
 
@@ -127,6 +132,7 @@ impl Scene {
             access: Mutex::new("read-write"),
             tools: Mutex::default(),
             through: Mutex::default(),
+            meanwhile: Mutex::default(),
             kept: Mutex::default(),
             noticed: Arc::default(),
         }
@@ -196,6 +202,12 @@ impl Scene {
     /// Keeps something until the run is over: a listener, a thread.
     pub fn keep(&self, thing: impl Any + Send) {
         self.kept.lock().unwrap().push(Box::new(thing));
+    }
+
+    /// Starts something once it was seen what there is, and keeps it until the run is over: it may change names.
+    pub fn meanwhile<T: Any + Send>(&self, start: impl FnOnce() -> T + Send + 'static) {
+        let start = move || Box::new(start()) as Kept;
+        self.meanwhile.lock().unwrap().push(Box::new(start));
     }
 
     /// Where a listener writes down what came to it.
@@ -268,6 +280,9 @@ impl Attack {
         let (outside, inside) = (found(&scene.outside("")), names(&scene.work("")));
         let server = runtime.block_on(ModelServer::start(script(&calls))).unwrap();
         write_settings(&scene, &server.url(), &calls);
+        let meanwhile = std::mem::take(&mut *scene.meanwhile.lock().unwrap());
+        let started = meanwhile.into_iter().map(|start| start());
+        scene.kept.lock().unwrap().extend(started);
 
         let ended = ended(&mut command(&scene));
         scene.kept.lock().unwrap().clear();

@@ -260,7 +260,7 @@ fn no_path_that_is_changed_leads_out_of_the_workspace() {
             name: "a_folder_that_becomes_a_link_out_while_it_is_written_leads_nowhere",
             made: |scene| {
                 scene.file("docs/notes.txt", "notes");
-                scene.keep(Swapper::start(scene));
+                swap(scene);
                 scene.before((0..40).map(|number| {
                     file(json!({"operation": "write", "path": format!("docs/{number}.txt"), "content": "mine"}))
                 }));
@@ -643,13 +643,16 @@ struct Swapper {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A link of another name takes the place of the folder, and the folder that of the link, over and over.
+fn swap(scene: &Scene) {
+    let [docs, link]: [PathBuf; 2] = ["docs", "link"].map(|name| scene.work(name));
+    symlink(scene.outside(""), &link).unwrap();
+    scene.meanwhile(move || Swapper::start(docs, link));
+}
+
 impl Swapper {
-    fn start(scene: &Scene) -> Swapper {
+    fn start(docs: PathBuf, link: PathBuf) -> Swapper {
         let over = Arc::new(AtomicBool::new(false));
-        let [docs, link]: [PathBuf; 2] = ["docs", "link"].map(|name| scene.work(name));
-        let outside = scene.outside("");
-        // A link of another name takes the place of the folder, and the folder that of the link.
-        symlink(&outside, &link).unwrap();
         let thread = std::thread::spawn({
             let over = over.clone();
             move || {
