@@ -11,7 +11,6 @@ use crate::sandbox::{Confinement, Reach, Sandbox};
 /// Passed on as they are. None of them carries a secret by its purpose; proxies and registries are not here because
 /// their addresses may hold passwords.
 const ALLOWED: &[&str] = &[
-    "PATH",
     "HOME",
     "USER",
     "LOGNAME",
@@ -56,18 +55,23 @@ const FIXED: &[(&str, &str)] = &[
 /// Where programs are looked for without a `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What of an environment is passed on, with the fixed settings. In the sandbox temporary files and caches are in `temporary`.
+/// What of an environment is passed on, with the fixed settings and a `PATH` of the folders that programs are looked for in. In the sandbox
+/// temporary files and caches are in `temporary`.
 pub(super) fn clean(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     sandbox: &Sandbox,
     reach: &Reach,
+    search: &[PathBuf],
     temporary: &Path,
 ) -> Vec<(OsString, OsString)> {
     let kept = ours
         .into_iter()
         .filter(|(name, _)| is_allowed(name, &sandbox.environment));
     let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
-    let mut all: Vec<_> = kept.chain(fixed).collect();
+    // None of them was written with a `:`, which is what could not be joined.
+    let path = std::env::join_paths(search).unwrap_or_default();
+    let path = ("PATH".into(), path);
+    let mut all: Vec<_> = kept.chain(fixed).chain([path]).collect();
     match sandbox.confinement {
         Confinement::Off => {}
         Confinement::Required => {

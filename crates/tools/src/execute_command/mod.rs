@@ -17,11 +17,9 @@ mod temporary;
 
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use dirigent_core::tool::{Access, ToolResult};
-use process_wrap::tokio::{CommandWrap, KillOnDrop, ProcessGroup};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -34,7 +32,7 @@ use self::guard::Guard;
 use self::outcome::Outcome;
 use self::program::CommandLine;
 use self::temporary::Temporary;
-use crate::sandbox::{Keeper, Reach};
+use crate::sandbox::{Keeper, Program, Reach};
 use crate::workspace::{FileFault, Kind, Workspace};
 use crate::{Sandbox, ToolContext, TypedTool, typed};
 
@@ -85,7 +83,7 @@ fn default_timeout() -> u64 {
 ///
 /// | code | what was wrong |
 /// | --- | --- |
-/// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
+/// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell; 126 and 127 as in a shell, such as for a script whose interpreter is missing |
 /// | `timed_out` | it ran past its time and was ended |
 /// | `cancelled` | nobody waits for it, so it was ended |
 /// | `no_guard` | git's hooks and settings cannot be kept, as they are too much or cannot be read; nothing was run |
@@ -202,24 +200,15 @@ async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox
         std::env::var_os(name)
     });
 
-    let mut command = CommandWrap::with_new(&path, |command| {
-        command
-            .arg0(program)
-            .args(arguments)
-            .current_dir(&folder)
-            .env_clear()
-            .envs(environment::clean(
-                std::env::vars_os(),
-                sandbox,
-                &reach,
-                temporary.path(),
-            ))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-    });
-    command.wrap(KillOnDrop).wrap(ProcessGroup::leader());
-    match Keeper::start(sandbox.clone(), reach, command).await {
+    let environment = environment::clean(std::env::vars_os(), sandbox, &reach, &search, temporary.path());
+    let program = Program {
+        file: path.clone(),
+        name: program.into(),
+        arguments: arguments.into_iter().map(Into::into).collect(),
+        folder,
+        environment,
+    };
+    match Keeper::start(sandbox.clone(), reach, program).await {
         Ok((keeper, child)) => Ok(Group::new(child, keeper, temporary)),
         Err(not_started) => Err(Fault::of(not_started, path, sandbox.confinement)),
     }

@@ -2,17 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use dirigent_core::tool::code;
-use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
+use process_wrap::tokio::ChildWrapper;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{ENVIRONMENT, before, settings};
 use crate::execute_command::{environment, program};
-use crate::sandbox::{Confinement, Keeper, NotStarted, Reach, Sandbox};
+use crate::sandbox::{Confinement, Keeper, NotStarted, Program, Reach, Sandbox};
 
 /// What is read of an answer at the most, in bytes; git is ended then.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
@@ -119,21 +118,25 @@ impl<'a> Git<'a> {
         let mut reach = Reach::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
         reach.write.clear();
         reach.read.push(self.root.clone());
-        let mut command = CommandWrap::with_new(&self.program, |command| {
-            command
-                .args(before(root))
-                .args(words)
-                .current_dir(&self.root)
-                .env_clear()
-                .envs(ENVIRONMENT.iter().copied())
-                .envs(settings(filters))
-                .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
-        });
-        command.wrap(KillOnDrop).wrap(ProcessGroup::leader());
-        Keeper::start(self.sandbox.clone(), reach, command)
+        let fixed = ENVIRONMENT
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        let settings = settings(filters)
+            .into_iter()
+            .map(|(name, value)| (name.into(), value));
+        let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+        let program = Program {
+            file: self.program.clone(),
+            name: self.program.clone().into(),
+            arguments: before(root)
+                .into_iter()
+                .chain(words)
+                .map(OsString::from)
+                .collect(),
+            folder: self.root.clone(),
+            environment: fixed.chain(settings).chain(path).collect(),
+        };
+        Keeper::start(self.sandbox.clone(), reach, program)
             .await
             .map_err(|not_started| match not_started {
                 NotStarted::NoSandbox(why) => NotRun::NoSandbox(why),

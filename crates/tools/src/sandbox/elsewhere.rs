@@ -1,10 +1,10 @@
 //! What there is of a sandbox on systems other than Linux: commands are started unconfined, where that is allowed, and end with their
 //! process group.
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use process_wrap::tokio::ChildWrapper;
 use rustix::process::Signal;
 
-use super::{Confinement, NotStarted, Reach, Sandbox};
+use super::{Confinement, NotStarted, Program, Reach, Sandbox};
 
 /// Stands for the thread that keeps a command on Linux.
 pub(crate) struct Keeper;
@@ -13,12 +13,12 @@ impl Keeper {
     pub(crate) async fn start(
         sandbox: Sandbox,
         _reach: Reach,
-        mut command: CommandWrap,
+        program: Program,
     ) -> Result<(Self, Box<dyn ChildWrapper>), NotStarted> {
         match sandbox.confinement {
             Confinement::Required => Err(NotStarted::NoSandbox("only Linux has Landlock".to_owned())),
             Confinement::Off => {
-                let child = command.spawn().map_err(NotStarted::Refused)?;
+                let child = program.command().spawn().map_err(NotStarted::Refused)?;
                 Ok((Keeper, child))
             }
         }

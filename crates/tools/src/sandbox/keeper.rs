@@ -1,18 +1,20 @@
 //! The thread that starts a command in a domain of its own, stays in it for as long as the command, and ends all that is in it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap};
+use process_wrap::tokio::ChildWrapper;
+use rustix::fs::{Access, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::domain::Domain;
 use super::limits::Limits;
-use super::{Confinement, NotStarted, Reach, Sandbox, filter, privileges};
+use super::{Confinement, NotStarted, Program, Reach, Sandbox, filter, privileges};
 
 /// It has little to do.
 const STACK: usize = 256 * 1024;
@@ -36,14 +38,14 @@ impl Keeper {
     pub(crate) async fn start(
         sandbox: Sandbox,
         reach: Reach,
-        command: CommandWrap,
+        program: Program,
     ) -> Result<(Self, Box<dyn ChildWrapper>), NotStarted> {
         let (orders, ordered) = mpsc::channel();
         let (tell_started, started) = oneshot::channel();
         let (tell_left, left) = oneshot::channel();
         let runtime = Handle::current();
         let keep = move || {
-            let (domain, child) = match start(&sandbox, &reach, command, &runtime) {
+            let (domain, child) = match start(&sandbox, &reach, &program, &runtime) {
                 Ok(started) => started,
                 Err(why) => {
                     let _ = tell_started.send(Err(why));
@@ -102,35 +104,51 @@ impl Drop for Keeper {
     }
 }
 
-/// Shuts this thread in and starts the command from here. Without confinement the system need not have domains.
+/// Shuts this thread in and starts the program from here. Without confinement the system need not have domains.
 fn start(
     sandbox: &Sandbox,
     reach: &Reach,
-    mut command: CommandWrap,
+    program: &Program,
     runtime: &Handle,
 ) -> Result<(Option<Domain>, Box<dyn ChildWrapper>), NotStarted> {
     let domain = match sandbox.confinement {
         Confinement::Required => Some(confine(reach, sandbox.network).map_err(NotStarted::NoSandbox)?),
         Confinement::Off => Domain::enter(None).ok(),
     };
+    check_can_run(program).map_err(NotStarted::Refused)?;
     let _runtime = runtime.enter();
-    let mut child = command.spawn().map_err(NotStarted::Refused)?;
-    let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let limits = Limits::of(sandbox);
-    let first = id.map_or(Ok(true), |id| limits.set(id));
-    let limited = first.and_then(|_| {
-        domain
-            .as_ref()
-            .map_or(Ok(()), |domain| limits.set_for_all(domain))
-    });
-    if let Err(error) = limited {
-        let _ = child.start_kill();
-        if let Some(domain) = domain {
-            end(&domain);
+    let mut child = program.command().spawn().map_err(NotStarted::Refused)?;
+    match let_through(child.as_mut(), &Limits::of(sandbox)) {
+        Ok(()) => Ok((domain, child)),
+        Err(error) => {
+            let _ = child.start_kill();
+            Err(NotStarted::Refused(error))
         }
-        return Err(NotStarted::Refused(error.into()));
     }
-    Ok((domain, child))
+}
+
+/// The shell that is started can only say so in words of its own.
+fn check_can_run(program: &Program) -> io::Result<()> {
+    rustix::fs::access(&program.file, Access::EXEC_OK)?;
+    // What cannot be read in the domain cannot be run there either.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(&program.file, flags, Mode::empty())?;
+    Ok(())
+}
+
+/// Limits what was started and opens its gate.
+fn let_through(child: &mut dyn ChildWrapper, limits: &Limits) -> io::Result<()> {
+    if let Some(id) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+        limits.set(id)?;
+    }
+    let Some(gate) = child.stdin().take() else {
+        return Ok(());
+    };
+    match File::from(gate.into_owned_fd()?).write_all(b"\n") {
+        // It has ended already, which is told as any end.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Confines the calling thread, and all that it starts from now on, for good.

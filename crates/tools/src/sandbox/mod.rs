@@ -4,7 +4,8 @@
 //!
 //! On Linux a command is started by a thread of its own, its [keeper](keeper::Keeper), which has shut itself into a Landlock domain
 //! and behind a seccomp filter before that: what a thread starts, and all that descends from it, is in the same domain and behind the
-//! same filter, and nothing leads out of either. No helper program is needed and nothing runs between `fork` and `exec`.
+//! same filter, and nothing leads out of either. Nothing runs between `fork` and `exec`, and no helper
+//! program is needed: the limits of its resources are set while a shell waits to become the [`Program`].
 //!
 //! The domain is what makes the end of a command certain, too. A process can leave its group and its session, and lose its parent,
 //! but not its domain. From within a domain that has the scope of signals, `kill(-1, SIGKILL)` reaches the processes of that domain
@@ -36,12 +37,14 @@ mod keeper;
 mod limits;
 #[cfg(target_os = "linux")]
 mod privileges;
+mod program;
 mod reach;
 
 use std::io;
 use std::path::PathBuf;
 
 pub(crate) use keeper::Keeper;
+pub(crate) use program::Program;
 pub(crate) use reach::Reach;
 
 /// What commands may reach. The default is the narrowest that builds and tests run in: the workspace and a folder of their own for
