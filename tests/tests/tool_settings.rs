@@ -295,7 +295,7 @@ fn config_check_tells_what_tools_may_reach_and_from_where() {
     let folder = place.folder().canonicalize().unwrap();
     let text = checked.stdout.replace(folder.to_str().unwrap(), "PLACE");
     insta::assert_snapshot!(text);
-    let mut command: Command = place.command(["config", "check", "--json"]);
+    let mut command: Command = place.command(["config", "check", "--json", "--offline"]);
     let checked = ended(command.env("APP_URL", "postgres://app@127.0.0.1/app")).with_code(0);
     let json: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(
@@ -303,7 +303,50 @@ fn config_check_tells_what_tools_may_reach_and_from_where() {
         serde_json::json!({"confined": true, "network": true})
     );
     assert_eq!(json["connections"][0]["address"], "set, from APP_URL");
+    assert_eq!(json["connections"][0]["connection"], "not tested");
     assert_eq!(json["connections"][0]["problem"], Value::Null);
+}
+
+#[test]
+fn config_check_tries_each_database() {
+    // Nobody listens there, and nobody else can begin to.
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("postgres://app:{CANARY}@{}/app", taken.local_addr().unwrap());
+    let place = place(
+        "[connections.far]\ndatabase = \"postgres\"\nurl_env = \"FAR_URL\"\n\n\
+         [connections.made]\ndatabase = \"sqlite\"\npath = \"made.db\"\n\n\
+         [connections.missing]\ndatabase = \"sqlite\"\npath = \"missing.db\"\n\n\
+         [connections.new]\ndatabase = \"sqlite\"\npath = \"new.db\"\naccess = \"read-write\"\n",
+    );
+    let made = rusqlite::Connection::open(place.work().join("made.db")).unwrap();
+    made.execute_batch("CREATE TABLE notes (text)").unwrap();
+    let mut command = place.command(["config", "check", "--json"]);
+    command.current_dir(place.work()).env("FAR_URL", url);
+
+    let checked = ended(&mut command).with_code(7);
+
+    assert!(!checked.stdout.contains(CANARY));
+    let json: Value = serde_json::from_str(&checked.stdout).unwrap();
+    let connections = json["connections"].as_array().unwrap().iter();
+    let told: Vec<_> = connections
+        .map(|tried| (&tried["connection"], &tried["problem"]))
+        .collect();
+    let refused = "the server of this connection cannot be reached (connection refused)";
+    let later = "its file is not there yet, and is made when something is written";
+    assert_eq!(
+        told,
+        [
+            (&Value::Null, &Value::from(refused)),
+            (&Value::from("it answers"), &Value::Null),
+            (
+                &Value::Null,
+                &Value::from("its file does not exist in this folder")
+            ),
+            (&Value::from(later), &Value::Null),
+        ]
+    );
+    assert!(!place.work().join("new.db").exists());
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show what is set and from where, and test whether the models that runs ask can be reached
+    /// Show what is set and from where, and test whether the models that runs ask and the databases can be reached
     Check(CheckCommand),
 }
 

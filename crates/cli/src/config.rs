@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::config::{ApiKey, Connection, ConnectionSettings, ModelSettings, Provider, Sources};
-use dirigent::{Config, Confinement, Dirigent, DirigentError, Price, Sandbox};
+use dirigent::{Config, Confinement, Dirigent, DirigentError, Price, Sandbox, Tried};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
@@ -70,7 +70,11 @@ pub(crate) async fn check(
     for reference in &used {
         results.insert(reference.clone(), test(&config, reference, &command).await);
     }
-    let connections = config.connections()?;
+    let mut connections = Vec::new();
+    for settings in config.connections()? {
+        let tested = test_database(&settings, &folder, &command).await;
+        connections.push((settings, tested));
+    }
     let found = Found {
         connections,
         notes: config
@@ -96,8 +100,11 @@ pub(crate) async fn check(
     })
 }
 
-/// What came of testing a model: what is well, or what is wrong.
-async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Result<&'static str, String> {
+/// What is well, or what is wrong.
+type Tested = Result<&'static str, String>;
+
+/// What came of testing a model.
+async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Tested {
     if command.offline {
         return match config.model(reference).map(|model| model.api_key) {
             Ok(ApiKey::NotSet { how }) => Err(format!("it needs an API key: {how}")),
@@ -113,11 +120,17 @@ async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Resul
     }
 }
 
-/// What came of testing a database. Whether its server lets anybody in is not asked.
-fn test_database(settings: &ConnectionSettings) -> Result<&'static str, String> {
-    match &settings.connection {
-        Ok(_) => Ok("not tested"),
-        Err(error) => Err(inert(&error.to_string())),
+/// What came of testing a database.
+async fn test_database(settings: &ConnectionSettings, folder: &Path, command: &CheckCommand) -> Tested {
+    let connection = settings.connection.as_ref();
+    let connection = connection.map_err(|error| inert(&error.to_string()))?;
+    if command.offline {
+        return Ok("not tested");
+    }
+    match connection.try_out(folder).await {
+        Ok(Tried::Answers) => Ok("it answers"),
+        Ok(Tried::NotMadeYet) => Ok("its file is not there yet, and is made when something is written"),
+        Err(problem) => Err(inert(&problem)),
     }
 }
 
@@ -125,15 +138,15 @@ fn test_database(settings: &ConnectionSettings) -> Result<&'static str, String> 
 struct Found {
     config: Config,
     used: Vec<String>,
-    results: BTreeMap<String, Result<&'static str, String>>,
-    connections: Vec<ConnectionSettings>,
+    results: BTreeMap<String, Tested>,
+    connections: Vec<(ConnectionSettings, Tested)>,
     notes: Vec<String>,
 }
 
 impl Found {
     fn is_well(&self) -> bool {
-        let mut databases = self.connections.iter().map(test_database);
-        self.results.values().all(Result::is_ok) && databases.all(|tested| tested.is_ok())
+        let databases = self.connections.iter().map(|(_, tested)| tested);
+        self.results.values().chain(databases).all(Result::is_ok)
     }
 
     /// The models that runs ask, then those that nobody asks.
@@ -214,12 +227,12 @@ impl Found {
             return;
         }
         let _ = writeln!(text, "\n{}", style("Databases").bold());
-        for connection in &self.connections {
+        for (connection, tested) in &self.connections {
             let (name, place) = (inert(&connection.name), inert(&connection.place));
             let (kind, access) = (&connection.database, connection.access);
             let _ = writeln!(text, "  {}: {kind}, {access}", style(name).bold());
             let _ = writeln!(text, "    {:<11} {place}", "address");
-            let _ = match test_database(connection) {
+            let _ = match tested {
                 Ok(well) => writeln!(text, "    {:<11} {}", "connection", style(well).green()),
                 Err(problem) => writeln!(text, "    {:<11} {}", "connection", style(problem).red()),
             };
@@ -379,8 +392,7 @@ fn commands_json(config: &Config) -> Value {
     commands
 }
 
-fn connection_json(settings: &ConnectionSettings) -> Value {
-    let tested = test_database(settings);
+fn connection_json((settings, tested): &(ConnectionSettings, Tested)) -> Value {
     json!({
         "name": settings.name,
         "database": settings.database,

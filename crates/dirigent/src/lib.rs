@@ -50,7 +50,9 @@ pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
 pub use dirigent_runtime::{Delta, Events, Kept, RunHandle, RuntimeError, Steered, UserPresence};
 pub use dirigent_store::{MessageId, MessageState, RunRecord, StoreError};
-pub use dirigent_tools::{Confinement, Connection, Connections, Database, HttpRules, Sandbox, ToolSettings};
+pub use dirigent_tools::{
+    Confinement, Connection, Connections, Database, HttpRules, Sandbox, ToolSettings, Tried,
+};
 pub use error::DirigentError;
 pub use goal::Goal;
 pub use place::default_journal;

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
-pub use execute_sql::{Connection, Connections, Database, execute_sql};
+pub use execute_sql::{Connection, Connections, Database, Tried, execute_sql};
 pub use file_operations::file_operations;
 pub use git::git;
 pub use http_request::{HttpRules, http_request};

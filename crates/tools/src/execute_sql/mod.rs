@@ -15,7 +15,7 @@ mod secrets;
 mod sqlite;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,70 @@ pub struct Connection {
     pub max_rows: usize,
     /// How long one statement may take, connecting included.
     pub timeout: Duration,
+}
+
+impl Connection {
+    /// Tries it by a statement that only looks, as an agent's would be run; a SQLite file is looked for in `workspace`.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in words for people and without its address.
+    pub async fn try_out(&self, workspace: &Path) -> Result<Tried, String> {
+        let statement = Statement {
+            connection: String::new(),
+            sql: "SELECT 1".to_owned(),
+            parameters: Vec::new(),
+            looks_only: Some(Looker::Agent),
+            max_rows: 1,
+            timeout: self.timeout,
+        };
+        let places = Arc::new(Semaphore::new(1));
+        match (self.run(workspace, statement, &places).await, self.access) {
+            (Ok(_), _) => Ok(Tried::Answers),
+            (Err(Fault::NoFile { .. }), Access::ReadWrite) => Ok(Tried::NotMadeYet),
+            (Err(Fault::NoFile { .. }), Access::ReadOnly | Access::Execute) => {
+                Err("its file does not exist in this folder".to_owned())
+            }
+            (Err(Fault::Unreachable(why)), _) => Err(why),
+            (Err(fault), _) => Err(fault.to_string()),
+        }
+    }
+
+    /// Runs a statement once there is a place for it.
+    async fn run(
+        &self,
+        workspace: &Path,
+        statement: Statement,
+        places: &Arc<Semaphore>,
+    ) -> Result<Done, Fault> {
+        let limit = self.timeout;
+        let end = Instant::now() + limit;
+        let place = timeout_at(end, Arc::clone(places).acquire_owned()).await;
+        // It is never closed, so that there is no other reason.
+        let Ok(Ok(place)) = place else {
+            return Err(Fault::Crowded { limit });
+        };
+        let work = async {
+            match &self.database {
+                Database::Sqlite { path } => sqlite::run(path, workspace.to_owned(), statement, place).await,
+                Database::Postgres { url } => postgres::run(url, statement).await,
+                Database::Mysql { url } => mysql::run(url, statement).await,
+            }
+        };
+        // The work is dropped where it takes too long, which ends the statement.
+        match timeout_at(end, work).await {
+            Ok(done) => done,
+            Err(_) => Err(Fault::TimedOut { limit }),
+        }
+    }
+}
+
+/// What came of trying a connection that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// It answers.
+    Answers,
+    /// Its SQLite file is not there yet: the first statement that writes makes it.
+    NotMadeYet,
 }
 
 /// Where a database is.
@@ -244,27 +308,11 @@ async fn run(
             known: connections.keys().cloned().collect(),
         });
     };
-    let connection = &known.connection;
-    let statement = statement(connection, &context, parameters)?;
-    let limit = connection.timeout;
-    let end = Instant::now() + limit;
-    let place = timeout_at(end, Arc::clone(&known.free).acquire_owned()).await;
-    // It is never closed, so that there is no other reason.
-    let Ok(Ok(place)) = place else {
-        return Err(Fault::Crowded { limit });
-    };
-    let work = async {
-        match &connection.database {
-            Database::Sqlite { path } => sqlite::run(path, context, statement, place).await,
-            Database::Postgres { url } => postgres::run(url, statement).await,
-            Database::Mysql { url } => mysql::run(url, statement).await,
-        }
-    };
-    // The work is dropped where it takes too long, which ends the statement.
-    match timeout_at(end, work).await {
-        Ok(done) => done,
-        Err(_) => Err(Fault::TimedOut { limit }),
-    }
+    let statement = statement(&known.connection, &context, parameters)?;
+    known
+        .connection
+        .run(&context.workspace, statement, &known.free)
+        .await
 }
 
 fn statement(

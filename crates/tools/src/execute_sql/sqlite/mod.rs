@@ -33,7 +33,6 @@ use super::fault::Fault;
 use super::parameter::Parameter;
 use super::rows::{Cells, Rows, integer, real};
 use super::{Done, Statement};
-use crate::ToolContext;
 use crate::workspace::{FileFault, Kind, Workspace, is_protected};
 
 /// How long another writer is waited for.
@@ -50,7 +49,7 @@ const MAX_COLUMNS: i32 = 500;
 /// Runs it on a thread of its own, which ends when the future is dropped, and gives up its place then.
 pub(super) async fn run(
     path: &Path,
-    context: ToolContext,
+    workspace: PathBuf,
     statement: Statement,
     place: OwnedSemaphorePermit,
 ) -> Result<Done, Fault> {
@@ -59,7 +58,7 @@ pub(super) async fn run(
     let path = path.to_owned();
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        let done = carry_out(&path, &context, &statement, &stop);
+        let done = carry_out(&path, &workspace, &statement, &stop);
         drop(place);
         // Nobody waits any more where it cannot be sent.
         let _ = sender.send(done);
@@ -82,13 +81,13 @@ impl Drop for StopsWhenDropped {
 
 fn carry_out(
     path: &Path,
-    context: &ToolContext,
+    workspace: &Path,
     statement: &Statement,
     stop: &Arc<AtomicBool>,
 ) -> Result<Done, Fault> {
-    let path = locate(path, context, statement)?;
+    let path = locate(path, workspace, statement)?;
     let memory = Memory::now();
-    let folder = path.parent().unwrap_or(&context.workspace);
+    let folder = path.parent().unwrap_or(workspace);
     confined::confine(folder).map_err(|error| Fault::NoSandbox(error.to_string()))?;
     let watch = Watch::new(statement.looks_only);
     let database = open(&path, statement, &watch, stop, memory.clone())?;
@@ -96,14 +95,14 @@ fn carry_out(
 }
 
 /// The file's absolute path, without links.
-fn locate(path: &Path, context: &ToolContext, statement: &Statement) -> Result<PathBuf, Fault> {
+fn locate(path: &Path, workspace: &Path, statement: &Statement) -> Result<PathBuf, Fault> {
     let name = path.to_str().unwrap_or_default();
     if name.is_empty() || name.starts_with(':') || name.to_ascii_lowercase().starts_with("file:") {
         return Err(Fault::Refused(
             "the connection's database must be the path of a file in the workspace".to_owned(),
         ));
     }
-    let workspace = Workspace::of(context).map_err(Fault::File)?;
+    let workspace = Workspace::open(workspace).map_err(Fault::File)?;
     let plain = workspace.canonical(name).map_err(Fault::File)?;
     if plain.split('/').any(|name| is_protected(OsStr::new(name))) {
         return Err(Fault::File(FileFault::Protected {
