@@ -308,6 +308,20 @@ fn config_check_tells_what_tools_may_reach_and_from_where() {
 }
 
 #[test]
+fn config_check_notes_what_protects_or_runs_hardly_anything() {
+    let place = place("[sandbox]\nwrite = [\"/\", \"~/\", \"~/cache\"]\nmax_memory = \"1 KiB\"\n");
+    let checked = place.dirigent(["config", "check", "--json"]).with_code(0);
+    let json: Value = serde_json::from_str(&checked.stdout).unwrap();
+    let wide = |path| {
+        format!(
+            "commands can change all that you can in {path}: name only what they need under `write` of [sandbox]"
+        )
+    };
+    let little = "with 1 KiB of memory (`max_memory` of [sandbox]) many commands fail at once: compilers and interpreters take more than 64 MiB";
+    assert_eq!(json["notes"], serde_json::json!([wide("/"), wide("~/"), little]));
+}
+
+#[test]
 fn config_check_tries_each_database() {
     // Nobody listens there, and nobody else can begin to.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();

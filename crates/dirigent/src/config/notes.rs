@@ -1,12 +1,15 @@
 //! What may be a mistake in a configuration though nothing is wrong with it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::Origin;
 use super::model::{ModelSettings, Provider};
 use super::value::{self, Value};
+
+/// Less memory than compilers and interpreters begin with, in bytes.
+const LITTLE_MEMORY: u64 = 64 << 20;
 
 impl Config {
     /// What may be a mistake though nothing is wrong with it, for people.
@@ -16,6 +19,8 @@ impl Config {
         notes.extend(self.unused_roles());
         notes.extend(self.unused_addresses());
         notes.extend(self.open_keys());
+        notes.extend(self.wide_writes());
+        notes.extend(self.little_memory());
         notes
     }
 
@@ -46,6 +51,34 @@ impl Config {
                  --model {provider}/{name}, or [model] in a file"
             ))
         })
+    }
+
+    /// Folders for commands to write in that have the user's whole home in them.
+    fn wide_writes(&self) -> Vec<String> {
+        let sandbox = self.sandbox();
+        let home = self.shared.sources.variable("HOME").unwrap_or_default();
+        let has_home_in_it = |path: &&PathBuf| {
+            let below = path.strip_prefix("~").map(|below| Path::new(&home).join(below));
+            Path::new(&home).starts_with(below.as_ref().unwrap_or(path))
+        };
+        let wide = sandbox.write.iter().filter(has_home_in_it);
+        wide.map(|path| {
+            format!(
+                "commands can change all that you can in {}: name only what they need under `write` of [sandbox]",
+                path.display()
+            )
+        })
+        .collect()
+    }
+
+    /// A limit under which hardly a command runs.
+    fn little_memory(&self) -> Option<String> {
+        let max_memory = self.sandbox().max_memory.filter(|bytes| *bytes < LITTLE_MEMORY)?;
+        Some(format!(
+            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail at once: compilers and interpreters take more than {} MiB",
+            max_memory.div_ceil(1 << 10),
+            LITTLE_MEMORY >> 20
+        ))
     }
 
     /// Roles that files have, where all agents ask the model that was chosen outside of them.
