@@ -1,8 +1,7 @@
 //! LOOP: an agent's own loop between model and tools, seen in whole runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use dirigent::core::message::Message;
 use dirigent::core::tool::Repeat;
@@ -122,55 +121,6 @@ async fn loop_1_several_calls_of_one_reply_run_in_order_and_their_results_go_bac
                 r#"{"success":true,"output":"noted third","so_far":{"calls":3,"failed":1}}"#
             ),
         ]
-    );
-}
-
-/// Where a test's log goes.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(line)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logged() {
-    // given a model that never finishes and never repeats itself, and a log
-    let (stage, notes, log) = (Stage::new(), Notes::default(), Log::default());
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let logging = tracing::subscriber::set_default(subscriber);
-
-    // when it may take ten turns, the default
-    let texts: Vec<String> = (0..20).map(|turn| format!("again {turn}")).collect();
-    let replies = texts.iter().map(|text| noting(text)).collect::<Vec<_>>();
-    let (report, asked) = scouted(&stage, replies, agent("scout", &["note"]), |it| {
-        it.tool(note(&notes))
-    })
-    .await;
-    drop(logging);
-
-    // then
-    assert_eq!(asked.len(), 10);
-    let error =
-        "the agent reached its limit of 10 model turns before it finished; allow more with `max_turns`";
-    assert_eq!(findings(&report, 0, "ask").unwrap_err(), error);
-    assert!(report.render(dirigent::Detail::Verbose).contains(error));
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(
-        log.lines()
-            .any(|line| line.contains("WARN") && line.contains(error)),
-        "{log}"
     );
 }
 
