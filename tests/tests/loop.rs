@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dirigent::core::message::Message;
 use dirigent::core::tool::Repeat;
@@ -12,7 +13,7 @@ use dirigent_tests::probes::{Notes, fail, note, wait};
 use dirigent_tests::scripted::{
     Asked, Gate, Reply, Scripted, achieved, ask_user, call, delegate, native, plan, says,
 };
-use dirigent_tests::stage::{Stage, achieved_report, agent, findings, until};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings, passing, until};
 use serde_json::json;
 
 /// A run whose only sub-task is the scout's, and what the scout's model was asked.
@@ -211,9 +212,9 @@ async fn loop_4_a_reply_without_a_call_is_the_final_answer() {
     assert_eq!(report.usage.tool_calls, 0);
 }
 
-fn hasty(milliseconds: u64) -> AgentDefinition {
+fn hasty(timeout: Millis) -> AgentDefinition {
     agent("scout", &["hold"]).limits(AgentLimits {
-        timeout: Millis(milliseconds),
+        timeout,
         ..AgentLimits::default()
     })
 }
@@ -226,7 +227,7 @@ async fn loop_5_past_its_timeout_a_loop_that_waits_for_its_model_is_aborted() {
     let stage = Stage::new();
     let hold = wait("hold", Repeat::Safe, &Notes::default(), &Gate::shut());
 
-    let (report, asked) = scouted(&stage, [Reply::Never], hasty(50), |it| it.tool(hold)).await;
+    let (report, asked) = scouted(&stage, [Reply::Never], hasty(Millis(50)), |it| it.tool(hold)).await;
 
     assert_eq!(asked.len(), 1);
     assert_eq!(findings(&report, 0, "ask").unwrap_err(), TIME_LIMIT);
@@ -236,14 +237,16 @@ async fn loop_5_past_its_timeout_a_loop_that_waits_for_its_model_is_aborted() {
 async fn loop_5_past_its_timeout_a_loop_that_waits_for_a_tool_is_aborted_and_the_tool_stopped() {
     let (stage, notes) = (Stage::new(), Notes::default());
     let hold = wait("hold", Repeat::Safe, &notes, &Gate::shut());
+    let minute = Duration::from_secs(60);
 
     let replies = [call("hold", json!({}))];
-    let (report, asked) = scouted(&stage, replies, hasty(1_000), |it| it.tool(hold)).await;
+    let run = scouted(&stage, replies, hasty(minute.into()), |it| it.tool(hold));
+    let (report, asked) = passing(run, minute, notes.until("started")).await;
 
     assert_eq!(asked.len(), 1);
     assert_eq!(
         findings(&report, 0, "ask").unwrap_err(),
-        TIME_LIMIT.replace("50 ms", "1.0 s")
+        TIME_LIMIT.replace("50 ms", "1 min 0 s")
     );
     assert_eq!(notes.all(), ["started", "cancelled"]);
 }
