@@ -13,7 +13,7 @@ use dirigent_tests::probes::{Notes, fail, note, wait};
 use dirigent_tests::scripted::{
     Asked, Gate, Reply, Scripted, achieved, ask_user, call, delegate, native, plan, says,
 };
-use dirigent_tests::stage::{Stage, achieved_report, agent, findings, passing, until};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings, pass, passing, until};
 use serde_json::json;
 
 /// A run whose only sub-task is the scout's, and what the scout's model was asked.
@@ -264,8 +264,10 @@ async fn loop_5_time_spent_waiting_for_a_person_does_not_count() {
         .planner([plan("First.", []), Reply::Never, plan("Second.", [])])
         .reflector([ask_user("Two.", "Which one?"), achieved("Done.")]);
     let dirigent = stage.builder(model).build().await.unwrap();
+    // Less than an agent has, so that it is the run whose time is over.
+    let time = Duration::from_secs(240);
     let limits = RunLimits {
-        timeout: Some(Millis(4_000)),
+        timeout: Some(time.into()),
         ..RunLimits::default()
     };
     let goal = stage
@@ -280,6 +282,11 @@ async fn loop_5_time_spent_waiting_for_a_person_does_not_count() {
 
     // when all of its time has passed, as another run of the same limit shows
     let clock = dirigent.start(stage.goal("Wait").limits(limits)).await.unwrap();
+    until(&mut clock.events(), |kind| {
+        matches!(kind, EventKind::AgentStarted { .. })
+    })
+    .await;
+    pass(time).await;
     assert_eq!(clock.outcome().await.unwrap().end, Some(EndReason::TimeLimit));
     run.answer("the second").await.unwrap();
 
