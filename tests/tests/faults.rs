@@ -27,6 +27,7 @@ use dirigent_tests::stage::{Stage, agent, findings};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
+use tokio::net::TcpSocket;
 
 /// How often a model is asked at most.
 const ATTEMPTS: u32 = 3;
@@ -522,9 +523,10 @@ async fn host_7_a_model_that_keeps_silent_is_given_up() {
 
 #[tokio::test]
 async fn host_7_a_server_that_is_not_there_is_named() {
-    let server = ModelServer::start(Script::turns([])).await.unwrap();
-    let url = server.url();
-    server.stop().await;
+    // An address that is taken and where nobody listens: a free one might be given to another test's server.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/v1", taken.local_addr().unwrap());
     let client = HttpClient::new(Duration::from_secs(5)).unwrap();
     let (stage, notes) = (Stage::new(), Notes::default());
 
