@@ -36,6 +36,13 @@ impl Notes {
         self.0.lock().unwrap().clone()
     }
 
+    /// Waits until there is that note.
+    pub async fn until(&self, text: &str) {
+        while !self.0.lock().unwrap().iter().any(|note| note == text) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn add(&self, text: impl Into<String>) {
         self.0.lock().unwrap().push(text.into());
     }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dirigent::core::journal::Entry;
 use dirigent::core::observation::{Finding, ObservedCall};
@@ -179,6 +180,28 @@ pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
             return;
         }
         tokio::task::yield_now().await;
+    }
+}
+
+/// Lets that time pass at once for all that runs in the test's runtime, which must be of one thread. What has a limit can so have a long
+/// one, which no slow machine reaches, and yet be past it the moment the test says.
+pub async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    // At once: clocks that stand still jump to the next timer whenever nothing is to do, also while the journal writes.
+    tokio::time::resume();
+}
+
+/// Does the work, and lets that time pass once what is waited for has come. Work that ends before it does without.
+pub async fn passing<T>(work: impl Future<Output = T>, time: Duration, once: impl Future<Output = ()>) -> T {
+    let passes = async {
+        once.await;
+        pass(time).await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        done = work => done,
+        () = passes => unreachable!("it is pending"),
     }
 }
 

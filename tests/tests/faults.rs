@@ -8,13 +8,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dirigent::core::call::CallForm;
+use dirigent::core::message::{ModelFailure, ModelReply};
 use dirigent::core::spec::ModelProfile;
 use dirigent::model::openai::{Delivery, HttpClient};
 use dirigent::model::{
-    Alternative, ChatModel, Fallback, Jitter, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
+    Alternative, ChatModel, ChatRequest, Fallback, Jitter, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
 };
 use dirigent::{EndReason, Report};
 use dirigent_model_server::{
@@ -23,7 +25,9 @@ use dirigent_model_server::{
 use dirigent_tests::probes::{Notes, note};
 use dirigent_tests::stage::{Stage, agent, findings};
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use serde_json::json;
+use tokio::net::TcpSocket;
 
 /// How often a model is asked at most.
 const ATTEMPTS: u32 = 3;
@@ -519,9 +523,10 @@ async fn host_7_a_model_that_keeps_silent_is_given_up() {
 
 #[tokio::test]
 async fn host_7_a_server_that_is_not_there_is_named() {
-    let server = ModelServer::start(Script::turns([])).await.unwrap();
-    let url = server.url();
-    server.stop().await;
+    // An address that is taken and where nobody listens: a free one might be given to another test's server.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/v1", taken.local_addr().unwrap());
     let client = HttpClient::new(Duration::from_secs(5)).unwrap();
     let (stage, notes) = (Stage::new(), Notes::default());
 
@@ -659,18 +664,23 @@ impl Cell {
     }
 
     fn model(&self, server: &ModelServer, spare: &ModelServer) -> Arc<dyn ChatModel> {
-        // A good reply comes well within this, and where none is to come nothing is gained by waiting.
-        let patience = match self.when {
-            When::Once => Duration::from_secs(3),
-            When::Always | When::AlwaysWithSpare => Duration::from_millis(50),
-        };
-        let mut options = self.options(server, "first");
-        if self.wrong.takes_time() {
-            options.timeouts.first = patience;
-            options.timeouts.between = patience;
-            options.timeouts.total = patience;
+        if self.when == When::Once && self.wrong.takes_time() {
+            // Long enough for the request to come to the server, which has its fault for this one only.
+            let hasty = self.patient_for(server, Duration::from_secs(10));
+            let patient = OpenAiModel::with_client(self.options(server, "first"), &self.client).unwrap();
+            return retrying(Arc::new(FirstOfWriter {
+                hasty,
+                patient,
+                asked: AtomicBool::new(false),
+            }));
         }
-        let first = retrying(OpenAiModel::with_client(options, &self.client).unwrap());
+        let first = if self.wrong.takes_time() {
+            // No good reply is to come, so nothing is gained by waiting.
+            self.patient_for(server, Duration::from_millis(50))
+        } else {
+            OpenAiModel::with_client(self.options(server, "first"), &self.client).unwrap()
+        };
+        let first = retrying(first);
         if self.when != When::AlwaysWithSpare {
             return first;
         }
@@ -680,6 +690,15 @@ impl Cell {
             name: None,
         };
         Arc::new(Fallback::new(first, [spare]))
+    }
+
+    /// The first model, given up when it takes longer than that.
+    fn patient_for(&self, server: &ModelServer, patience: Duration) -> OpenAiModel {
+        let mut options = self.options(server, "first");
+        options.timeouts.first = patience;
+        options.timeouts.between = patience;
+        options.timeouts.total = patience;
+        OpenAiModel::with_client(options, &self.client).unwrap()
     }
 
     fn options(&self, server: &ModelServer, model: &str) -> OpenAiOptions {
@@ -801,7 +820,25 @@ fn rules(form: Form) -> Vec<Rule> {
     ]
 }
 
-fn retrying(model: OpenAiModel) -> Arc<dyn ChatModel> {
+/// A model that is soon given up at the writer's first request, at which its fault comes, and has its time at all others.
+struct FirstOfWriter {
+    hasty: OpenAiModel,
+    patient: OpenAiModel,
+    asked: AtomicBool,
+}
+
+impl ChatModel for FirstOfWriter {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        let of_writer = request.messages[0].content().starts_with("You are writer.");
+        if of_writer && !self.asked.swap(true, Ordering::SeqCst) {
+            self.hasty.chat(request)
+        } else {
+            self.patient.chat(request)
+        }
+    }
+}
+
+fn retrying(model: impl ChatModel + Clone) -> Arc<dyn ChatModel> {
     let policy = RetryPolicy {
         attempts: ATTEMPTS,
         first_pause: Duration::from_millis(1),

@@ -1,8 +1,8 @@
 //! LOOP: an agent's own loop between model and tools, seen in whole runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
 
 use dirigent::core::message::Message;
 use dirigent::core::tool::Repeat;
@@ -13,7 +13,7 @@ use dirigent_tests::probes::{Notes, fail, note, wait};
 use dirigent_tests::scripted::{
     Asked, Gate, Reply, Scripted, achieved, ask_user, call, delegate, native, plan, says,
 };
-use dirigent_tests::stage::{Stage, achieved_report, agent, findings, until};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings, pass, passing, until};
 use serde_json::json;
 
 /// A run whose only sub-task is the scout's, and what the scout's model was asked.
@@ -125,55 +125,6 @@ async fn loop_1_several_calls_of_one_reply_run_in_order_and_their_results_go_bac
     );
 }
 
-/// Where a test's log goes.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(line)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logged() {
-    // given a model that never finishes and never repeats itself, and a log
-    let (stage, notes, log) = (Stage::new(), Notes::default(), Log::default());
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let logging = tracing::subscriber::set_default(subscriber);
-
-    // when it may take ten turns, the default
-    let texts: Vec<String> = (0..20).map(|turn| format!("again {turn}")).collect();
-    let replies = texts.iter().map(|text| noting(text)).collect::<Vec<_>>();
-    let (report, asked) = scouted(&stage, replies, agent("scout", &["note"]), |it| {
-        it.tool(note(&notes))
-    })
-    .await;
-    drop(logging);
-
-    // then
-    assert_eq!(asked.len(), 10);
-    let error =
-        "the agent reached its limit of 10 model turns before it finished; allow more with `max_turns`";
-    assert_eq!(findings(&report, 0, "ask").unwrap_err(), error);
-    assert!(report.render(dirigent::Detail::Verbose).contains(error));
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(
-        log.lines()
-            .any(|line| line.contains("WARN") && line.contains(error)),
-        "{log}"
-    );
-}
-
 #[tokio::test]
 async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format() {
     // given a call without `terminate`, then one that is cut off, then a good one
@@ -261,9 +212,9 @@ async fn loop_4_a_reply_without_a_call_is_the_final_answer() {
     assert_eq!(report.usage.tool_calls, 0);
 }
 
-fn hasty(milliseconds: u64) -> AgentDefinition {
+fn hasty(timeout: Millis) -> AgentDefinition {
     agent("scout", &["hold"]).limits(AgentLimits {
-        timeout: Millis(milliseconds),
+        timeout,
         ..AgentLimits::default()
     })
 }
@@ -276,7 +227,7 @@ async fn loop_5_past_its_timeout_a_loop_that_waits_for_its_model_is_aborted() {
     let stage = Stage::new();
     let hold = wait("hold", Repeat::Safe, &Notes::default(), &Gate::shut());
 
-    let (report, asked) = scouted(&stage, [Reply::Never], hasty(50), |it| it.tool(hold)).await;
+    let (report, asked) = scouted(&stage, [Reply::Never], hasty(Millis(50)), |it| it.tool(hold)).await;
 
     assert_eq!(asked.len(), 1);
     assert_eq!(findings(&report, 0, "ask").unwrap_err(), TIME_LIMIT);
@@ -286,14 +237,16 @@ async fn loop_5_past_its_timeout_a_loop_that_waits_for_its_model_is_aborted() {
 async fn loop_5_past_its_timeout_a_loop_that_waits_for_a_tool_is_aborted_and_the_tool_stopped() {
     let (stage, notes) = (Stage::new(), Notes::default());
     let hold = wait("hold", Repeat::Safe, &notes, &Gate::shut());
+    let minute = Duration::from_secs(60);
 
     let replies = [call("hold", json!({}))];
-    let (report, asked) = scouted(&stage, replies, hasty(1_000), |it| it.tool(hold)).await;
+    let run = scouted(&stage, replies, hasty(minute.into()), |it| it.tool(hold));
+    let (report, asked) = passing(run, minute, notes.until("started")).await;
 
     assert_eq!(asked.len(), 1);
     assert_eq!(
         findings(&report, 0, "ask").unwrap_err(),
-        TIME_LIMIT.replace("50 ms", "1.0 s")
+        TIME_LIMIT.replace("50 ms", "1 min 0 s")
     );
     assert_eq!(notes.all(), ["started", "cancelled"]);
 }
@@ -311,8 +264,10 @@ async fn loop_5_time_spent_waiting_for_a_person_does_not_count() {
         .planner([plan("First.", []), Reply::Never, plan("Second.", [])])
         .reflector([ask_user("Two.", "Which one?"), achieved("Done.")]);
     let dirigent = stage.builder(model).build().await.unwrap();
+    // Less than an agent has, so that it is the run whose time is over.
+    let time = Duration::from_secs(240);
     let limits = RunLimits {
-        timeout: Some(Millis(4_000)),
+        timeout: Some(time.into()),
         ..RunLimits::default()
     };
     let goal = stage
@@ -327,6 +282,11 @@ async fn loop_5_time_spent_waiting_for_a_person_does_not_count() {
 
     // when all of its time has passed, as another run of the same limit shows
     let clock = dirigent.start(stage.goal("Wait").limits(limits)).await.unwrap();
+    until(&mut clock.events(), |kind| {
+        matches!(kind, EventKind::AgentStarted { .. })
+    })
+    .await;
+    pass(time).await;
     assert_eq!(clock.outcome().await.unwrap().end, Some(EndReason::TimeLimit));
     run.answer("the second").await.unwrap();
 

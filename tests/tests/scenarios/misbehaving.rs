@@ -1,10 +1,12 @@
 //! A sub-agent that loops, panics, floods or hangs is an observation, and all else goes on (PAOR-7).
 
+use std::time::Duration;
+
 use dirigent::core::tool::Repeat;
 use dirigent::{AgentLimits, Millis, Report};
 use dirigent_tests::probes::{Notes, break_down, flood, note, wait};
 use dirigent_tests::scripted::{Asked, Gate, Reply, Scripted, achieved, after, call, delegate, plan, says};
-use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings, passing};
 use serde_json::json;
 
 /// The most that a request may have, in bytes, whatever was flooded into its conversation.
@@ -18,7 +20,16 @@ struct Beside {
 }
 
 async fn beside(limits: AgentLimits, wild: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Beside {
-    let (stage, notes) = (Stage::new(), Notes::default());
+    beside_noting(&Notes::default(), limits, wild).await
+}
+
+/// The same; what is noted can be read meanwhile.
+async fn beside_noting(
+    notes: &Notes,
+    limits: AgentLimits,
+    wild: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> Beside {
+    let stage = Stage::new();
     let work = |text: &str| [call("note", json!({"text": text})), says(format!("I {text}."))];
     let model = Scripted::new()
         .planner([plan(
@@ -35,10 +46,10 @@ async fn beside(limits: AgentLimits, wild: impl Fn(&Asked) -> Reply + Send + Syn
         .reflector([achieved("Reaped, whatever the wild one did.")]);
     let dirigent = stage
         .builder(model.clone())
-        .tool(note(&notes))
+        .tool(note(notes))
         .tool(break_down())
         .tool(flood(100_000_000))
-        .tool(wait("hold", Repeat::Safe, &notes, &Gate::shut()))
+        .tool(wait("hold", Repeat::Safe, notes, &Gate::shut()))
         .agent(agent("wild", &["note", "break_down", "flood", "hold"]).limits(limits))
         .agent(agent("sower", &["note"]))
         .agent(agent("reaper", &["note"]))
@@ -58,7 +69,7 @@ async fn beside(limits: AgentLimits, wild: impl Fn(&Asked) -> Reply + Send + Syn
     Beside {
         report: Report::clone(&report),
         model,
-        notes,
+        notes: notes.clone(),
     }
 }
 
@@ -77,9 +88,9 @@ impl Beside {
     }
 }
 
-fn soon() -> AgentLimits {
+fn within(timeout: Millis) -> AgentLimits {
     AgentLimits {
-        timeout: Millis(50),
+        timeout,
         ..AgentLimits::default()
     }
 }
@@ -137,7 +148,7 @@ async fn paor_7_a_tool_that_panics_is_a_result_for_its_agent() {
 
 #[tokio::test]
 async fn paor_7_a_model_that_hangs_is_an_observation() {
-    let seen = beside(soon(), |_| Reply::Never).await;
+    let seen = beside(within(Millis(50)), |_| Reply::Never).await;
 
     assert!(
         seen.wild().unwrap_err().contains("time limit of 50 ms"),
@@ -150,13 +161,12 @@ async fn paor_7_a_model_that_hangs_is_an_observation() {
 
 #[tokio::test]
 async fn paor_7_a_tool_that_hangs_is_an_observation_and_is_cancelled() {
-    let seen = beside(soon(), |_| call("hold", json!({}))).await;
+    let (notes, minute) = (Notes::default(), Duration::from_secs(60));
+    let run = beside_noting(&notes, within(minute.into()), |_| call("hold", json!({})));
+    let seen = passing(run, minute, notes.until("started")).await;
 
-    assert!(
-        seen.wild().unwrap_err().contains("time limit of 50 ms"),
-        "{:?}",
-        seen.wild()
-    );
+    let error = seen.wild().unwrap_err();
+    assert!(error.contains("time limit of 1 min 0 s"), "{error}");
     let held: Vec<String> = seen
         .notes
         .all()

@@ -6,6 +6,7 @@ mod anthropic;
 mod failures;
 mod gemini;
 mod lists;
+mod log;
 mod requests;
 mod secrets;
 mod server;

@@ -1,15 +1,12 @@
 //! The key goes to the provider and nowhere else, not even where the provider says it back.
 
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
 use dirigent_model::{ChatModel, Deltas};
 use serde_json::json;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
+use crate::log;
 use crate::server::{Answer, Server, request};
 
 const KEY: &str = r#"sk-canary/"quoted"\key"#;
@@ -18,45 +15,9 @@ fn check(text: &str) {
     assert!(!text.contains("canary"), "{text}");
 }
 
-/// Keeps what is logged, at every level.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, _: &Field, value: &dyn Debug) {
-        self.0.lock().unwrap().push_str(&format!("{value:?}\n"));
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut self.clone());
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test]
 async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    log::begin();
     let in_json = serde_json::to_string(KEY).unwrap();
     let said = json!({"type": "error", "error": {"type": KEY, "message": format!("no such key: {KEY}"), "status": KEY}});
     let bodies = [
@@ -101,7 +62,7 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
         let sent = format!("api-key: {KEY}\r\n");
         assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
     }
-    let log = log.0.lock().unwrap();
+    let log = log::text();
     assert!(log.contains("a model's reply broke off"), "{log}");
     check(&log);
 }

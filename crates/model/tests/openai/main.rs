@@ -3,6 +3,7 @@
 
 mod failures;
 mod faults;
+mod log;
 mod replies;
 mod requests;
 mod secrets;

@@ -1,6 +1,5 @@
 //! The key goes to the server and nowhere else, not even where the server says it back.
 
-use std::io::{Result as IoResult, Write};
 use std::sync::{Arc, Mutex};
 
 use dirigent_core::call::CallForm;
@@ -9,6 +8,7 @@ use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, Deltas};
 use serde_json::{Value, json};
 
+use crate::log;
 use crate::server::{Answer, Server, request};
 
 const KEY: &str = r#"sk-canary/"quoted"\key"#;
@@ -17,37 +17,6 @@ const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 
 fn check(text: &str) {
     assert!(!text.contains("canary"), "{text}");
-}
-
-/// What our crates log while something is done, the finest of it included.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> IoResult<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn begin() -> (Log, tracing::subscriber::DefaultGuard) {
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter("dirigent_model=trace,dirigent_core=trace")
-            .with_writer(move || writer.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
 }
 
 /// What a server may say that was told the key: as it is, in JSON, in an address, and its first twenty characters.
@@ -65,7 +34,7 @@ fn echoes() -> Vec<String> {
 
 #[tokio::test]
 async fn the_key_is_in_no_error_no_debug_output_and_no_log() {
-    let (log, _guard) = Log::begin();
+    log::begin();
     for delivery in BOTH {
         let mut answers = Vec::new();
         for body in &echoes() {
@@ -98,7 +67,7 @@ async fn the_key_is_in_no_error_no_debug_output_and_no_log() {
         let sent = format!("authorization: Bearer {KEY}\r\n");
         assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
     }
-    check(&log.text());
+    check(&log::text());
 }
 
 /// A reply that says the key in every place where a reply can say something.
@@ -135,7 +104,7 @@ fn telling(delivery: Delivery) -> Answer {
 
 #[tokio::test]
 async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
-    let (log, _guard) = Log::begin();
+    log::begin();
     for delivery in BOTH {
         let server = Server::start([telling(delivery)]).await;
         let model = OpenAiModel::new(server.options(delivery).api_key(KEY)).unwrap();
@@ -153,8 +122,9 @@ async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
         assert_eq!(reply.calls[0].id, "[secret]");
         assert_eq!(reply.malformed_calls[0].name, "[secret]");
     }
-    assert!(log.text().contains("broke off"), "{}", log.text());
-    check(&log.text());
+    let log = log::text();
+    assert!(log.contains("broke off"), "{log}");
+    check(&log);
 }
 
 #[tokio::test]

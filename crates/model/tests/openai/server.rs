@@ -10,6 +10,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::log;
+
 /// What a server does with a request.
 pub struct Answer {
     pieces: Vec<Vec<u8>>,
@@ -93,6 +95,7 @@ pub struct Server {
 
 impl Server {
     pub async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+        log::listen();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let got = Arc::<Mutex<Vec<Got>>>::default();

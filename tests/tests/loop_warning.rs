@@ -1,0 +1,69 @@
+//! LOOP-2: what is logged when an agent's loop is ended. A test of its own: `tracing` remembers, for all threads of a process, who wanted to
+//! hear of a warning when it came first, and nothing else may be first here.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use dirigent_tests::probes::{Notes, note};
+use dirigent_tests::scripted::{Reply, Scripted, achieved, call, delegate, plan};
+use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
+use serde_json::json;
+
+/// Where the log goes.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logged() {
+    // given a log, and a model that never finishes and never repeats itself
+    let (stage, notes, log) = (Stage::new(), Notes::default(), Log::default());
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let replies: Vec<Reply> = (0..20)
+        .map(|turn| call("note", json!({"text": format!("again {turn}")})))
+        .collect();
+    let model = Scripted::new()
+        .planner([plan("Ask the scout.", [delegate("ask", "scout", "Do it.")])])
+        .agent("scout", replies)
+        .reflector([achieved("Judged.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .agent(agent("scout", &["note"]))
+        .tool(note(&notes))
+        .build()
+        .await
+        .unwrap();
+
+    // when it may take ten turns, the default
+    let run = dirigent.start(stage.goal("Do it")).await.unwrap();
+    let report = achieved_report(&run).await;
+
+    // then
+    assert_eq!(model.agent_asked("scout").len(), 10);
+    let error =
+        "the agent reached its limit of 10 model turns before it finished; allow more with `max_turns`";
+    assert_eq!(findings(&report, 0, "ask").unwrap_err(), error);
+    assert!(report.render(dirigent::Detail::Verbose).contains(error));
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(
+        log.lines()
+            .any(|line| line.contains("WARN") && line.contains(error)),
+        "{log}"
+    );
+}
