@@ -12,7 +12,7 @@ use dirigent_runtime::{Orchestrator, RuntimeError, Steered, UserPresence};
 use dirigent_store::{Journal, MessageState};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
-use crate::world::{World, ended, event, start_up, within};
+use crate::world::{World, ended, event, resumed, start_up, within};
 
 /// Another process: nothing of it is shared but the file.
 async fn another(world: &World) -> (Journal, Orchestrator) {
@@ -234,8 +234,7 @@ async fn host_2_messages_are_taken_exactly_once_wherever_the_process_ends() {
     // Each process ends once it has heard a little more than the one before it.
     for heard in [1, 2, 3, 5, 8, 13, 21] {
         let (journal, orchestrator) = another(&world).await;
-        let resume = orchestrator.resume(run, UserPresence::Present, None);
-        let handle = resume.await.unwrap();
+        let handle = resumed(&orchestrator, run, UserPresence::Present).await;
         let mut count = 0;
         let mut events = handle.events();
         while count < heard {
@@ -246,8 +245,8 @@ async fn host_2_messages_are_taken_exactly_once_wherever_the_process_ends() {
         let stopped = ended(&handle).await.unwrap_err();
         assert!(matches!(stopped, RuntimeError::Stopped { .. }), "{stopped}");
     }
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
-    let report = ended(&resume.await.unwrap()).await.unwrap();
+    let handle = resumed(&world.orchestrator, run, UserPresence::Absent).await;
+    let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::UserRequired));
     assert_eq!(guidance(&world.entries(run)), said);
