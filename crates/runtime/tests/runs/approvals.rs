@@ -248,7 +248,14 @@ async fn approve_3_a_decision_of_another_run_does_not_count() {
 
     let one = world.start(UserPresence::Present).await;
     let foreign = approvals(&one, 1).await.remove(0);
-    // Another moment, by the clock of the machine.
+    // Another moment, by the clock of both runs, which counts milliseconds.
+    let asked = tokio::time::Instant::now();
+    within(async {
+        while asked.elapsed() < std::time::Duration::from_millis(1) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let other = world.start(UserPresence::Present).await;
     let own = approvals(&other, 1).await.remove(0);
     assert_eq!(own.effect, foreign.effect);
