@@ -1,6 +1,7 @@
 //! What each fault ends in, as the documentation of `dirigent_model::openai` says it: that table is what this test finds.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use dirigent_core::message::{FinishReason, ModelFailure, ModelFailureKind, ModelReply};
@@ -8,7 +9,7 @@ use dirigent_model::ChatModel;
 use dirigent_model::openai::{Delivery, HttpClient, OpenAiModel, OpenAiOptions, Timeouts};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::server::{Answer, Server, Then, request};
 
@@ -290,12 +291,8 @@ async fn answering(scheme: &str, bytes: &'static [u8]) -> Fault {
     Fault::Address(address)
 }
 
-async fn addresses() -> Vec<(&'static str, Fault)> {
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+/// Nobody listens at `closed`.
+async fn addresses(closed: SocketAddr) -> Vec<(&'static str, Fault)> {
     // A TLS alert: the handshake has failed.
     let alert = &[0x15, 3, 3, 0, 2, 2, 40];
     vec![
@@ -323,7 +320,10 @@ async fn addresses() -> Vec<(&'static str, Fault)> {
 async fn every_fault_ends_in_what_is_documented() {
     let mut found = "| fault | streamed | in one piece |\n| --- | --- | --- |\n".to_owned();
     let client = HttpClient::new(Duration::from_secs(10)).unwrap();
-    let addresses = addresses().await.into_iter();
+    // Held until the end, so that nobody else comes to listen there.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let addresses = addresses(closed.local_addr().unwrap()).await.into_iter();
     let addresses = addresses.map(|(name, fault)| (name, fault, Hangs::Nowhere));
     for (name, fault, hangs) in addresses.chain(faults()) {
         let [streamed, whole] = [Delivery::Streamed, Delivery::Whole];
