@@ -111,16 +111,20 @@ impl RunHandle {
     /// [`RuntimeError::Refused`], or [`RuntimeError::Ended`] where the run is over and did not hear it. [`RuntimeError::Unheard`] where a
     /// breakdown or the run's end left open whether it counts.
     pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {
-        let (reply, told) = oneshot::channel();
+        let (reply, mut told) = oneshot::channel();
         let said = Said::Steering(steering);
         let receipt = Receipt::new(reply);
         self.say(Word { said, receipt })?;
         let run = self.run;
         tokio::select! {
             biased;
-            told = told => told.unwrap_or(Err(RuntimeError::Unheard { run })),
-            // What waited at the door was refused before: this was with an agent that had to be given up.
-            ended = self.outcome() => Err(ended.err().unwrap_or(RuntimeError::Unheard { run })),
+            told = &mut told => told.unwrap_or(Err(RuntimeError::Unheard { run })),
+            ended = self.outcome() => match told.try_recv() {
+                // Both have come since that was looked for.
+                Ok(told) => told,
+                // What waited at the door was refused before: this was with an agent that had to be given up.
+                Err(_) => Err(ended.err().unwrap_or(RuntimeError::Unheard { run })),
+            },
         }
     }
 

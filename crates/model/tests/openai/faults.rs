@@ -291,6 +291,7 @@ async fn answering(scheme: &str, bytes: &'static [u8]) -> Fault {
     Fault::Address(address)
 }
 
+/// Nobody listens at `closed`.
 async fn addresses(closed: SocketAddr) -> Vec<(&'static str, Fault)> {
     // A TLS alert: the handshake has failed.
     let alert = &[0x15, 3, 3, 0, 2, 2, 40];
@@ -319,7 +320,7 @@ async fn addresses(closed: SocketAddr) -> Vec<(&'static str, Fault)> {
 async fn every_fault_ends_in_what_is_documented() {
     let mut found = "| fault | streamed | in one piece |\n| --- | --- | --- |\n".to_owned();
     let client = HttpClient::new(Duration::from_secs(10)).unwrap();
-    // Taken, and nobody listens: a free one might be given to another test's server.
+    // Held until the end, so that nobody else comes to listen there.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addresses = addresses(closed.local_addr().unwrap()).await.into_iter();

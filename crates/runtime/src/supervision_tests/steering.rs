@@ -319,6 +319,36 @@ async fn what_a_run_that_has_ended_did_not_hear_is_told_so() {
     assert!(matches!(refused, RuntimeError::Ended { .. }), "{refused}");
 }
 
+#[tokio::test]
+async fn what_was_taken_counts_however_soon_the_run_ends_after_it() {
+    let world = World::new(Scripted::new(usual), tools([])).await;
+    let (handle, _claim, _ending) = unattended(&world);
+    // Few of them end between two looks, one for the answer and one for the end.
+    for _ in 0..5_000 {
+        let (ending, outcome) = watch::channel(None);
+        let door = Arc::new(Door::new(UserPresence::Absent, Hearing::Nothing));
+        let at_door = door.clone();
+        let run = std::thread::spawn(move || {
+            let word = loop {
+                match at_door.take() {
+                    Some(word) => break word,
+                    None => std::thread::yield_now(),
+                }
+            };
+            word.receipt.taken();
+            let reason = "it ends".to_owned();
+            ending.send_replace(Some(Err(RuntimeError::Stopped { reason })));
+        });
+        let handle = RunHandle {
+            door,
+            outcome,
+            ..handle.clone()
+        };
+        within(handle.steer(guide("go on"))).await.unwrap();
+        run.join().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_word_to_an_agent_that_ends_is_heard_or_refused() {
     let plan = || {

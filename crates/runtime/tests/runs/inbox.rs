@@ -1,6 +1,7 @@
 //! What other processes say to a run, by the journal: here, other handles of its file. Each message is taken exactly once, in order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
@@ -12,7 +13,7 @@ use dirigent_runtime::{Orchestrator, RuntimeError, Steered, UserPresence};
 use dirigent_store::{Journal, MessageState};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
-use crate::world::{World, ended, event, start_up, within};
+use crate::world::{World, ended, event, resumed, start_up, within};
 
 /// Another process: nothing of it is shared but the file.
 async fn another(world: &World) -> (Journal, Orchestrator) {
@@ -61,6 +62,17 @@ fn guidance(entries: &[Entry]) -> Vec<&str> {
         .collect()
 }
 
+/// What becomes of a message, however long that takes: an orchestrator does not wait so long for it.
+async fn settled(journal: &Journal, run: RunId, body: String) -> MessageState {
+    let message = journal.post(run, Timestamp(0), body).unwrap();
+    let far_away = Duration::from_secs(120);
+    journal.settled(message, far_away).await.unwrap()
+}
+
+fn body(steering: &Steering) -> String {
+    serde_json::to_string(steering).unwrap()
+}
+
 fn question(world: &World, run: RunId) -> EffectId {
     let (view, _) = dirigent_runtime::read_run(&world.journal, run).unwrap();
     view.run().question().unwrap().0
@@ -74,17 +86,21 @@ async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
-    for words in ["first", "second", "third"] {
-        let steered = within(other.steer(handle.id(), guide(words))).await.unwrap();
-        assert_eq!(steered, Steered::Taken);
-    }
+    let (mut said, mut taken) = (Vec::new(), 0);
+    within(async {
+        while taken < 3 {
+            let words = format!("word {}", said.len());
+            // Where the machine is slow, some only wait for now.
+            let steered = other.steer(handle.id(), guide(&words)).await.unwrap();
+            taken += usize::from(steered == Steered::Taken);
+            said.push(words);
+        }
+    })
+    .await;
     gate.open();
     ended(&handle).await.unwrap();
 
-    assert_eq!(
-        guidance(&world.entries(handle.id())),
-        ["first", "second", "third"]
-    );
+    assert_eq!(guidance(&world.entries(handle.id())), said);
     let late = other.steer(handle.id(), guide("late")).await.unwrap_err();
     assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
     drop((journal, other));
@@ -99,9 +115,9 @@ async fn host_8_another_process_cancels_a_run() {
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
-    let steered = within(other.steer(handle.id(), Steering::Cancel)).await.unwrap();
+    // Taken by now or, where the machine is slow, soon.
+    within(other.steer(handle.id(), Steering::Cancel)).await.unwrap();
 
-    assert_eq!(steered, Steered::Taken);
     drop((journal, other));
     world.cancelled(&handle).await;
     assert_eq!(gate.inside(), 0);
@@ -129,21 +145,29 @@ async fn what_cannot_be_taken_is_refused_with_the_reason() {
         answer: "yes".to_owned(),
     };
     for (steering, reason) in [(to_nobody, "no agent a9"), (unasked, "no question")] {
-        let refused = within(other.steer(run, steering)).await.unwrap_err();
+        let refused = within(async {
+            loop {
+                match other.steer(run, steering.clone()).await {
+                    // Where the machine is slow, nobody has looked at it yet.
+                    Ok(Steered::Waiting) => {}
+                    Ok(Steered::Taken) => panic!("{steering:?} is taken"),
+                    Err(refused) => return refused,
+                }
+            }
+        })
+        .await;
         assert!(matches!(refused, RuntimeError::Refused { .. }), "{refused}");
         assert!(refused.to_string().contains(reason), "{refused}");
     }
-    let unreadable = journal
-        .post(run, Timestamp(0), r#"{"say": "sing"}"#.to_owned())
-        .unwrap();
-    let far_away = std::time::Duration::from_secs(60);
-    match journal.settled(unreadable, far_away).await.unwrap() {
+    match settled(&journal, run, r#"{"say": "sing"}"#.to_owned()).await {
         MessageState::Refused { reason } => assert!(reason.contains("is not understood"), "{reason}"),
         other => panic!("{other:?}"),
     }
     // What comes after it is taken.
-    let steered = within(other.steer(run, guide("go on"))).await.unwrap();
-    assert_eq!(steered, Steered::Taken);
+    assert_eq!(
+        settled(&journal, run, body(&guide("go on"))).await,
+        MessageState::Taken
+    );
     gate.open();
     ended(&handle).await.unwrap();
     assert_eq!(guidance(&world.entries(run)), ["go on"]);
@@ -227,15 +251,16 @@ async fn host_2_messages_are_taken_exactly_once_wherever_the_process_ends() {
     ended(&handle).await.unwrap();
     let run = handle.id();
     for words in &said {
-        let body = serde_json::to_string(&guide(words)).unwrap();
-        world.journal.post(run, Timestamp(0), body).unwrap();
+        world
+            .journal
+            .post(run, Timestamp(0), body(&guide(words)))
+            .unwrap();
     }
 
     // Each process ends once it has heard a little more than the one before it.
     for heard in [1, 2, 3, 5, 8, 13, 21] {
         let (journal, orchestrator) = another(&world).await;
-        let resume = orchestrator.resume(run, UserPresence::Present, None);
-        let handle = resume.await.unwrap();
+        let handle = resumed(&orchestrator, run, UserPresence::Present).await;
         let mut count = 0;
         let mut events = handle.events();
         while count < heard {
@@ -246,8 +271,8 @@ async fn host_2_messages_are_taken_exactly_once_wherever_the_process_ends() {
         let stopped = ended(&handle).await.unwrap_err();
         assert!(matches!(stopped, RuntimeError::Stopped { .. }), "{stopped}");
     }
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
-    let report = ended(&resume.await.unwrap()).await.unwrap();
+    let handle = resumed(&world.orchestrator, run, UserPresence::Absent).await;
+    let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::UserRequired));
     assert_eq!(guidance(&world.entries(run)), said);

@@ -9,7 +9,7 @@ use dirigent_store::{Journal, JournalOptions, StoreError};
 use serde_json::json;
 
 use crate::script::{Scripted, achieved, call, counting, plan_work, say, tools};
-use crate::world::{World, ended, start_up};
+use crate::world::{World, ended, resumed, start_up};
 
 const ROOM: u64 = 512 * 1024;
 
@@ -56,16 +56,8 @@ async fn host_2_a_full_journal_stops_the_run_before_its_next_tool_call() {
     drop(handle);
     let journal = Journal::open(&path).unwrap();
     let orchestrator = start_up(&journal, &model, &registry).await;
-    let resume = crate::world::within(async {
-        loop {
-            // The first journal is closed by the last of the old orchestrator's actors.
-            match orchestrator.resume(run, UserPresence::Absent, None).await {
-                Err(RuntimeError::Journal(StoreError::Held { .. })) => tokio::task::yield_now().await,
-                resumed => return resumed,
-            }
-        }
-    });
-    let report = ended(&resume.await.unwrap()).await.unwrap();
+    let resumed = resumed(&orchestrator, run, UserPresence::Absent).await;
+    let report = ended(&resumed).await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(noted.load(Ordering::SeqCst), 1);
 }

@@ -10,7 +10,7 @@ use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, Services, UserPresence};
-use dirigent_store::{Journal, JournalOptions};
+use dirigent_store::{Journal, JournalOptions, StoreError};
 use dirigent_tools::ToolRegistry;
 
 use crate::script::{Scripted, spec};
@@ -99,6 +99,20 @@ impl World {
 pub async fn start_up(journal: &Journal, model: &Arc<Scripted>, tools: &ToolRegistry) -> Orchestrator {
     let services = Services::new(journal.clone(), model.clone(), tools.clone());
     Orchestrator::start_up(services).await.unwrap()
+}
+
+/// Resumes a run that another handle of its journal had: that one gives it free behind all that it writes, which may be after the
+/// last word of its orchestrator.
+pub async fn resumed(orchestrator: &Orchestrator, run: RunId, user: UserPresence) -> RunHandle {
+    within(async {
+        loop {
+            match orchestrator.resume(run, user, None).await {
+                Err(RuntimeError::Journal(StoreError::Held { .. })) => tokio::task::yield_now().await,
+                resumed => return resumed.unwrap(),
+            }
+        }
+    })
+    .await
 }
 
 /// The end of the run. A run without one is a failed test rather than one that hangs.

@@ -1,13 +1,14 @@
 //! A journal in a folder of its own, and short ways to write to it and to read it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Ending, Journal, NewEntry, RunClaim, StoreError};
+use dirigent_store::{Durability, Ending, Journal, JournalOptions, NewEntry, RunClaim, StoreError};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -21,10 +22,16 @@ pub fn fixture() -> Fixture {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
     Fixture {
-        journal: Journal::open(&path).unwrap(),
+        journal: open(&path),
         path,
         _folder: folder,
     }
+}
+
+/// Waits its turn to write for longer than any test takes: how long several writers keep each other waiting is the disk's affair.
+pub fn open(path: &Path) -> Journal {
+    let options = JournalOptions::default().busy_timeout(Duration::from_secs(120));
+    options.open(path).unwrap()
 }
 
 pub fn run(number: u128) -> RunId {

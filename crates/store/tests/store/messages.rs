@@ -7,7 +7,7 @@ use dirigent_store::{
     RunClaim, StoreError,
 };
 
-use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, run, stored};
+use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, open, run, stored};
 use crate::other_process::{Role, kill, start};
 
 /// Longer than any test takes.
@@ -35,7 +35,7 @@ fn refused(reason: &str) -> MessageState {
 async fn a_message_of_another_process_is_taken_with_the_entry_it_becomes() {
     let f = fixture();
     let claim = create(&f.journal, 1);
-    let other = Journal::open(&f.path).unwrap();
+    let other = open(&f.path);
     let mut inbox = f.journal.inbox(run(1));
 
     let id = post(&other, "look at the tests").unwrap();
@@ -58,7 +58,7 @@ async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
     let f = fixture();
     let _claim = create(&f.journal, 1);
     let _other_run = create(&f.journal, 2);
-    let other = Journal::open(&f.path).unwrap();
+    let other = open(&f.path);
     for number in 1..=40 {
         post(&other, &format!("{number}")).unwrap();
         other.post(run(2), Timestamp(5), "for run 2".to_owned()).unwrap();
@@ -93,7 +93,7 @@ async fn what_nobody_is_there_for_waits_for_the_next_process() {
         MessageState::Waiting
     );
 
-    let other = Journal::open(&f.path).unwrap();
+    let other = open(&f.path);
     let claim = other.claim(run(1)).unwrap();
     let message = other.inbox(run(1)).next().await;
     take(&other, &claim, &message).unwrap();
@@ -129,7 +129,7 @@ fn what_waits_is_told_in_order_until_it_is_taken_or_refused() {
 async fn who_waits_learns_that_a_message_was_refused_and_why() {
     let f = fixture();
     let claim = create(&f.journal, 1);
-    let other = Journal::open(&f.path).unwrap();
+    let other = open(&f.path);
     let id = post(&other, "yes").unwrap();
     let waiting = tokio::spawn(async move { other.settled(id, LONG).await.unwrap() });
 
@@ -210,7 +210,7 @@ async fn a_message_whose_entry_could_not_be_stored_waits_on() {
 async fn the_end_of_a_run_refuses_what_waits_and_what_comes() {
     let f = fixture();
     let claim = create(&f.journal, 1);
-    let other = Journal::open(&f.path).unwrap();
+    let other = open(&f.path);
     let id = post(&other, "too late").unwrap();
     let waiting = tokio::spawn({
         let other = other.clone();
@@ -261,7 +261,7 @@ fn what_may_be_posted_is_bounded() {
     std::thread::scope(|threads| {
         for _ in 0..9 {
             threads.spawn(|| {
-                let other = Journal::open(&f.path).unwrap();
+                let other = open(&f.path);
                 for _ in 0..111 {
                     post(&other, "x").unwrap();
                 }
@@ -308,13 +308,15 @@ async fn host_2_each_message_becomes_one_entry_however_often_the_process_that_ta
     const EACH: usize = 100;
     let f = fixture();
     drop(create(&f.journal, 1));
+    // The run is given free behind what was written before, and the other process claims it.
+    f.journal.flush().unwrap();
     let posted = std::sync::Mutex::new(BTreeMap::new());
     let post_all = || {
         std::thread::scope(|threads| {
             for poster in 0..POSTERS {
                 let (path, posted) = (&f.path, &posted);
                 threads.spawn(move || {
-                    let journal = Journal::open(path).unwrap();
+                    let journal = open(path);
                     for number in 0..EACH {
                         let text = format!("{poster}/{number}");
                         let id = post(&journal, &text).unwrap();

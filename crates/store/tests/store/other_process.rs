@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, NewEntry};
+use dirigent_store::NewEntry;
 
-use crate::fixture::{append, append_entry, create, entry, run};
+use crate::fixture::{append, append_entry, create, entry, open, run};
 
 const JOURNAL: &str = "DIRIGENT_STORE_TEST_JOURNAL";
 const ROLE: &str = "DIRIGENT_STORE_TEST_ROLE";
@@ -56,7 +56,7 @@ async fn the_other_process() {
     let (Some(path), Ok(role)) = (std::env::var_os(JOURNAL), std::env::var(ROLE)) else {
         return;
     };
-    let journal = Journal::open(path.as_ref()).unwrap();
+    let journal = open(path.as_ref());
     match role.as_str() {
         "Holds" => {
             let claim = create(&journal, 1);
