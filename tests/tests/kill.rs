@@ -5,10 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,9 +69,9 @@ impl Cargo {
         std::fs::create_dir_all(&folder).unwrap();
         let script = folder.join("cargo");
         let log = log(place, name);
-        std::fs::write(
+        write_program(
             &script,
-            format!(
+            &format!(
                 r#"#!/bin/sh
 echo "$*" >> '{log}'
 while [ -e '{hold}' ]; do sleep 0.02; done
@@ -92,14 +91,27 @@ exit "$(cat "$known.code")"
                 memory = self.memory.path().display(),
                 cargo = real_cargo().display(),
             ),
-        )
-        .unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        );
         let mut path = folder.into_os_string();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap());
         path
     }
+}
+
+/// Writes a program by another process: while anybody has a file open to write it cannot be started, and whatever this process
+/// starts meanwhile has all its files open until it has become another program.
+fn write_program(path: &Path, text: &str) {
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = writer.stdin.take().unwrap();
+    input.write_all(text.as_bytes()).unwrap();
+    drop(input);
+    assert!(writer.wait().unwrap().success());
 }
 
 /// While this file is there, no `cargo` of the place goes on.
