@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use dirigent::core::agent::AgentInput;
 use dirigent::core::id::{EffectId, Scope};
@@ -33,6 +34,9 @@ const SIGXFSZ: i32 = 25;
 const BLOCK: u64 = 512;
 /// A frame of the write-ahead log: a page and its header.
 const FRAME: u64 = 4096 + 24;
+
+/// What is to come has come by then, however busy the machine is; what waits for ever waits longer.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is no part of a run's state beside the journal's files.
 type Files = Vec<(String, Vec<u8>)>;
@@ -536,9 +540,14 @@ fn is_alive(process: Pid) -> bool {
     !state.trim().is_empty() && !state.starts_with('Z')
 }
 
-/// Whether it is over by the time that an operating system needs to carry out a kill.
-fn ends_at_once(process: Pid) -> bool {
-    (0..100).any(|_| !is_alive(process))
+/// Waits until that is so; says what is wrong if it never is.
+#[track_caller]
+fn wait_until(wrong: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{wrong}");
+        std::thread::yield_now();
+    }
 }
 
 fn cancelled_by(signal: Signal) {
@@ -548,7 +557,7 @@ fn cancelled_by(signal: Signal) {
     waiting.signal(signal);
     let ended = waiting.run.end().with_code(130);
 
-    assert!(ends_at_once(waiting.script), "the script outlives its run");
+    wait_until("the script outlives its run", || !is_alive(waiting.script));
     assert_eq!(ended.json_lines().last().unwrap()["reason"], "cancelled");
     let shown = waiting.place.dirigent(["show", "last"]).with_code(0).stdout;
     assert!(shown.contains("\nCancelled after 1 round"), "{shown}");
@@ -602,7 +611,7 @@ fn host_8_a_second_ctrl_c_kills() {
     kill_process(process, Signal::INT).unwrap();
 
     assert_eq!(run.wait().unwrap().code(), Some(130));
-    assert!(ends_at_once(script), "the script outlives its run");
+    wait_until("the script outlives its run", || !is_alive(script));
 }
 
 #[test]
