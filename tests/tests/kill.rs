@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -192,6 +193,24 @@ fn journal(place: &Place) -> Stored {
     }
 }
 
+/// Waits until nobody owns the run of a process that was killed.
+///
+/// A command that was being started then has all that the process had open, the lock of the run's owner too, until it has become
+/// another program. The locks are looked at and not the journal, so that whoever opens that next finds it as it was left.
+#[track_caller]
+fn wait_until_free(place: &Place) {
+    let Ok(owners) = std::fs::read_dir(place.folder().join("journal.db-owners")) else {
+        assert!(journal(place).entries.is_empty(), "a run that nobody owned");
+        return;
+    };
+    for owner in owners {
+        let lock = File::open(owner.unwrap().path()).unwrap();
+        wait_until("the run is owned after the kill", || {
+            lock.try_lock_shared().is_ok()
+        });
+    }
+}
+
 fn finished(entry: &Entry) -> Option<EffectId> {
     match &entry.input {
         Input::Run(RunInput::ToolFinished { effect, .. })
@@ -275,6 +294,7 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
         return Fate::Survived;
     }
     assert_eq!(first.status.signal(), Some(SIGXFSZ), "{case}: {first}");
+    wait_until_free(&place);
     let Stored {
         entries: before,
         is_ended,
@@ -377,6 +397,7 @@ fn killed_when(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
         let mut run = Watched::start(place.command(RUN).env("PATH", path));
         run.wait_for(&is_it);
         run.kill();
+        wait_until_free(&place);
         let past = journal(&place);
         if past.is_ended {
             continue;
@@ -402,6 +423,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     let mut run = Watched::start(place.command(RUN).env("PATH", path));
     run.wait_for(|event| is_event(event, "tool_started") && event["tool"] == "execute_command");
     run.kill();
+    wait_until_free(&place);
     std::fs::remove_file(hold(&place)).unwrap();
     let runs = place.dirigent(["runs"]).with_code(0).stdout;
     assert!(runs.contains("  interrupted "), "{runs}");
@@ -467,6 +489,7 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
     let mut run = Watched::start(&mut place.command(goal));
     run.wait_for(|event| is_event(event, "tool_finished") && event["changes"] != serde_json::json!([]));
     run.kill();
+    wait_until_free(&place);
 
     let _ = place.dirigent(["resume", "last"]).with_code(0);
 
@@ -487,6 +510,7 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
 fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
     let Waiting { place, run, script } = Waiting::start("echo once >> runs.txt");
     run.kill();
+    wait_until_free(&place);
     kill_process(script, Signal::KILL).unwrap();
 
     let resumed = place.dirigent(["resume", "last"]).with_code(1);
