@@ -211,6 +211,22 @@ fn wait_until_free(place: &Place) {
     }
 }
 
+/// Ends the commands of a run that was killed: they go on without it, and would meet the next one in the same place. Once nobody
+/// owns the run, all of them can be seen.
+#[track_caller]
+fn end_orphans(place: &Place) {
+    if cfg!(target_os = "linux") {
+        wait_until("commands outlive their kill", || {
+            let orphans = place.processes();
+            for id in orphans.iter().filter_map(|id| Pid::from_raw(*id)) {
+                // It may have ended by itself.
+                let _ = kill_process(id, Signal::KILL);
+            }
+            orphans.is_empty()
+        });
+    }
+}
+
 fn finished(entry: &Entry) -> Option<EffectId> {
     match &entry.input {
         Input::Run(RunInput::ToolFinished { effect, .. })
@@ -295,6 +311,7 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
     }
     assert_eq!(first.status.signal(), Some(SIGXFSZ), "{case}: {first}");
     wait_until_free(&place);
+    end_orphans(&place);
     let Stored {
         entries: before,
         is_ended,
@@ -398,6 +415,7 @@ fn killed_when(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
         run.wait_for(&is_it);
         run.kill();
         wait_until_free(&place);
+        end_orphans(&place);
         let past = journal(&place);
         if past.is_ended {
             continue;
@@ -424,9 +442,10 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     run.wait_for(|event| is_event(event, "tool_started") && event["tool"] == "execute_command");
     run.kill();
     wait_until_free(&place);
-    std::fs::remove_file(hold(&place)).unwrap();
     let runs = place.dirigent(["runs"]).with_code(0).stdout;
     assert!(runs.contains("  interrupted "), "{runs}");
+    end_orphans(&place);
+    std::fs::remove_file(hold(&place)).unwrap();
 
     let resumed = resume(&place, &cargo).with_code(0);
 
@@ -490,6 +509,7 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
     run.wait_for(|event| is_event(event, "tool_finished") && event["changes"] != serde_json::json!([]));
     run.kill();
     wait_until_free(&place);
+    end_orphans(&place);
 
     let _ = place.dirigent(["resume", "last"]).with_code(0);
 
@@ -512,6 +532,7 @@ fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
     run.kill();
     wait_until_free(&place);
     kill_process(script, Signal::KILL).unwrap();
+    end_orphans(&place);
 
     let resumed = place.dirigent(["resume", "last"]).with_code(1);
 
