@@ -239,13 +239,16 @@ impl Watched {
     /// If the command ends before.
     #[track_caller]
     pub fn wait_for(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let event = self.find(is_it);
+        event.expect("the command ends after the event, and each of its lines is JSON")
+    }
+
+    /// Waits for the first event from here on of which that is true; none where the command ends before, even within a line.
+    pub fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         loop {
-            let Some(line) = self.lines.next() else {
-                panic!("the command ended before the event came");
-            };
-            let event = serde_json::from_str(&line.expect("readable output")).expect("a JSON line");
+            let event = serde_json::from_str(&self.lines.next()?.ok()?).ok()?;
             if is_it(&event) {
-                return event;
+                return Some(event);
             }
         }
     }

@@ -36,6 +36,9 @@ const BLOCK: u64 = 512;
 /// A frame of the write-ahead log: a page and its header.
 const FRAME: u64 = 4096 + 24;
 
+/// More blocks than any file of a run here has.
+const PLENTY: u64 = 4096;
+
 /// What is to come has come by then, however busy the machine is; what waits for ever waits longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -139,17 +142,24 @@ fn real_cargo() -> PathBuf {
     cargo.into_iter().find(|cargo| cargo.is_file()).unwrap()
 }
 
-/// The run with files that may grow no further than that many blocks.
-fn run_within(place: &Place, cargo: &Cargo, blocks: u64) -> Ended {
-    let inner = place.command(RUN);
+/// The command with files that may grow no further than that many blocks.
+fn within(place: &Place, inner: &Command, blocks: u64) -> Command {
     let mut command = Command::new("sh");
     place.settle(&mut command);
+    let variables = inner.get_envs();
     command
+        .envs(variables.filter_map(|(name, value)| Some((name, value?))))
         .args(["-c", &format!("ulimit -S -f {blocks}; exec \"$@\""), "sh"])
         .arg(inner.get_program())
-        .args(inner.get_args())
-        .env("PATH", cargo.path(place, "killed"));
-    ended(&mut command)
+        .args(inner.get_args());
+    command
+}
+
+/// The run that is to be killed.
+fn run(place: &Place, cargo: &Cargo) -> Command {
+    let mut command = place.command(RUN);
+    command.env("PATH", cargo.path(place, "killed"));
+    command
 }
 
 fn resume(place: &Place, cargo: &Cargo) -> Ended {
@@ -171,6 +181,18 @@ fn undisturbed(cargo: &Cargo) -> Files {
 struct Stored {
     entries: Vec<Entry>,
     is_ended: bool,
+}
+
+impl Stored {
+    /// Whether the run has come to an event of which that is true, as its watchers are told it.
+    fn has(&self, is_it: impl Fn(&Value) -> bool) -> bool {
+        let mut view = RunView::new();
+        let mut events = self
+            .entries
+            .iter()
+            .flat_map(|entry| view.apply(entry.clone()).unwrap());
+        events.any(|event| is_it(&serde_json::to_value(event).unwrap()))
+    }
 }
 
 /// The run as it is in the journal, read from a copy, so that whoever opens the journal next finds it as it was left; nothing
@@ -305,7 +327,7 @@ enum Fate {
 fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
     let case = format!("limit of {blocks} blocks");
     let place = cargo.sample();
-    let first = run_within(&place, cargo, blocks);
+    let first = ended(&mut within(&place, &run(&place, cargo), blocks));
     if first.code() == Some(0) {
         return Fate::Survived;
     }
@@ -404,27 +426,47 @@ fn host_2_killed_in_every_commit_of_its_journal_a_run_reaches_the_same_end() {
     );
 }
 
-/// Kills the run with `kill -9` at its first event of which that is true, and goes on with it.
+/// Kills a run with `kill -9` at its first event of which that is true, before its end, and returns what its journal has then.
 ///
-/// What is read of a run is always a little behind it: where it had ended by the time it was killed, another one is started.
-fn killed_when(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
-    for _ in 0..50 {
-        let place = cargo.sample();
-        let path = cargo.path(&place, "killed");
-        let mut run = Watched::start(place.command(RUN).env("PATH", path));
-        run.wait_for(&is_it);
+/// What is read of a run is behind it, by as much as pleases the system. Where a run has ended by the time of its kill, the next one
+/// has files that can grow less: with the limit that lies between the event and the end it dies by itself, if not by the kill.
+fn killed_when(made: impl Fn() -> (Place, Command), is_it: impl Fn(&Value) -> bool) -> (Place, Stored) {
+    let mut fitting = 0..PLENTY;
+    let mut blocks = PLENTY;
+    for _ in 0..100 {
+        let (place, command) = made();
+        let mut run = Watched::start(&mut within(&place, &command, blocks));
+        run.find(&is_it);
         run.kill();
         wait_until_free(&place);
         end_orphans(&place);
         let past = journal(&place);
-        if past.is_ended {
-            continue;
+        match (past.has(&is_it), past.is_ended) {
+            (true, false) => return (place, past),
+            (true, true) => fitting.end = blocks,
+            (false, false) => fitting.start = blocks,
+            (false, true) => panic!("the run has ended without that event"),
         }
-        let _ = resume(&place, cargo).with_code(0);
-        assert_nothing_is_repeated(&journal(&place).entries, past.entries.len(), "kill -9");
-        return place;
+        if fitting.end - fitting.start < 2 {
+            // No two runs have the same in each commit: what fits one may not fit the other.
+            fitting = 0..PLENTY;
+        }
+        blocks = u64::midpoint(fitting.start, fitting.end);
     }
-    panic!("every run had ended before it was killed");
+    panic!("no run was killed between that event and its end");
+}
+
+/// The same with the run of the sample, which is then resumed.
+fn resumed_after(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
+    let made = || {
+        let place = cargo.sample();
+        let command = run(&place, cargo);
+        (place, command)
+    };
+    let (place, past) = killed_when(made, is_it);
+    let _ = resume(&place, cargo).with_code(0);
+    assert_nothing_is_repeated(&journal(&place).entries, past.entries.len(), "kill -9");
+    place
 }
 
 fn is_event(event: &Value, name: &str) -> bool {
@@ -437,8 +479,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     let expected = undisturbed(&cargo);
     let place = cargo.sample();
     std::fs::write(hold(&place), "").unwrap();
-    let path = cargo.path(&place, "killed");
-    let mut run = Watched::start(place.command(RUN).env("PATH", path));
+    let mut run = Watched::start(&mut run(&place, &cargo));
     run.wait_for(|event| is_event(event, "tool_started") && event["tool"] == "execute_command");
     run.kill();
     wait_until_free(&place);
@@ -472,7 +513,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
 fn host_2_a_kill_after_the_first_edit_leaves_the_rest_to_the_resumed_run() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
-    let place = killed_when(&cargo, |event| {
+    let place = resumed_after(&cargo, |event| {
         is_event(event, "tool_finished")
             && event["changes"]
                 .as_array()
@@ -485,7 +526,7 @@ fn host_2_a_kill_after_the_first_edit_leaves_the_rest_to_the_resumed_run() {
 fn host_2_a_kill_as_the_reflector_starts_runs_no_command_again() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
-    let place = killed_when(&cargo, |event| {
+    let place = resumed_after(&cargo, |event| {
         is_event(event, "agent_started") && event["role"] == "reflector"
     });
     assert_eq!(differing(&place.files(), &expected), BTreeSet::new());
@@ -494,10 +535,6 @@ fn host_2_a_kill_as_the_reflector_starts_runs_no_command_again() {
 
 #[test]
 fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
-    let place = Place::new();
-    for number in 1..=6 {
-        place.write(&format!("page-{number}.md"), "The colour of the sea.\n");
-    }
     let goal = [
         "run",
         "replace \"colour\" with \"color\"",
@@ -505,11 +542,17 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
         "work",
         "--json",
     ];
-    let mut run = Watched::start(&mut place.command(goal));
-    run.wait_for(|event| is_event(event, "tool_finished") && event["changes"] != serde_json::json!([]));
-    run.kill();
-    wait_until_free(&place);
-    end_orphans(&place);
+    let made = || {
+        let place = Place::new();
+        for number in 1..=6 {
+            place.write(&format!("page-{number}.md"), "The colour of the sea.\n");
+        }
+        let command = place.command(goal);
+        (place, command)
+    };
+    let (place, _) = killed_when(made, |event| {
+        is_event(event, "tool_finished") && event["changes"] != serde_json::json!([])
+    });
 
     let _ = place.dirigent(["resume", "last"]).with_code(0);
 
