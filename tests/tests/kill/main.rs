@@ -1,12 +1,13 @@
-//! HOST-2 and HOST-8 with the real command on the real disk: killed at every place of its journal it goes on where it was,
-//! and Ctrl-C leaves nothing behind.
+//! HOST-2 and HOST-8 with the real command on the real disk: killed at every place of its journal a run goes on where it was.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -212,6 +213,16 @@ fn journal(place: &Place) -> Stored {
     Stored {
         entries: journal.entries(run, 0, usize::MAX >> 1).unwrap(),
         is_ended: journal.run(run).unwrap().ended_at.is_some(),
+    }
+}
+
+/// Waits until that is so; says what is wrong if it never is.
+#[track_caller]
+fn wait_until(wrong: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{wrong}");
+        std::thread::yield_now();
     }
 }
 
@@ -567,156 +578,4 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
         shown.contains("A search finds \"colour\" nowhere any more."),
         "{shown}"
     );
-}
-
-#[test]
-fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
-    let Waiting { place, run, script } = Waiting::start("echo once >> runs.txt");
-    run.kill();
-    wait_until_free(&place);
-    kill_process(script, Signal::KILL).unwrap();
-    end_orphans(&place);
-
-    let resumed = place.dirigent(["resume", "last"]).with_code(1);
-
-    assert!(
-        resumed.stdout.contains(
-            "\n\n`sh wait.sh` was interrupted, so how it would have ended is unknown, and it may have done a part of its \
-             work. It was not run again: start the goal again if that is safe.\n"
-        ),
-        "{resumed}"
-    );
-    assert_eq!(place.read("runs.txt"), "once\n");
-}
-
-/// A run of a script that says that it runs and then waits for ever.
-struct Waiting {
-    place: Place,
-    run: Watched,
-    script: Pid,
-}
-
-impl Waiting {
-    fn start(preparation: &str) -> Self {
-        let place = Place::new();
-        let started = place.work().join("started");
-        let _ = ended(Command::new("mkfifo").arg(&started));
-        place.write(
-            "wait.sh",
-            &format!(
-                "{preparation}\necho $$ > '{}'\nexec sleep 1000\n",
-                started.display()
-            ),
-        );
-        let goal = ["run", "run `sh wait.sh`", "--workspace", "work", "--json"];
-        let run = Watched::start(&mut place.command(goal));
-        let script = std::fs::read_to_string(&started).unwrap();
-        let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
-        Waiting { place, run, script }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let run = Pid::from_raw(self.run.id().try_into().unwrap()).unwrap();
-        kill_process(run, signal).unwrap();
-    }
-}
-
-/// Whether it runs; one that has ended and that nobody has asked about does not.
-fn is_alive(process: Pid) -> bool {
-    let id = process.as_raw_nonzero().to_string();
-    let state = ended(Command::new("ps").args(["-o", "stat=", "-p", &id])).stdout;
-    !state.trim().is_empty() && !state.starts_with('Z')
-}
-
-/// Waits until that is so; says what is wrong if it never is.
-#[track_caller]
-fn wait_until(wrong: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{wrong}");
-        std::thread::yield_now();
-    }
-}
-
-fn cancelled_by(signal: Signal) {
-    let waiting = Waiting::start("");
-    assert!(is_alive(waiting.script));
-
-    waiting.signal(signal);
-    let ended = waiting.run.end().with_code(130);
-
-    wait_until("the script outlives its run", || !is_alive(waiting.script));
-    assert_eq!(ended.json_lines().last().unwrap()["reason"], "cancelled");
-    let shown = waiting.place.dirigent(["show", "last"]).with_code(0).stdout;
-    assert!(shown.contains("\nCancelled after 1 round"), "{shown}");
-    let refused = waiting.place.dirigent(["resume", "last"]).with_code(2);
-    assert!(refused.stderr.contains("has already ended"), "{refused}");
-}
-
-#[test]
-fn host_8_ctrl_c_ends_the_run_and_its_commands() {
-    cancelled_by(Signal::INT);
-}
-
-#[test]
-fn host_8_sigterm_ends_the_run_and_its_commands() {
-    cancelled_by(Signal::TERM);
-}
-
-#[test]
-fn host_8_a_terminal_that_is_closed_ends_the_run_and_its_commands() {
-    cancelled_by(Signal::HUP);
-}
-
-#[test]
-fn host_8_a_second_ctrl_c_kills() {
-    let place = Place::new();
-    let started = place.work().join("started");
-    let _ = ended(Command::new("mkfifo").arg(&started));
-    place.write(
-        "wait.sh",
-        &format!(
-            "trap '' TERM\necho $$ > '{}'\nexec sleep 1000\n",
-            started.display()
-        ),
-    );
-    let mut run = place
-        .command(["run", "run `sh wait.sh`", "--workspace", "work"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let script = std::fs::read_to_string(&started).unwrap();
-    let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
-    let process = Pid::from_raw(run.id().try_into().unwrap()).unwrap();
-
-    kill_process(process, Signal::INT).unwrap();
-    let mut said = String::new();
-    BufReader::new(run.stderr.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
-    assert_eq!(said, "cancelling; Ctrl-C again kills\n");
-    kill_process(process, Signal::INT).unwrap();
-
-    assert_eq!(run.wait().unwrap().code(), Some(130));
-    wait_until("the script outlives its run", || !is_alive(script));
-}
-
-#[test]
-fn host_2_two_processes_never_carry_out_one_run() {
-    let waiting = Waiting::start("");
-
-    let second = waiting.place.dirigent(["resume", "last"]).with_code(2);
-
-    assert!(
-        second
-            .stderr
-            .contains(&format!("is being carried out by process {}", waiting.run.id())),
-        "{second}"
-    );
-    assert!(is_alive(waiting.script), "the refused one disturbed the run");
-    let runs = waiting.place.dirigent(["runs"]).with_code(0).stdout;
-    assert!(runs.contains("  running "), "{runs}");
-    waiting.signal(Signal::INT);
-    let _ = waiting.run.end().with_code(130);
 }
