@@ -29,9 +29,11 @@ impl Waiting {
             ),
         );
         let goal = ["run", "run `sh wait.sh`", "--workspace", "work", "--json"];
-        let run = Watched::start(&mut place.command(goal));
+        let mut run = Watched::start(&mut place.command(goal));
         let script = std::fs::read_to_string(&started).unwrap();
         let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
+        // Whoever tells events listens for signals by then; the run itself does not wait for that.
+        run.wait_for(|_| true);
         Waiting { place, run, script }
     }
 
@@ -131,7 +133,7 @@ fn host_8_a_second_ctrl_c_kills() {
     );
     let mut run = place
         .command(["run", "run `sh wait.sh`", "--workspace", "work"])
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -139,6 +141,9 @@ fn host_8_a_second_ctrl_c_kills() {
     let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
     let process = Pid::from_raw(run.id().try_into().unwrap()).unwrap();
 
+    // It listens for signals once it tells anything.
+    let mut told = BufReader::new(run.stdout.take().unwrap());
+    assert_ne!(told.read_line(&mut String::new()).unwrap(), 0);
     kill_process(process, Signal::INT).unwrap();
     let mut said = String::new();
     BufReader::new(run.stderr.take().unwrap())
