@@ -10,7 +10,6 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -487,23 +486,13 @@ fn names(folder: &Path) -> BTreeSet<PathBuf> {
     all
 }
 
-/// The processes that were started in a place, whoever their parent is by now: its home is in their environment.
+/// The command lines of the processes that were started in a place, whoever their parent is by now.
 pub fn processes_of(place: &Place) -> Vec<String> {
-    let home = place.folder().join("home");
-    let marker = [b"HOME=", home.as_os_str().as_bytes()].concat();
-    let is_ours = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|line| line == marker);
-    let mut found = Vec::new();
-    for process in fs::read_dir("/proc").unwrap().flatten() {
-        // One that is gone by now, or a thread of the system's.
-        let Ok(environment) = fs::read(process.path().join("environ")) else {
-            continue;
-        };
-        if is_ours(&environment) {
-            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
-            found.push(String::from_utf8_lossy(&line).replace('\0', " "));
-        }
-    }
-    found
+    let line = |id: i32| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    let lines = place.processes().into_iter().map(line);
+    lines
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .collect()
 }
 
 /// Neither a process nor a temporary file is there any more.

@@ -11,6 +11,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
@@ -95,6 +96,22 @@ impl Place {
         self.settle(&mut command);
         command.arg("--db").arg(self.db()).args(arguments);
         command
+    }
+
+    /// The processes that were started here, whoever their parent is by now: this home is in their environment. Linux only.
+    pub fn processes(&self) -> Vec<i32> {
+        let marker = [b"HOME=", self.folder().join("home").as_os_str().as_bytes()].concat();
+        let is_ours = |process: &Path| {
+            environment(process)
+                .split(|byte| *byte == 0)
+                .any(|line| line == marker)
+        };
+        let all = fs::read_dir("/proc").expect("a list of processes").flatten();
+        all.filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            is_ours(&entry.path()).then_some(id)
+        })
+        .collect()
     }
 
     /// Gives any command this place's environment.
@@ -222,13 +239,16 @@ impl Watched {
     /// If the command ends before.
     #[track_caller]
     pub fn wait_for(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let event = self.find(is_it);
+        event.expect("the command ends after the event, and each of its lines is JSON")
+    }
+
+    /// Waits for the first event from here on of which that is true; none where the command ends before, even within a line.
+    pub fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         loop {
-            let Some(line) = self.lines.next() else {
-                panic!("the command ended before the event came");
-            };
-            let event = serde_json::from_str(&line.expect("readable output")).expect("a JSON line");
+            let event = serde_json::from_str(&self.lines.next()?.ok()?).ok()?;
             if is_it(&event) {
-                return event;
+                return Some(event);
             }
         }
     }
@@ -248,6 +268,20 @@ impl Watched {
             ..output.into()
         }
     }
+}
+
+/// The environment of a process; empty where that is gone by now, another user's, or a thread of the system's.
+fn environment(process: &Path) -> Vec<u8> {
+    let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
+    // One that is becoming another program has neither arguments nor environment for a moment; one that never has is none of ours.
+    for _ in 0..10_000 {
+        let is_settled = !read("cmdline").is_empty() || fs::read_link(process.join("exe")).is_err();
+        let environment = read("environ");
+        if is_settled || !environment.is_empty() {
+            return environment;
+        }
+    }
+    Vec::new()
 }
 
 /// The sample project that `dirigent demo` copies.

@@ -1,17 +1,19 @@
-//! HOST-2 and HOST-8 with the real command on the real disk: killed at every place of its journal it goes on where it was,
-//! and Ctrl-C leaves nothing behind.
+//! HOST-2 and HOST-8 with the real command on the real disk: killed at every place of its journal a run goes on where it was.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod waiting;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use dirigent::core::agent::AgentInput;
 use dirigent::core::id::{EffectId, Scope};
@@ -34,6 +36,12 @@ const SIGXFSZ: i32 = 25;
 const BLOCK: u64 = 512;
 /// A frame of the write-ahead log: a page and its header.
 const FRAME: u64 = 4096 + 24;
+
+/// More blocks than any file of a run here has.
+const PLENTY: u64 = 4096;
+
+/// What is to come has come by then, however busy the machine is; what waits for ever waits longer.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is no part of a run's state beside the journal's files.
 type Files = Vec<(String, Vec<u8>)>;
@@ -70,9 +78,9 @@ impl Cargo {
         std::fs::create_dir_all(&folder).unwrap();
         let script = folder.join("cargo");
         let log = log(place, name);
-        std::fs::write(
+        write_program(
             &script,
-            format!(
+            &format!(
                 r#"#!/bin/sh
 echo "$*" >> '{log}'
 while [ -e '{hold}' ]; do sleep 0.02; done
@@ -92,14 +100,27 @@ exit "$(cat "$known.code")"
                 memory = self.memory.path().display(),
                 cargo = real_cargo().display(),
             ),
-        )
-        .unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        );
         let mut path = folder.into_os_string();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap());
         path
     }
+}
+
+/// Writes a program by another process: while anybody has a file open to write it cannot be started, and whatever this process
+/// starts meanwhile has all its files open until it has become another program.
+fn write_program(path: &Path, text: &str) {
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = writer.stdin.take().unwrap();
+    input.write_all(text.as_bytes()).unwrap();
+    drop(input);
+    assert!(writer.wait().unwrap().success());
 }
 
 /// While this file is there, no `cargo` of the place goes on.
@@ -122,17 +143,24 @@ fn real_cargo() -> PathBuf {
     cargo.into_iter().find(|cargo| cargo.is_file()).unwrap()
 }
 
-/// The run with files that may grow no further than that many blocks.
-fn run_within(place: &Place, cargo: &Cargo, blocks: u64) -> Ended {
-    let inner = place.command(RUN);
+/// The command with files that may grow no further than that many blocks.
+fn within(place: &Place, inner: &Command, blocks: u64) -> Command {
     let mut command = Command::new("sh");
     place.settle(&mut command);
+    let variables = inner.get_envs();
     command
+        .envs(variables.filter_map(|(name, value)| Some((name, value?))))
         .args(["-c", &format!("ulimit -S -f {blocks}; exec \"$@\""), "sh"])
         .arg(inner.get_program())
-        .args(inner.get_args())
-        .env("PATH", cargo.path(place, "killed"));
-    ended(&mut command)
+        .args(inner.get_args());
+    command
+}
+
+/// The run that is to be killed.
+fn run(place: &Place, cargo: &Cargo) -> Command {
+    let mut command = place.command(RUN);
+    command.env("PATH", cargo.path(place, "killed"));
+    command
 }
 
 fn resume(place: &Place, cargo: &Cargo) -> Ended {
@@ -156,6 +184,18 @@ struct Stored {
     is_ended: bool,
 }
 
+impl Stored {
+    /// Whether the run has come to an event of which that is true, as its watchers are told it.
+    fn has(&self, is_it: impl Fn(&Value) -> bool) -> bool {
+        let mut view = RunView::new();
+        let mut events = self
+            .entries
+            .iter()
+            .flat_map(|entry| view.apply(entry.clone()).unwrap());
+        events.any(|event| is_it(&serde_json::to_value(event).unwrap()))
+    }
+}
+
 /// The run as it is in the journal, read from a copy, so that whoever opens the journal next finds it as it was left; nothing
 /// where not even the run is there.
 fn journal(place: &Place) -> Stored {
@@ -173,6 +213,50 @@ fn journal(place: &Place) -> Stored {
     Stored {
         entries: journal.entries(run, 0, usize::MAX >> 1).unwrap(),
         is_ended: journal.run(run).unwrap().ended_at.is_some(),
+    }
+}
+
+/// Waits until that is so; says what is wrong if it never is.
+#[track_caller]
+fn wait_until(wrong: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{wrong}");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until nobody owns the run of a process that was killed.
+///
+/// A command that was being started then has all that the process had open, the lock of the run's owner too, until it has become
+/// another program. The locks are looked at and not the journal, so that whoever opens that next finds it as it was left.
+#[track_caller]
+fn wait_until_free(place: &Place) {
+    let Ok(owners) = std::fs::read_dir(place.folder().join("journal.db-owners")) else {
+        assert!(journal(place).entries.is_empty(), "a run that nobody owned");
+        return;
+    };
+    for owner in owners {
+        let lock = File::open(owner.unwrap().path()).unwrap();
+        wait_until("the run is owned after the kill", || {
+            lock.try_lock_shared().is_ok()
+        });
+    }
+}
+
+/// Ends the commands of a run that was killed: they go on without it, and would meet the next one in the same place. Once nobody
+/// owns the run, all of them can be seen.
+#[track_caller]
+fn end_orphans(place: &Place) {
+    if cfg!(target_os = "linux") {
+        wait_until("commands outlive their kill", || {
+            let orphans = place.processes();
+            for id in orphans.iter().filter_map(|id| Pid::from_raw(*id)) {
+                // It may have ended by itself.
+                let _ = kill_process(id, Signal::KILL);
+            }
+            orphans.is_empty()
+        });
     }
 }
 
@@ -254,11 +338,13 @@ enum Fate {
 fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
     let case = format!("limit of {blocks} blocks");
     let place = cargo.sample();
-    let first = run_within(&place, cargo, blocks);
+    let first = ended(&mut within(&place, &run(&place, cargo), blocks));
     if first.code() == Some(0) {
         return Fate::Survived;
     }
     assert_eq!(first.status.signal(), Some(SIGXFSZ), "{case}: {first}");
+    wait_until_free(&place);
+    end_orphans(&place);
     let Stored {
         entries: before,
         is_ended,
@@ -351,25 +437,47 @@ fn host_2_killed_in_every_commit_of_its_journal_a_run_reaches_the_same_end() {
     );
 }
 
-/// Kills the run with `kill -9` at its first event of which that is true, and goes on with it.
+/// Kills a run with `kill -9` at its first event of which that is true, before its end, and returns what its journal has then.
 ///
-/// What is read of a run is always a little behind it: where it had ended by the time it was killed, another one is started.
-fn killed_when(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
-    for _ in 0..50 {
-        let place = cargo.sample();
-        let path = cargo.path(&place, "killed");
-        let mut run = Watched::start(place.command(RUN).env("PATH", path));
-        run.wait_for(&is_it);
+/// What is read of a run is behind it, by as much as pleases the system. Where a run has ended by the time of its kill, the next one
+/// has files that can grow less: with the limit that lies between the event and the end it dies by itself, if not by the kill.
+fn killed_when(made: impl Fn() -> (Place, Command), is_it: impl Fn(&Value) -> bool) -> (Place, Stored) {
+    let mut fitting = 0..PLENTY;
+    let mut blocks = PLENTY;
+    for _ in 0..100 {
+        let (place, command) = made();
+        let mut run = Watched::start(&mut within(&place, &command, blocks));
+        run.find(&is_it);
         run.kill();
+        wait_until_free(&place);
+        end_orphans(&place);
         let past = journal(&place);
-        if past.is_ended {
-            continue;
+        match (past.has(&is_it), past.is_ended) {
+            (true, false) => return (place, past),
+            (true, true) => fitting.end = blocks,
+            (false, false) => fitting.start = blocks,
+            (false, true) => panic!("the run has ended without that event"),
         }
-        let _ = resume(&place, cargo).with_code(0);
-        assert_nothing_is_repeated(&journal(&place).entries, past.entries.len(), "kill -9");
-        return place;
+        if fitting.end - fitting.start < 2 {
+            // No two runs have the same in each commit: what fits one may not fit the other.
+            fitting = 0..PLENTY;
+        }
+        blocks = u64::midpoint(fitting.start, fitting.end);
     }
-    panic!("every run had ended before it was killed");
+    panic!("no run was killed between that event and its end");
+}
+
+/// The same with the run of the sample, which is then resumed.
+fn resumed_after(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
+    let made = || {
+        let place = cargo.sample();
+        let command = run(&place, cargo);
+        (place, command)
+    };
+    let (place, past) = killed_when(made, is_it);
+    let _ = resume(&place, cargo).with_code(0);
+    assert_nothing_is_repeated(&journal(&place).entries, past.entries.len(), "kill -9");
+    place
 }
 
 fn is_event(event: &Value, name: &str) -> bool {
@@ -382,13 +490,14 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     let expected = undisturbed(&cargo);
     let place = cargo.sample();
     std::fs::write(hold(&place), "").unwrap();
-    let path = cargo.path(&place, "killed");
-    let mut run = Watched::start(place.command(RUN).env("PATH", path));
+    let mut run = Watched::start(&mut run(&place, &cargo));
     run.wait_for(|event| is_event(event, "tool_started") && event["tool"] == "execute_command");
     run.kill();
-    std::fs::remove_file(hold(&place)).unwrap();
+    wait_until_free(&place);
     let runs = place.dirigent(["runs"]).with_code(0).stdout;
     assert!(runs.contains("  interrupted "), "{runs}");
+    end_orphans(&place);
+    std::fs::remove_file(hold(&place)).unwrap();
 
     let resumed = resume(&place, &cargo).with_code(0);
 
@@ -415,7 +524,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
 fn host_2_a_kill_after_the_first_edit_leaves_the_rest_to_the_resumed_run() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
-    let place = killed_when(&cargo, |event| {
+    let place = resumed_after(&cargo, |event| {
         is_event(event, "tool_finished")
             && event["changes"]
                 .as_array()
@@ -428,7 +537,7 @@ fn host_2_a_kill_after_the_first_edit_leaves_the_rest_to_the_resumed_run() {
 fn host_2_a_kill_as_the_reflector_starts_runs_no_command_again() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
-    let place = killed_when(&cargo, |event| {
+    let place = resumed_after(&cargo, |event| {
         is_event(event, "agent_started") && event["role"] == "reflector"
     });
     assert_eq!(differing(&place.files(), &expected), BTreeSet::new());
@@ -437,10 +546,6 @@ fn host_2_a_kill_as_the_reflector_starts_runs_no_command_again() {
 
 #[test]
 fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
-    let place = Place::new();
-    for number in 1..=6 {
-        place.write(&format!("page-{number}.md"), "The colour of the sea.\n");
-    }
     let goal = [
         "run",
         "replace \"colour\" with \"color\"",
@@ -448,9 +553,17 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
         "work",
         "--json",
     ];
-    let mut run = Watched::start(&mut place.command(goal));
-    run.wait_for(|event| is_event(event, "tool_finished") && event["changes"] != serde_json::json!([]));
-    run.kill();
+    let made = || {
+        let place = Place::new();
+        for number in 1..=6 {
+            place.write(&format!("page-{number}.md"), "The colour of the sea.\n");
+        }
+        let command = place.command(goal);
+        (place, command)
+    };
+    let (place, _) = killed_when(made, |event| {
+        is_event(event, "tool_finished") && event["changes"] != serde_json::json!([])
+    });
 
     let _ = place.dirigent(["resume", "last"]).with_code(0);
 
@@ -465,149 +578,4 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
         shown.contains("A search finds \"colour\" nowhere any more."),
         "{shown}"
     );
-}
-
-#[test]
-fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
-    let Waiting { place, run, script } = Waiting::start("echo once >> runs.txt");
-    run.kill();
-    kill_process(script, Signal::KILL).unwrap();
-
-    let resumed = place.dirigent(["resume", "last"]).with_code(1);
-
-    assert!(
-        resumed.stdout.contains(
-            "\n\n`sh wait.sh` was interrupted, so how it would have ended is unknown, and it may have done a part of its \
-             work. It was not run again: start the goal again if that is safe.\n"
-        ),
-        "{resumed}"
-    );
-    assert_eq!(place.read("runs.txt"), "once\n");
-}
-
-/// A run of a script that says that it runs and then waits for ever.
-struct Waiting {
-    place: Place,
-    run: Watched,
-    script: Pid,
-}
-
-impl Waiting {
-    fn start(preparation: &str) -> Self {
-        let place = Place::new();
-        let started = place.work().join("started");
-        let _ = ended(Command::new("mkfifo").arg(&started));
-        place.write(
-            "wait.sh",
-            &format!(
-                "{preparation}\necho $$ > '{}'\nexec sleep 1000\n",
-                started.display()
-            ),
-        );
-        let goal = ["run", "run `sh wait.sh`", "--workspace", "work", "--json"];
-        let run = Watched::start(&mut place.command(goal));
-        let script = std::fs::read_to_string(&started).unwrap();
-        let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
-        Waiting { place, run, script }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let run = Pid::from_raw(self.run.id().try_into().unwrap()).unwrap();
-        kill_process(run, signal).unwrap();
-    }
-}
-
-/// Whether it runs; one that has ended and that nobody has asked about does not.
-fn is_alive(process: Pid) -> bool {
-    let id = process.as_raw_nonzero().to_string();
-    let state = ended(Command::new("ps").args(["-o", "stat=", "-p", &id])).stdout;
-    !state.trim().is_empty() && !state.starts_with('Z')
-}
-
-/// Whether it is over by the time that an operating system needs to carry out a kill.
-fn ends_at_once(process: Pid) -> bool {
-    (0..100).any(|_| !is_alive(process))
-}
-
-fn cancelled_by(signal: Signal) {
-    let waiting = Waiting::start("");
-    assert!(is_alive(waiting.script));
-
-    waiting.signal(signal);
-    let ended = waiting.run.end().with_code(130);
-
-    assert!(ends_at_once(waiting.script), "the script outlives its run");
-    assert_eq!(ended.json_lines().last().unwrap()["reason"], "cancelled");
-    let shown = waiting.place.dirigent(["show", "last"]).with_code(0).stdout;
-    assert!(shown.contains("\nCancelled after 1 round"), "{shown}");
-    let refused = waiting.place.dirigent(["resume", "last"]).with_code(2);
-    assert!(refused.stderr.contains("has already ended"), "{refused}");
-}
-
-#[test]
-fn host_8_ctrl_c_ends_the_run_and_its_commands() {
-    cancelled_by(Signal::INT);
-}
-
-#[test]
-fn host_8_sigterm_ends_the_run_and_its_commands() {
-    cancelled_by(Signal::TERM);
-}
-
-#[test]
-fn host_8_a_terminal_that_is_closed_ends_the_run_and_its_commands() {
-    cancelled_by(Signal::HUP);
-}
-
-#[test]
-fn host_8_a_second_ctrl_c_kills() {
-    let place = Place::new();
-    let started = place.work().join("started");
-    let _ = ended(Command::new("mkfifo").arg(&started));
-    place.write(
-        "wait.sh",
-        &format!(
-            "trap '' TERM\necho $$ > '{}'\nexec sleep 1000\n",
-            started.display()
-        ),
-    );
-    let mut run = place
-        .command(["run", "run `sh wait.sh`", "--workspace", "work"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let script = std::fs::read_to_string(&started).unwrap();
-    let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
-    let process = Pid::from_raw(run.id().try_into().unwrap()).unwrap();
-
-    kill_process(process, Signal::INT).unwrap();
-    let mut said = String::new();
-    BufReader::new(run.stderr.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
-    assert_eq!(said, "cancelling; Ctrl-C again kills\n");
-    kill_process(process, Signal::INT).unwrap();
-
-    assert_eq!(run.wait().unwrap().code(), Some(130));
-    assert!(ends_at_once(script), "the script outlives its run");
-}
-
-#[test]
-fn host_2_two_processes_never_carry_out_one_run() {
-    let waiting = Waiting::start("");
-
-    let second = waiting.place.dirigent(["resume", "last"]).with_code(2);
-
-    assert!(
-        second
-            .stderr
-            .contains(&format!("is being carried out by process {}", waiting.run.id())),
-        "{second}"
-    );
-    assert!(is_alive(waiting.script), "the refused one disturbed the run");
-    let runs = waiting.place.dirigent(["runs"]).with_code(0).stdout;
-    assert!(runs.contains("  running "), "{runs}");
-    waiting.signal(Signal::INT);
-    let _ = waiting.run.end().with_code(130);
 }
