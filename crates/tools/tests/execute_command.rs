@@ -127,7 +127,6 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     assert_eq!(output["stderr"], "err\n");
     assert_eq!(output["timed_out"], false);
     assert!(output["duration_ms"].is_u64());
-    assert_eq!(output.get("note"), None);
     assert_eq!(
         result.changes,
         [StateChange::ProcessExited {
@@ -320,9 +319,11 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
 
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(output(&result)["stdout"], "done\n");
-    assert_eq!(
-        output(&result)["note"],
-        "it left a process behind that held its output open and was ended"
+    // Whether the daemon had ended in the moment that it is waited for may be told as well.
+    let note = output(&result)["note"].as_str().unwrap();
+    assert!(
+        note.starts_with("it left a process behind that held its output open and was ended"),
+        "{note}"
     );
     Lifeline::all_gone(holders).await;
 }
