@@ -52,6 +52,21 @@ fn running(word: &str) -> usize {
     fs::read_dir("/proc").unwrap().flatten().filter(has_it).count()
 }
 
+/// A number that no other run of these tests has in a command line: how long something sleeps.
+fn unique(seconds: u32) -> String {
+    format!("{seconds}.{:010}", std::process::id())
+}
+
+/// Returns once no process has that in its command line any more: the call does not wait for ever for those that it killed.
+async fn ended(word: &str) {
+    let gone = async {
+        while running(word) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(HANG, gone).await.expect("they end");
+}
+
 /// Runs Python's line; what it says at last.
 async fn python(sandbox: &Sandbox, workspace: &TempDir, line: &str) -> String {
     let said = said(&run(sandbox, workspace, json!(["python3", "-c", line])).await);
@@ -263,16 +278,22 @@ async fn what_ends_groups_of_its_own_works_as_anywhere() {
 #[tokio::test]
 async fn a_swarm_of_daemons_ends_with_the_call() {
     let workspace = TempDir::new().unwrap();
-    let line = "for i in $(seq 100); do setsid -f env -i sh -c 'trap \"\" TERM; : canary-9b3e; sleep 1000; :' >/dev/null 2>&1; done; echo ok";
-    assert_eq!(shell(&workspace, line).await, "ok\n");
-    assert_eq!(running("canary-9b3e"), 0);
+    let seconds = unique(12345);
+    let line = format!(
+        "for i in $(seq 100); do setsid -f env -i sh -c 'trap \"\" TERM; sleep {seconds}; :' >/dev/null 2>&1; done; echo ok"
+    );
+    assert_eq!(shell(&workspace, &line).await, "ok\n");
+    ended(&seconds).await;
 }
 
 #[tokio::test]
 async fn processes_that_breed_end_at_the_timeout() {
     let workspace = TempDir::new().unwrap();
     // Of a certain depth, so that the machine is not at stake: 511 processes.
-    let line = "breed() { [ $1 -eq 0 ] || { breed $(($1 - 1)) & breed $(($1 - 1)) & }; trap '' TERM; setsid sleep 76543; }; breed 8";
+    let seconds = unique(76543);
+    let line = format!(
+        "breed() {{ [ $1 -eq 0 ] || {{ breed $(($1 - 1)) & breed $(($1 - 1)) & }}; trap '' TERM; setsid sleep {seconds}; }}; breed 8"
+    );
     let parameters = json!({"command": line, "timeout_seconds": 2});
     let result = execute_command(&Sandbox::default())
         .call(context(workspace.path()), parameters)
@@ -281,7 +302,7 @@ async fn processes_that_breed_end_at_the_timeout() {
         panic!("{result:?}")
     };
     assert_eq!(code, "timed_out");
-    assert_eq!(running("76543"), 0);
+    ended(&seconds).await;
 }
 
 /// As on a system without Landlock: the calls that make a domain are missing.
@@ -381,15 +402,16 @@ async fn unconfined_commands_reach_what_the_user_can_and_still_end() {
         confinement: Confinement::Off,
         ..Sandbox::default()
     };
+    let seconds = unique(1_234_567);
     let line = format!(
-        "echo ok > {}/made && setsid -f sleep 1234567 >/dev/null 2>&1",
+        "echo ok > {}/made && setsid -f sleep {seconds} >/dev/null 2>&1",
         outside.path().display()
     );
     let result = run(&sandbox, &workspace, json!(line)).await;
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(result.metadata["confined"], false);
     assert!(outside.path().join("made").exists());
-    assert_eq!(running("1234567"), 0);
+    ended(&seconds).await;
 }
 
 #[tokio::test]
