@@ -487,6 +487,15 @@ fn names(folder: &Path) -> BTreeSet<PathBuf> {
     all
 }
 
+/// Whether signals of a command reach its own processes alone: on Linux before 6.12 they reach others, Dirigent's among them.
+pub fn signals_stay_inside() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|number| number.parse().ok());
+    let version: (u32, u32) = number().zip(number()).expect("Linux has a version");
+    version >= (6, 12)
+}
+
 /// The processes that were started in a place, whoever their parent is by now: its home is in their environment.
 pub fn processes_of(place: &Place) -> Vec<String> {
     let home = place.folder().join("home");

@@ -1,6 +1,8 @@
 //! Commands: they reach what the sandbox lets them, their output is bounded, and no process outlives its call.
 
-use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
+use dirigent_tests::attack::{
+    Attack, Call, Observation, Scene, Told, check, nothing_more, signals_stay_inside,
+};
 use serde_json::json;
 
 use crate::listeners::{service, tcp, udp};
@@ -315,18 +317,6 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
             then: nothing_more,
         },
         Attack {
-            name: "dirigent_is_not_killed",
-            made: |_| shell("kill -KILL $PPID"),
-            told: Told::Refused("exited", &["ermitted"]),
-            then: nothing_more,
-        },
-        Attack {
-            name: "dirigent_is_not_stopped",
-            made: |_| shell("kill -STOP $PPID"),
-            told: FAILED,
-            then: nothing_more,
-        },
-        Attack {
             name: "dirigent_is_not_traced",
             // PTRACE_ATTACH
             made: |_| perl(&format!("syscall({PTRACE}, 16, getppid(), 0, 0) == 0 or die $!")),
@@ -337,6 +327,27 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
             name: "nothing_can_be_read_from_standard_input",
             made: |_| program(["cat"]),
             told: Told::Bounded(&["\"stdout\":\"\""]),
+            then: nothing_more,
+        },
+    ]);
+}
+
+#[test]
+fn a_command_signals_no_process_of_dirigents() {
+    if !signals_stay_inside() {
+        return;
+    }
+    check([
+        Attack {
+            name: "dirigent_is_not_killed",
+            made: |_| shell("kill -KILL $PPID"),
+            told: Told::Refused("exited", &["ermitted"]),
+            then: nothing_more,
+        },
+        Attack {
+            name: "dirigent_is_not_stopped",
+            made: |_| shell("kill -STOP $PPID"),
+            told: FAILED,
             then: nothing_more,
         },
     ]);
