@@ -273,7 +273,7 @@ fn a_command_leaves_git_and_dirigent_as_they_were() {
 }
 
 #[test]
-fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
+fn a_command_learns_nothing_of_dirigent_and_does_not_trace_it() {
     check([
         Attack {
             name: "a_variable_with_a_secret_is_not_passed_on",
