@@ -402,14 +402,22 @@ async fn limits_hold_for_all_that_a_command_starts() {
 
 #[tokio::test]
 async fn toolchains_work_offline() {
+    for program in ["cargo", "python3", "node", "git"] {
+        let ran = std::process::Command::new(program).arg("--version").output();
+        assert!(ran.is_ok(), "this test needs `{program}`: {ran:?}");
+    }
     let workspace = TempDir::new().unwrap();
     let tools = [
         ("cargo --version", "cargo 1."),
         ("python3 -c 'print(6 * 7)'", "42"),
         ("node -e 'console.log(6 * 7)'", "42"),
-        ("git init -q . && git status --short --branch", "## "),
         (
-            "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git log --format=%s",
+            "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; git init -q . && git status --short --branch",
+            "## ",
+        ),
+        (
+            "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; \
+             git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git log --format=%s",
             "first",
         ),
         (
