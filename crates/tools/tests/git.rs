@@ -4,7 +4,6 @@
 
 mod folder;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -241,14 +240,19 @@ async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
 fn hostile(outside: &Folder) -> Folder {
     let folder = repository();
     let canary = outside.path("canary");
-    let script = folder.path("trap.sh");
+    let (script, source) = (folder.path("trap.sh"), folder.path("trap.txt"));
     let text = format!(
         "#!/bin/sh\necho \"$0 $*\" >> {}\necho \"$0 $*\" >> {}\ncat\n",
         canary.display(),
         folder.path("canary").display()
     );
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&source, text).unwrap();
+    // By a program: what this process writes, another test's child may hold open meanwhile, and then nobody could run it.
+    let installed = Command::new("install")
+        .args(["-m", "755"])
+        .args([&source, &script])
+        .status();
+    assert!(installed.unwrap().success());
     let trap = script.display();
     let included = folder.path("included");
     std::fs::write(
