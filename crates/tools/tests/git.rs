@@ -12,9 +12,19 @@ use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git};
 use folder::{Folder, output};
 use serde_json::{Value, json};
 
-/// Runs git as a user does, without the user's own settings.
+/// Git as a user has it, without the settings and variables of whoever runs the tests.
+fn users_git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(folder)
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
+    git
+}
+
 fn run(folder: &Path, words: &[&str]) {
-    let done = Command::new("git")
+    let done = users_git(folder)
         .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
         .args([
             "-c",
@@ -23,9 +33,6 @@ fn run(folder: &Path, words: &[&str]) {
             "protocol.file.allow=always",
         ])
         .args(words)
-        .current_dir(folder)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
         .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
         .output()
@@ -323,11 +330,7 @@ async fn check_hostile(confinement: Confinement) {
     let outside = Folder::with(&[]);
     let folder = hostile(&outside);
     // The trap works: a user's own git falls into it.
-    let _ = Command::new("git")
-        .arg("diff")
-        .current_dir(folder.path("."))
-        .output()
-        .unwrap();
+    let _ = users_git(&folder.path(".")).arg("diff").output().unwrap();
     assert!(outside.path("canary").exists() && folder.path("canary").exists());
     std::fs::remove_file(outside.path("canary")).unwrap();
     std::fs::remove_file(folder.path("canary")).unwrap();
@@ -385,11 +388,7 @@ async fn a_filter_is_not_run_whatever_it_is_called() {
         let attributes = [b"a.txt filter=", name, b"\n"].concat();
         std::fs::write(folder.path(".gitattributes"), attributes).unwrap();
         // The trap works: a user's own git falls into it.
-        let _ = Command::new("git")
-            .arg("diff")
-            .current_dir(folder.path("."))
-            .output()
-            .unwrap();
+        let _ = users_git(&folder.path(".")).arg("diff").output().unwrap();
         assert!(canary.exists(), "{}", name.escape_ascii());
         std::fs::remove_file(&canary).unwrap();
 
