@@ -534,10 +534,10 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable_and_nothing_was_sent() {
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
+    // It is kept, so that nobody else listens there, and does not listen itself.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
     let rules = HttpRules {
         allow: vec!["127.0.0.1".to_owned()],
         ..HttpRules::default()
