@@ -1,10 +1,12 @@
 //! `http_request`: the connection goes to an address that was checked and nowhere else, and no answer is too long or takes too long.
 
+use std::sync::LazyLock;
+
 use dirigent::core::tool::ToolOutcome;
 use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
 use serde_json::json;
 
-use crate::listeners::{Web, tcp};
+use crate::listeners::{BOMB, Web, tcp};
 
 /// It is not the public network, and nobody allowed it.
 const NOT_PUBLIC: Told = Told::Refused("refused_address", &[]);
@@ -17,7 +19,7 @@ fn get(url: impl Into<String>) -> Call {
 fn allow<const N: usize>(scene: &Scene, hosts: [&str; N]) {
     scene.settings("[approvals]\nallow = [\"http_request\"]");
     scene.settings(&format!(
-        "[http]\nallow = {}\ntimeout = \"10s\"\nmax_bytes = \"64 KiB\"",
+        "[http]\nallow = {}\ntimeout = \"60s\"\nmax_bytes = \"64 KiB\"",
         json!(hosts.to_vec())
     ));
 }
@@ -270,7 +272,11 @@ fn an_answer_is_bounded_in_size_and_time() {
     check([
         Attack {
             name: "a_packed_bomb_is_not_unpacked_to_its_end",
-            made: |scene| from_an_allowed(scene, "bomb"),
+            made: |scene| {
+                // Packing it takes longer than a request may.
+                LazyLock::force(&BOMB);
+                from_an_allowed(scene, "bomb")
+            },
             told: Told::Bounded(&[]),
             then: truncated,
         },
