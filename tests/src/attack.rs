@@ -39,8 +39,8 @@ const MOST_TOLD: usize = 1024 * 1024;
 const WAITS: i32 = 4;
 /// Attacks side by side.
 const SIDE_BY_SIDE: usize = 3;
-/// Long after an agent's time is up a run that has not ended never will.
-const HANGS: &str = "120";
+/// A run that has not ended after so many seconds never will, and neither will a process that is left of it.
+const HANGS: u64 = 600;
 
 /// One row of a table of attacks.
 pub struct Attack {
@@ -404,7 +404,7 @@ fn write_settings(scene: &Scene, url: &str, calls: &[Call]) {
     tools.dedup();
     let (tools, access) = (tools.join(", "), scene.access.lock().unwrap());
     let attacker = format!(
-        "---\nname: attacker\ndescription: Attacks.\ntools: [{tools}]\naccess: {access}\nmax_turns: 100\ntimeout: 60s\n---\nYou are the attacker.\n"
+        "---\nname: attacker\ndescription: Attacks.\ntools: [{tools}]\naccess: {access}\nmax_turns: 100\ntimeout: 1h\n---\nYou are the attacker.\n"
     );
     fs::write(folder.join("agents/attacker.md"), attacker).unwrap();
 }
@@ -413,7 +413,7 @@ fn command(scene: &Scene) -> Command {
     let run = ["run", "Attack", "--workspace", "work", "--non-interactive"];
     let direct = scene.place.command(run);
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", HANGS]);
+    command.args(["--signal=KILL", &HANGS.to_string()]);
     scene.place.settle(&mut command);
     command
         .args(scene.through.lock().unwrap().iter())
@@ -518,7 +518,7 @@ pub fn processes_of(place: &Place) -> Vec<String> {
 /// Neither a process nor a temporary file is there any more.
 fn check_nothing_left(scene: &Scene) {
     // What was killed is gone once the system has come to it.
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(HANGS);
     while !processes_of(&scene.place).is_empty() && Instant::now() < patience {
         std::thread::yield_now();
     }
