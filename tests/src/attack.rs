@@ -38,8 +38,8 @@ const MOST_TOLD: usize = 1024 * 1024;
 const WAITS: i32 = 4;
 /// Attacks side by side.
 const SIDE_BY_SIDE: usize = 3;
-/// Long after an agent's time is up a run that has not ended never will.
-const HANGS: &str = "120";
+/// A run that has not ended after so many seconds never will, and neither will a process that is left of it.
+const HANGS: u64 = 600;
 
 /// One row of a table of attacks.
 pub struct Attack {
@@ -403,7 +403,7 @@ fn write_settings(scene: &Scene, url: &str, calls: &[Call]) {
     tools.dedup();
     let (tools, access) = (tools.join(", "), scene.access.lock().unwrap());
     let attacker = format!(
-        "---\nname: attacker\ndescription: Attacks.\ntools: [{tools}]\naccess: {access}\nmax_turns: 100\ntimeout: 60s\n---\nYou are the attacker.\n"
+        "---\nname: attacker\ndescription: Attacks.\ntools: [{tools}]\naccess: {access}\nmax_turns: 100\ntimeout: 1h\n---\nYou are the attacker.\n"
     );
     fs::write(folder.join("agents/attacker.md"), attacker).unwrap();
 }
@@ -412,7 +412,7 @@ fn command(scene: &Scene) -> Command {
     let run = ["run", "Attack", "--workspace", "work", "--non-interactive"];
     let direct = scene.place.command(run);
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", HANGS]);
+    command.args(["--signal=KILL", &HANGS.to_string()]);
     scene.place.settle(&mut command);
     command
         .args(scene.through.lock().unwrap().iter())
@@ -486,6 +486,15 @@ fn names(folder: &Path) -> BTreeSet<PathBuf> {
     all
 }
 
+/// Whether signals of a command reach its own processes alone: on Linux before 6.12 they reach others, Dirigent's among them.
+pub fn signals_stay_inside() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|number| number.parse().ok());
+    let version: (u32, u32) = number().zip(number()).expect("Linux has a version");
+    version >= (6, 12)
+}
+
 /// The command lines of the processes that were started in a place, whoever their parent is by now.
 pub fn processes_of(place: &Place) -> Vec<String> {
     let line = |id: i32| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -498,7 +507,7 @@ pub fn processes_of(place: &Place) -> Vec<String> {
 /// Neither a process nor a temporary file is there any more.
 fn check_nothing_left(scene: &Scene) {
     // What was killed is gone once the system has come to it.
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(HANGS);
     while !processes_of(&scene.place).is_empty() && Instant::now() < patience {
         std::thread::yield_now();
     }
@@ -527,6 +536,15 @@ fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>) {
         .collect();
     let after = names(&scene.work(""));
     let is_told = |path: &&PathBuf| made.iter().any(|made| made.starts_with(path));
-    let untold: Vec<&PathBuf> = after.difference(before).filter(|path| !is_told(path)).collect();
+    // SQLite's own files beside a database, which those who open it next take up.
+    let is_of_a_database = |path: &&PathBuf| {
+        let ends = ["-journal", "-wal", "-shm"].iter();
+        let mut databases = ends.filter_map(|end| path.to_str()?.strip_suffix(end));
+        databases.any(|database| before.contains(Path::new(database)))
+    };
+    let untold: Vec<&PathBuf> = after
+        .difference(before)
+        .filter(|path| !is_told(path) && !is_of_a_database(path))
+        .collect();
     assert!(untold.is_empty(), "nobody said that these were made: {untold:?}");
 }

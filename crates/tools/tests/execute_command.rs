@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
@@ -16,7 +17,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Longer than anything here takes: only a hang runs into it.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(120);
+/// The time of calls that run past it. No program needs as long to begin, and no hang is taken for it.
+const LIMIT: Duration = Duration::from_secs(60);
 
 async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
     run_in(context(workspace.path()), parameters).await
@@ -87,6 +90,25 @@ trap "" TERM
 printf ready >&3
 while :; do sleep 1000; done"#;
 
+/// More output than a pipe holds: once it is written, the call reads, and so its time runs.
+const FLOOD: &str = "head -c 2000000 /dev/zero | tr '\\0' x; ";
+
+/// The clock of a test, which stands still after the limit has passed until this is dropped.
+struct Stopped {
+    _blocked: mpsc::Sender<()>,
+}
+
+impl Stopped {
+    async fn past_the_limit() -> Self {
+        let (blocked, until) = mpsc::channel();
+        // Where nothing is left to do a stopped clock would go on by itself, but not while something blocks.
+        tokio::task::spawn_blocking(move || until.recv_timeout(HANG));
+        tokio::time::pause();
+        tokio::time::advance(LIMIT).await;
+        Stopped { _blocked: blocked }
+    }
+}
+
 #[test]
 fn a_call_that_was_interrupted_is_not_made_again() {
     assert_eq!(execute_command(&Sandbox::default()).spec().repeat, Repeat::Unsafe);
@@ -105,7 +127,6 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     assert_eq!(output["stderr"], "err\n");
     assert_eq!(output["timed_out"], false);
     assert!(output["duration_ms"].is_u64());
-    assert_eq!(output.get("note"), None);
     assert_eq!(
         result.changes,
         [StateChange::ProcessExited {
@@ -188,15 +209,23 @@ async fn output_that_is_no_text_is_shown_as_far_as_it_goes() {
 async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
+    let script = format!("{FLOOD}{STUBBORN}");
     let call = run(
         &workspace,
-        json!({"command": ["sh", "-c", STUBBORN], "timeout_seconds": 1}),
+        json!({"command": ["sh", "-c", script], "timeout_seconds": LIMIT.as_secs()}),
     );
-    let (result, holders) = tokio::join!(call, lifeline.ready());
+    let (result, holders) = tokio::join!(call, async {
+        let holders = lifeline.ready().await;
+        drop(Stopped::past_the_limit().await);
+        tokio::time::resume();
+        holders
+    });
 
-    assert!(error(&result).ends_with("ran past its 1 s and was ended with all that it had started"));
+    assert!(error(&result).ends_with("ran past its 60 s and was ended with all that it had started"));
     assert_eq!(output(&result)["timed_out"], true);
-    assert_eq!(output(&result)["signal"], 9);
+    // None where it had not ended in the moment that it is waited for.
+    let signal = &output(&result)["signal"];
+    assert!(*signal == 9 || signal.is_null(), "{signal}");
     assert!(matches!(
         &result.changes[..],
         [StateChange::ProcessExited { code: None, .. }]
@@ -207,17 +236,26 @@ async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
 #[tokio::test]
 async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
     let workspace = TempDir::new().unwrap();
-    let script = r#"trap "echo cleaned up; exit 3" TERM; echo started; while :; do sleep 0.05; done"#;
-    let result = run(
+    let lifeline = Lifeline::new(&workspace);
+    let script = format!(
+        r#"{FLOOD}trap "echo cleaned up; exit 3" TERM; echo started
+        exec 3>lifeline; printf ready >&3; while :; do sleep 0.05; done"#
+    );
+    let call = run(
         &workspace,
-        json!({"command": ["sh", "-c", script], "timeout_seconds": 1}),
-    )
-    .await;
+        json!({"command": ["sh", "-c", script], "timeout_seconds": LIMIT.as_secs()}),
+    );
+    // It has all the time that it needs: the clock stands still until the call is over.
+    let (result, _stopped) = tokio::join!(call, async {
+        lifeline.ready().await;
+        Stopped::past_the_limit().await
+    });
 
     assert!(!result.succeeded());
     assert_eq!(output(&result)["timed_out"], true);
     assert_eq!(output(&result)["exit_code"], 3);
-    assert_eq!(output(&result)["stdout"], "started\ncleaned up\n");
+    let stdout = output(&result)["stdout"].as_str().unwrap();
+    assert!(stdout.ends_with("xstarted\ncleaned up\n"));
 }
 
 #[tokio::test]
@@ -281,9 +319,11 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
 
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(output(&result)["stdout"], "done\n");
-    assert_eq!(
-        output(&result)["note"],
-        "it left a process behind that held its output open and was ended"
+    // Whether the daemon had ended in the moment that it is waited for may be told as well.
+    let note = output(&result)["note"].as_str().unwrap();
+    assert!(
+        note.starts_with("it left a process behind that held its output open and was ended"),
+        "{note}"
     );
     Lifeline::all_gone(holders).await;
 }

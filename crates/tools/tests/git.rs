@@ -4,7 +4,6 @@
 
 mod folder;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,9 +12,19 @@ use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git};
 use folder::{Folder, output};
 use serde_json::{Value, json};
 
-/// Runs git as a user does, without the user's own settings.
+/// Git as a user has it, without the settings and variables of whoever runs the tests.
+fn users_git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(folder)
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
+    git
+}
+
 fn run(folder: &Path, words: &[&str]) {
-    let done = Command::new("git")
+    let done = users_git(folder)
         .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
         .args([
             "-c",
@@ -24,9 +33,6 @@ fn run(folder: &Path, words: &[&str]) {
             "protocol.file.allow=always",
         ])
         .args(words)
-        .current_dir(folder)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
         .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
         .output()
@@ -206,10 +212,14 @@ async fn what_git_could_take_for_something_else_is_refused() {
 #[tokio::test]
 async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
     let none = Folder::with(&[("a", b"")]);
-    assert_eq!(
-        failed(ask(&none, json!({"command": "status"})).await).0,
+    // The folder for temporary files may be in one.
+    let is_in_one = none.path("").ancestors().any(|above| above.join(".git").exists());
+    let expected = if is_in_one {
+        "outside_workspace"
+    } else {
         "no_repository"
-    );
+    };
+    assert_eq!(failed(ask(&none, json!({"command": "status"})).await).0, expected);
 
     let folder = repository();
     let below = ToolContext {
@@ -241,14 +251,19 @@ async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
 fn hostile(outside: &Folder) -> Folder {
     let folder = repository();
     let canary = outside.path("canary");
-    let script = folder.path("trap.sh");
+    let (script, source) = (folder.path("trap.sh"), folder.path("trap.txt"));
     let text = format!(
         "#!/bin/sh\necho \"$0 $*\" >> {}\necho \"$0 $*\" >> {}\ncat\n",
         canary.display(),
         folder.path("canary").display()
     );
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&source, text).unwrap();
+    // By a program: what this process writes, another test's child may hold open meanwhile, and then nobody could run it.
+    let installed = Command::new("install")
+        .args(["-m", "755"])
+        .args([&source, &script])
+        .status();
+    assert!(installed.unwrap().success());
     let trap = script.display();
     let included = folder.path("included");
     std::fs::write(
@@ -319,11 +334,7 @@ async fn check_hostile(confinement: Confinement) {
     let outside = Folder::with(&[]);
     let folder = hostile(&outside);
     // The trap works: a user's own git falls into it.
-    let _ = Command::new("git")
-        .arg("diff")
-        .current_dir(folder.path("."))
-        .output()
-        .unwrap();
+    let _ = users_git(&folder.path(".")).arg("diff").output().unwrap();
     assert!(outside.path("canary").exists() && folder.path("canary").exists());
     std::fs::remove_file(outside.path("canary")).unwrap();
     std::fs::remove_file(folder.path("canary")).unwrap();
@@ -381,11 +392,7 @@ async fn a_filter_is_not_run_whatever_it_is_called() {
         let attributes = [b"a.txt filter=", name, b"\n"].concat();
         std::fs::write(folder.path(".gitattributes"), attributes).unwrap();
         // The trap works: a user's own git falls into it.
-        let _ = Command::new("git")
-            .arg("diff")
-            .current_dir(folder.path("."))
-            .output()
-            .unwrap();
+        let _ = users_git(&folder.path(".")).arg("diff").output().unwrap();
         assert!(canary.exists(), "{}", name.escape_ascii());
         std::fs::remove_file(&canary).unwrap();
 

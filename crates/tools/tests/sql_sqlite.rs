@@ -500,11 +500,8 @@ async fn what_takes_too_much_at_once_is_refused() {
     let folder = with_database("CREATE TABLE t (a)");
     let quadratic = "SELECT instr(a, a || 'b') FROM (SELECT hex(zeroblob(5000000)) AS a)";
     let pattern = format!("SELECT 'a' LIKE '{}'", "%a".repeat(1000));
-    let sorted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000) \
-        SELECT length(x) FROM (SELECT zeroblob(1000000) AS x FROM n ORDER BY x LIMIT -1 OFFSET 1)";
     for (sql, expected, named) in [
         (quadratic, "too_big", "1 MiB"),
-        (sorted, "too_big", "memory"),
         (pattern.as_str(), "database", "pattern too complex"),
     ] {
         let (code, error) = failure(call(&folder, "look", sql, json!([])).await);

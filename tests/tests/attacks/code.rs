@@ -409,6 +409,8 @@ fn configure(scene: &Scene, name: &str, value: &str) {
 fn run_git(folder: &std::path::Path, arguments: &[&str]) {
     let mut git = Command::new("git");
     git.current_dir(folder)
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1");
     let done = git.args(arguments).output().unwrap();

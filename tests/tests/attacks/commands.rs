@@ -1,6 +1,8 @@
 //! Commands: they reach what the sandbox lets them, their output is bounded, and no process outlives its call.
 
-use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
+use dirigent_tests::attack::{
+    Attack, Call, Observation, Scene, Told, check, nothing_more, signals_stay_inside,
+};
 use serde_json::json;
 
 use crate::listeners::{service, tcp, udp};
@@ -23,13 +25,13 @@ fn program<const N: usize>(words: [&str; N]) -> Call {
     ("execute_command", json!({"command": words.to_vec()}))
 }
 
-/// A Perl program: it can call the system directly, and is there wherever git is.
 /// The number of the system call; who runs this elsewhere looks it up first.
 #[cfg(target_arch = "x86_64")]
 const PTRACE: u32 = 101;
 #[cfg(target_arch = "aarch64")]
 const PTRACE: u32 = 117;
 
+/// A Perl program: it can call the system directly, and is there wherever git is.
 fn perl(script: &str) -> Call {
     program(["perl", "-e", script])
 }
@@ -271,7 +273,7 @@ fn a_command_leaves_git_and_dirigent_as_they_were() {
 }
 
 #[test]
-fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
+fn a_command_learns_nothing_of_dirigent_and_does_not_trace_it() {
     check([
         Attack {
             name: "a_variable_with_a_secret_is_not_passed_on",
@@ -315,18 +317,6 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
             then: nothing_more,
         },
         Attack {
-            name: "dirigent_is_not_killed",
-            made: |_| shell("kill -KILL $PPID"),
-            told: Told::Refused("exited", &["ermitted"]),
-            then: nothing_more,
-        },
-        Attack {
-            name: "dirigent_is_not_stopped",
-            made: |_| shell("kill -STOP $PPID"),
-            told: FAILED,
-            then: nothing_more,
-        },
-        Attack {
             name: "dirigent_is_not_traced",
             // PTRACE_ATTACH
             made: |_| perl(&format!("syscall({PTRACE}, 16, getppid(), 0, 0) == 0 or die $!")),
@@ -337,6 +327,27 @@ fn a_command_learns_nothing_of_dirigent_and_cannot_end_it() {
             name: "nothing_can_be_read_from_standard_input",
             made: |_| program(["cat"]),
             told: Told::Bounded(&["\"stdout\":\"\""]),
+            then: nothing_more,
+        },
+    ]);
+}
+
+#[test]
+fn a_command_signals_no_process_of_dirigents() {
+    if !signals_stay_inside() {
+        return;
+    }
+    check([
+        Attack {
+            name: "dirigent_is_not_killed",
+            made: |_| shell("kill -KILL $PPID"),
+            told: Told::Refused("exited", &["ermitted"]),
+            then: nothing_more,
+        },
+        Attack {
+            name: "dirigent_is_not_stopped",
+            made: |_| shell("kill -STOP $PPID"),
+            told: FAILED,
             then: nothing_more,
         },
     ]);
@@ -531,7 +542,7 @@ fn what_a_command_uses_is_bounded() {
             name: "more_memory_than_is_allowed_is_refused",
             made: |scene| {
                 scene.settings("[sandbox]\nmax_memory = \"256 MiB\"");
-                once_limited("-d", "perl -e 'my $much = \"x\" x (1 << 30); print length $much'")
+                perl("my $much = 'x' x (1 << 30); print length $much")
             },
             told: Told::Either,
             then: |_, seen| assert_eq!(seen.told["success"], false, "{}", seen.told),
@@ -540,7 +551,7 @@ fn what_a_command_uses_is_bounded() {
             name: "a_larger_file_than_is_allowed_is_refused",
             made: |scene| {
                 scene.settings("[sandbox]\nmax_file = \"1 MiB\"");
-                once_limited("-f", "head -c 10000000 /dev/zero > big")
+                shell("head -c 10000000 /dev/zero > big")
             },
             told: Told::Either,
             then: |scene, seen| {
@@ -640,13 +651,6 @@ fn deny_rm(scene: &Scene) {
 
 fn kept(scene: &Scene, _: &Observation) {
     assert!(scene.is_there("keep.txt"));
-}
-
-/// A shell line that goes on once its own limit is set: that is done in the moment after it was started.
-fn once_limited(limit: &str, line: &str) -> Call {
-    shell(format!(
-        "until [ \"$(ulimit {limit})\" != unlimited ]; do :; done; {line}"
-    ))
 }
 
 /// What the model reads of the output is much shorter than what was written.

@@ -1,10 +1,13 @@
 //! `http_request`: the connection goes to an address that was checked and nowhere else, and no answer is too long or takes too long.
 
+use std::net::ToSocketAddrs as _;
+use std::sync::LazyLock;
+
 use dirigent::core::tool::ToolOutcome;
 use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
 use serde_json::json;
 
-use crate::listeners::{Web, tcp};
+use crate::listeners::{BOMB, Web, tcp};
 
 /// It is not the public network, and nobody allowed it.
 const NOT_PUBLIC: Told = Told::Refused("refused_address", &[]);
@@ -17,7 +20,7 @@ fn get(url: impl Into<String>) -> Call {
 fn allow<const N: usize>(scene: &Scene, hosts: [&str; N]) {
     scene.settings("[approvals]\nallow = [\"http_request\"]");
     scene.settings(&format!(
-        "[http]\nallow = {}\ntimeout = \"10s\"\nmax_bytes = \"64 KiB\"",
+        "[http]\nallow = {}\ntimeout = \"60s\"\nmax_bytes = \"64 KiB\"",
         json!(hosts.to_vec())
     ));
 }
@@ -102,12 +105,6 @@ fn only_the_public_network_is_asked() {
             then: nobody_came,
         },
         Attack {
-            name: "another_name_that_is_resolved_to_loopback_is_not_asked",
-            made: |scene| get(format!("http://{}:{}/", name_of_this_machine(), forbidden(scene))),
-            told: NOT_PUBLIC,
-            then: nobody_came,
-        },
-        Attack {
             name: "a_clouds_metadata_are_not_asked",
             made: |scene| {
                 allow(scene, []);
@@ -183,6 +180,26 @@ fn only_the_public_network_is_asked() {
             then: |scene, _| assert_eq!(scene.noticed(), ["GET /plain"]),
         },
     ]);
+}
+
+/// Where the machine has such a name.
+#[test]
+fn a_name_is_not_asked_for_what_its_resolver_says() {
+    if name_of_this_machine().is_none() {
+        return;
+    }
+    check([Attack {
+        name: "another_name_that_is_resolved_to_loopback_is_not_asked",
+        made: |scene| {
+            get(format!(
+                "http://{}:{}/",
+                name_of_this_machine().unwrap(),
+                forbidden(scene)
+            ))
+        },
+        told: NOT_PUBLIC,
+        then: nobody_came,
+    }]);
 }
 
 #[test]
@@ -270,7 +287,11 @@ fn an_answer_is_bounded_in_size_and_time() {
     check([
         Attack {
             name: "a_packed_bomb_is_not_unpacked_to_its_end",
-            made: |scene| from_an_allowed(scene, "bomb"),
+            made: |scene| {
+                // Packing it takes longer than a request may.
+                LazyLock::force(&BOMB);
+                from_an_allowed(scene, "bomb")
+            },
             told: Told::Bounded(&[]),
             then: truncated,
         },
@@ -368,14 +389,21 @@ fn from_an_allowed(scene: &Scene, path: &str) -> Call {
     get(format!("http://{allowed}/{path}"))
 }
 
-/// A name of this machine that its resolver gives an address that is not public: the first of those in `/etc/hosts` that does not say
-/// so by itself, or the machine's own.
-fn name_of_this_machine() -> String {
+/// A name of this machine that only its resolver knows to be loopback: one in `/etc/hosts` that does not say so by itself.
+fn name_of_this_machine() -> Option<String> {
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
-    let names = hosts
+    let entries = hosts
         .lines()
-        .filter(|line| line.starts_with("127.") || line.starts_with("::1"))
-        .flat_map(|line| line.split_whitespace().skip(1));
-    let mut others = names.filter(|name| *name != "localhost" && !name.starts_with('#'));
-    others.next().unwrap_or("localhost.localdomain").to_owned()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    let names = entries.flat_map(|entry| entry.split_whitespace().skip(1));
+    let mut others = names.filter(|name| {
+        let says_so = *name == "localhost" || name.ends_with(".localhost");
+        !says_so && is_loopback(name)
+    });
+    others.next().map(str::to_owned)
+}
+
+fn is_loopback(name: &str) -> bool {
+    let addresses = (name, 0).to_socket_addrs();
+    addresses.is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback()))
 }

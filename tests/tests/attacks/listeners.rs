@@ -201,7 +201,7 @@ fn read_request(stream: &TcpStream, notebook: &Mutex<Vec<String>>) -> Option<Str
 }
 
 /// Gzip of 64 MiB of zeros.
-static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
+pub static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let packed = std::process::Command::new("sh")
         .args(["-c", "head -c 67108864 /dev/zero | gzip -1"])
         .output()

@@ -16,9 +16,19 @@ fn database(scene: &Scene, access: &str) {
 }
 
 fn connection(scene: &Scene, access: &str) {
+    connection_for(scene, access, "60s");
+}
+
+fn connection_for(scene: &Scene, access: &str, timeout: &str) {
     scene.settings(&format!(
-        "[connections.app]\ndatabase = \"sqlite\"\npath = \"app.db\"\naccess = \"{access}\"\ntimeout = \"1s\""
+        "[connections.app]\ndatabase = \"sqlite\"\npath = \"app.db\"\naccess = \"{access}\"\ntimeout = \"{timeout}\""
     ));
+}
+
+/// The same database for statements that run out of time.
+fn database_for_a_second(scene: &Scene, access: &str) {
+    notes(&scene.work("app.db"));
+    connection_for(scene, access, "1s");
 }
 
 fn notes(path: &std::path::Path) {
@@ -167,7 +177,7 @@ fn a_statement_reaches_no_other_file() {
             name: "the_password_of_a_server_is_not_told",
             made: |scene| {
                 scene.settings(
-                    "[connections.app]\ndatabase = \"postgres\"\nurl_env = \"APP_DATABASE_URL\"\ntimeout = \"2s\"",
+                    "[connections.app]\ndatabase = \"postgres\"\nurl_env = \"APP_DATABASE_URL\"\ntimeout = \"60s\"",
                 );
                 // Nobody listens at that port.
                 let url = format!(
@@ -283,7 +293,7 @@ fn a_statement_ends_in_time_and_what_it_returns_is_bounded() {
         Attack {
             name: "a_query_without_an_end_is_ended",
             made: |scene| {
-                database(scene, "read-only");
+                database_for_a_second(scene, "read-only");
                 sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
             },
             told: Told::Refused("timed_out", &["1 s"]),
@@ -292,7 +302,7 @@ fn a_statement_ends_in_time_and_what_it_returns_is_bounded() {
         Attack {
             name: "a_change_without_an_end_is_ended_and_not_kept",
             made: |scene| {
-                database(scene, "read-write");
+                database_for_a_second(scene, "read-write");
                 sql(
                     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) INSERT INTO notes SELECT i FROM n",
                 )

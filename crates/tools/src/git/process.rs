@@ -93,8 +93,9 @@ impl<'a> Git<'a> {
     pub(super) async fn run(&self, words: Vec<String>, filters: &[OsString]) -> Result<Answer, NotRun> {
         let (mut keeper, mut child) = self.start(words, filters).await?;
         let answer = tokio::select! {
-            answer = tokio::time::timeout(TIME, answer(child.as_mut())) => answer.unwrap_or(Err(NotRun::TimedOut)),
+            biased;
             () = self.cancel.cancelled() => Err(NotRun::Cancelled),
+            answer = tokio::time::timeout(TIME, answer(child.as_mut())) => answer.unwrap_or(Err(NotRun::TimedOut)),
         };
         let _ = child.start_kill();
         keeper.end().await;

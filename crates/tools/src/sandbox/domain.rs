@@ -39,7 +39,8 @@ impl Domain {
     }
 
     fn of(ruleset: RulesetCreated, scoped: bool) -> Result<Self, String> {
-        // What the keeper itself is denied is part of its work and nothing for the system's log.
+        // What the keeper itself is denied is part of its work and nothing for the system's log, where the kernel can leave it out.
+        let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
         let ruleset = ruleset.log_same_exec(false).map_err(|error| error.to_string())?;
         let status = ruleset.restrict_self().map_err(|error| error.to_string())?;
         match status.ruleset {

@@ -1,6 +1,7 @@
 //! A server on this machine that answers as it is told, rudely too, and remembers what it was asked.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,6 +20,7 @@ pub enum Answer {
 pub struct Server {
     pub port: u16,
     asked: Arc<Mutex<Vec<String>>>,
+    sent: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -27,14 +29,15 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (log, answer) = (asked.clone(), Arc::new(answer));
+        let sent = Arc::new(AtomicUsize::new(0));
+        let (log, count, answer) = (asked.clone(), sent.clone(), Arc::new(answer));
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, log.clone(), answer.clone()));
+                tokio::spawn(serve(stream, log.clone(), count.clone(), answer.clone()));
             }
         });
-        Server { port, asked }
+        Server { port, asked, sent }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -44,6 +47,11 @@ impl Server {
     /// The requests so far, whole.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// How many bytes of endless answers it got rid of.
+    pub fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Their first lines.
@@ -56,6 +64,7 @@ impl Server {
 async fn serve(
     mut stream: TcpStream,
     log: Arc<Mutex<Vec<String>>>,
+    count: Arc<AtomicUsize>,
     answer: Arc<impl Fn(&str) -> Answer + Send + Sync + 'static>,
 ) {
     let Some(request) = read(&mut stream).await else {
@@ -69,6 +78,7 @@ async fn serve(
             let mut sent = stream.write_all(&head).await;
             while sent.is_ok() {
                 sent = stream.write_all(&piece).await;
+                count.fetch_add(piece.len(), Ordering::Relaxed);
                 tokio::task::yield_now().await;
             }
             sent
