@@ -308,6 +308,7 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
 }
 
 /// How the process was asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Interrupted,
     Terminated,
@@ -352,6 +353,19 @@ impl Ends {
             _ = hung_up => Ending::HungUp,
         }
     }
+}
+
+/// Waits for a Ctrl-C or SIGTERM, outside of any runtime.
+pub(crate) fn wait_for_interrupt() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut ends = Ends::listen()?;
+        // A closed terminal may be told of twice.
+        while ends.next().await == Ending::HungUp {}
+        Ok(())
+    })
 }
 
 /// Whether the process was started with SIGHUP ignored, as far as the system tells.
