@@ -352,7 +352,7 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     terminal.types("sk me first\r");
     terminal.wait_for("guidance: ask me first");
     assert!(!served.place.work().join("first.txt").exists());
-    terminal.wait_for_prompt("a2.2: ");
+    dialog(&terminal, "a2.2");
     terminal.enters("");
     terminal.wait_for("Enter alone approves nothing");
     terminal.enters("a");
@@ -376,7 +376,7 @@ fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on(
     assert!(!served.place.work().join("first.txt").exists());
     terminal.wait_for_prompt("> ▏Enter shows the call that waits for you");
     terminal.enters("");
-    terminal.wait_for_prompt("a2.2: ");
+    dialog(&terminal, "a2.2");
     terminal.enters("a");
     let _ = terminal.end_with(0);
     assert!(served.place.work().join("first.txt").exists());
