@@ -161,7 +161,16 @@ fn one_file(file: &'static str) -> Script {
 fn dialog(terminal: &Terminal, call: &str) -> String {
     let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
     terminal.wait_until(call, |all| {
-        all.contains(&asked) && last_line(all).starts_with(&prompt)
+        all.contains(&asked) && last_line(all).starts_with(&prompt) && last_line(all).ends_with("· l later")
+    })
+}
+
+/// Waits until that is seen above a tree whose lines end so, which is drawn line by line, and returns it.
+#[track_caller]
+fn drawn(terminal: &Terminal, above: &str, ends: &[&str]) -> String {
+    terminal.wait_until(above, |all| {
+        let last = all.rsplit('\n').zip(ends.iter().rev());
+        all.contains(above) && last.filter(|(line, end)| line.ends_with(*end)).count() == ends.len()
     })
 }
 
@@ -193,7 +202,8 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
 fn approve_1_a_call_is_shown_in_full_and_runs_once_it_is_approved() {
     let served = Served::new(ASK, one_file("a \u{202e}b.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
-    let asked = dialog(&terminal, "a2.2");
+    let tree = ["s", "s", ": Title of look", "· l later"];
+    let asked = drawn(&terminal, "! a2.2: ", &tree);
     with_redactions(&served.place, || insta::assert_snapshot!("dialog", asked));
     assert!(!served.place.work().join("a \u{202e}b.txt").exists());
     terminal.enters("a");
@@ -472,9 +482,7 @@ fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
     });
     let served = Served::new("", script);
     let terminal = Terminal::start(served.place.command(RUN));
-    let asked = terminal.wait_until("the question", |all| {
-        all.contains("? Which one?") && last_line(all).starts_with("your answer: ")
-    });
+    let asked = drawn(&terminal, "? Which one?", &["s", "s)", "`dirigent resume`"]);
     with_redactions(&served.place, || insta::assert_snapshot!("question", asked));
     terminal.enters("2");
     let contents = terminal.end_with(0);
