@@ -253,7 +253,8 @@ mod permissions {
         let mut command = if is_root() {
             // Somebody else can hardly reach where the binary was built.
             let copy = place.folder().join("dirigent");
-            std::fs::copy(binary(), &copy).unwrap();
+            // By another process: what this one writes is open in whatever another thread starts, and could not be run meanwhile.
+            let _ = super::ended(Command::new("cp").arg(binary()).arg(&copy)).with_code(0);
             chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
             let mut command = Command::new("setpriv");
             place.settle(&mut command);
