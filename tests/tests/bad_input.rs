@@ -428,8 +428,12 @@ fn host_3_the_beginning_of_several_ids_is_refused_with_all_of_them() {
     let _ = place.run("count the files").with_code(0);
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
     let ids: Vec<&str> = runs.iter().map(|run| run["run"].as_str().unwrap()).collect();
-    // Ids begin with the time, which two runs in a row share to the hour.
-    let beginning = &ids[0][..6];
+    // Ids begin with the time, of which two runs in a row share more than the four digits that are asked for.
+    let digits = ids[0].chars().zip(ids[1].chars());
+    let shared = digits
+        .take_while(|(one, other)| one == other && *one != '-')
+        .count();
+    let beginning = &ids[0][..shared];
     let ended = refused(&place, &["show", beginning], 2);
     assert_eq!(
         ended.stderr,
