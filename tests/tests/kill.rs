@@ -505,7 +505,7 @@ impl Waiting {
             ),
         );
         let goal = ["run", "run `sh wait.sh`", "--workspace", "work", "--json"];
-        let run = Watched::start(&mut place.command(goal));
+        let run = Watched::start(&mut place.command_with_hang_up(goal));
         let script = std::fs::read_to_string(&started).unwrap();
         let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
         Waiting { place, run, script }

@@ -532,7 +532,7 @@ fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_us
 #[test]
 fn host_3_a_run_whose_terminal_is_closed_is_cancelled_and_its_process_ends() {
     let place = clash();
-    let terminal = Terminal::start(place.command(CLASH));
+    let terminal = Terminal::start(place.command_with_hang_up(CLASH));
     terminal.wait_for_prompt("your answer: ");
     let status = terminal.hang_up();
     assert_eq!(status.code(), Some(130), "{status}");
