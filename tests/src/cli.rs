@@ -114,6 +114,19 @@ impl Place {
         .collect()
     }
 
+    /// The same, for a command that is to end with its terminal: one that is started under `nohup`, as the tests may be, ignores that its
+    /// terminal is closed.
+    pub fn command_with_hang_up<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
+        let inner = self.command(arguments);
+        let mut command = Command::new("env");
+        self.settle(&mut command);
+        command
+            .arg("--default-signal=HUP")
+            .arg(inner.get_program())
+            .args(inner.get_args());
+        command
+    }
+
     /// Gives any command this place's environment.
     pub fn settle(&self, command: &mut Command) {
         let home = self.folder().join("home");

@@ -1,10 +1,12 @@
 //! HOST-3: what the command prints, for people, for pipes, for programs and in a real terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use dirigent_tests::cli::{Ended, Place, ended};
 use dirigent_tests::pty::{Dimensions, Terminal};
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
@@ -466,13 +468,60 @@ fn host_3_a_reader_that_has_gone_is_no_error() {
         let mut child = place
             .command(arguments)
             .stdout(writer)
-            .stderr(std::process::Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let status = child.wait().unwrap();
         let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
         assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{arguments:?}");
     }
+}
+
+#[test]
+fn host_8_ctrl_c_while_a_run_is_being_started_cancels_it() {
+    let place = Place::with_sample();
+    let _ = place.run("count the files").with_code(0);
+    let cancelled = |ended: &Ended| {
+        let ends = |event: &Value| event["event"] == "run_finished" && event["reason"] == "cancelled";
+        ended.code() == Some(130) && ended.json_lines().iter().any(ends)
+    };
+    for _ in 0..10 {
+        // No run can be written down before this ends.
+        let other = Connection::open(place.db()).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        let run = ["run", "count the files", "--workspace", "work", "--json"];
+        let mut run = place.command(run);
+        let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let process = Pid::from_child(&child);
+        let is_caught = (0..).find_map(|_| catches_interrupts(process)).unwrap();
+        if is_caught {
+            kill_process(process, Signal::INT).unwrap();
+        }
+        other.execute_batch("ROLLBACK").unwrap();
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        if is_caught && cancelled(&ended) {
+            let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
+            assert_eq!(runs[0]["state"], "cancelled");
+            return;
+        }
+        // Only the wait for the journal may have been too long for it.
+        assert_eq!(ended.code(), Some(5), "{ended}");
+    }
+    panic!("no run was cancelled while it was being started");
+}
+
+/// Whether a process that runs catches SIGINT, or false where it has ended without; none where that is to be seen yet.
+fn catches_interrupts(process: Pid) -> Option<bool> {
+    let path = format!("/proc/{}/status", process.as_raw_nonzero());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    // Once it has ended, nothing is left to wait for.
+    if line("State:").trim().starts_with('Z') {
+        return Some(false);
+    }
+    // SIGINT is signal 2, the second bit of the mask.
+    let caught = u64::from_str_radix(line("SigCgt:").trim(), 16).unwrap() & 2 != 0;
+    caught.then_some(true)
 }
 
 /// A project in which the new name of [`CLASH`] is in use.

@@ -34,7 +34,7 @@ fn guided(gate: &Gate) -> Script {
 fn asked(terminal: &Terminal, call: &str) {
     let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
     terminal.wait_until(call, |all| {
-        all.contains(&asked) && last_line(all).starts_with(&prompt)
+        all.contains(&asked) && last_line(all).starts_with(&prompt) && last_line(all).ends_with("· l later")
     });
 }
 

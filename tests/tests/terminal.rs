@@ -161,7 +161,16 @@ fn one_file(file: &'static str) -> Script {
 fn dialog(terminal: &Terminal, call: &str) -> String {
     let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
     terminal.wait_until(call, |all| {
-        all.contains(&asked) && last_line(all).starts_with(&prompt)
+        all.contains(&asked) && last_line(all).starts_with(&prompt) && last_line(all).ends_with("· l later")
+    })
+}
+
+/// Waits until that is seen above a tree whose lines end so, which is drawn line by line, and returns it.
+#[track_caller]
+fn drawn(terminal: &Terminal, above: &str, ends: &[&str]) -> String {
+    terminal.wait_until(above, |all| {
+        let last = all.rsplit('\n').zip(ends.iter().rev());
+        all.contains(above) && last.filter(|(line, end)| line.ends_with(*end)).count() == ends.len()
     })
 }
 
@@ -193,7 +202,8 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
 fn approve_1_a_call_is_shown_in_full_and_runs_once_it_is_approved() {
     let served = Served::new(ASK, one_file("a \u{202e}b.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
-    let asked = dialog(&terminal, "a2.2");
+    let tree = ["s", "s", ": Title of look", "· l later"];
+    let asked = drawn(&terminal, "! a2.2: ", &tree);
     with_redactions(&served.place, || insta::assert_snapshot!("dialog", asked));
     assert!(!served.place.work().join("a \u{202e}b.txt").exists());
     terminal.enters("a");
@@ -352,7 +362,7 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     terminal.types("sk me first\r");
     terminal.wait_for("guidance: ask me first");
     assert!(!served.place.work().join("first.txt").exists());
-    terminal.wait_for_prompt("a2.2: ");
+    dialog(&terminal, "a2.2");
     terminal.enters("");
     terminal.wait_for("Enter alone approves nothing");
     terminal.enters("a");
@@ -376,7 +386,7 @@ fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on(
     assert!(!served.place.work().join("first.txt").exists());
     terminal.wait_for_prompt("> ▏Enter shows the call that waits for you");
     terminal.enters("");
-    terminal.wait_for_prompt("a2.2: ");
+    dialog(&terminal, "a2.2");
     terminal.enters("a");
     let _ = terminal.end_with(0);
     assert!(served.place.work().join("first.txt").exists());
@@ -472,9 +482,7 @@ fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
     });
     let served = Served::new("", script);
     let terminal = Terminal::start(served.place.command(RUN));
-    let asked = terminal.wait_until("the question", |all| {
-        all.contains("? Which one?") && last_line(all).starts_with("your answer: ")
-    });
+    let asked = drawn(&terminal, "? Which one?", &["s", "s)", "`dirigent resume`"]);
     with_redactions(&served.place, || insta::assert_snapshot!("question", asked));
     terminal.enters("2");
     let contents = terminal.end_with(0);
@@ -524,7 +532,7 @@ fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_us
 #[test]
 fn host_3_a_run_whose_terminal_is_closed_is_cancelled_and_its_process_ends() {
     let place = clash();
-    let terminal = Terminal::start(place.command(CLASH));
+    let terminal = Terminal::start(place.command_with_hang_up(CLASH));
     terminal.wait_for_prompt("your answer: ");
     let status = terminal.hang_up();
     assert_eq!(status.code(), Some(130), "{status}");

@@ -11,7 +11,7 @@ use crate::attend::Past;
 use crate::config;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::run::{open, open_configured, presence, watch};
+use crate::run::{Ends, open, open_configured, presence, watch};
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
 
@@ -41,12 +41,13 @@ pub(crate) async fn demo(
     let goal = Goal::new(GOAL)
         .workspace(&folder)
         .user(presence(&command.watching, output));
+    let ends = Ends::listen()?;
     let run = dirigent.start(goal).await?;
     let watching = Watching {
         diff: !command.watching.json,
         ..command.watching
     };
-    let exit = watch(&run, Past::default(), &watching, output).await?;
+    let exit = watch(&run, ends, Past::default(), &watching, output).await?;
     if !watching.json {
         let id = run.id().short();
         output.say(&format!(

@@ -93,11 +93,9 @@ impl Exit {
             | RuntimeError::Stopped { .. } => Exit::Failed,
         }
     }
-}
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
             Exit::Success => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
@@ -107,6 +105,12 @@ impl From<Exit> for ExitCode {
             Exit::Different => 6,
             Exit::Configuration => 7,
             Exit::Cancelled | Exit::Killed => 130,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        exit.code().into()
     }
 }

@@ -24,56 +24,82 @@ mod time;
 mod undo;
 mod waits;
 
+use std::time::Duration;
+
 use clap::Parser;
+use tokio::runtime::Runtime;
 
 use crate::args::{Arguments, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::output::Output;
+
+/// How long the process stays for what goes on after the command's end. It leaves as soon as all of that has ended, which takes
+/// milliseconds, but on a busy machine seconds: the journal is closed, and of commands that were cancelled the processes are killed, what
+/// they may not change is put back and their temporary files are removed.
+const WINDING_UP: Duration = Duration::from_secs(5);
+/// The same, where the user has no patience: the processes of commands are killed.
+const KILLING: Duration = Duration::from_secs(1);
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let output = Output::new();
     keep_to_itself();
     start_log();
-    let exit = match dispatch(arguments, &output) {
-        Ok(exit) => exit,
-        Err(error) => {
-            output.error(&output::inert(&format!("{error:#}")));
-            if Exit::of_error(&error) == Exit::Different {
-                output.note(exit::DIFFERENT);
-            }
-            Exit::of_error(&error)
+    let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let ended = runtime.block_on(dispatch(arguments, &output));
+            let exit = ended.unwrap_or_else(|error| fail(&error, &output));
+            wind_up(runtime, exit);
+            exit
         }
+        Err(error) => fail(&error.into(), &output),
     };
     exit.into()
 }
 
-fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (db, file) = (arguments.db, arguments.config);
-    let exit = runtime.block_on(async {
-        match arguments.command {
-            Command::Run(command) => run::start(db, file, command, output).await,
-            Command::Demo(command) => demo::demo(db, file, command, output).await,
-            Command::Resume(command) => run::resume(db, file, command, output).await,
-            Command::Guide(command) => steer::guide(db, command, output).await,
-            Command::Approve(command) => steer::approve(db, command, output).await,
-            Command::Answer(command) => steer::answer(db, command, output).await,
-            Command::Watch(command) => run::follow(db, command, output).await,
-            Command::Cancel(command) => steer::cancel(db, command, output).await,
-            Command::Fork(command) => run::fork(db, file, command, output).await,
-            Command::Runs(command) => show::runs(db, &command, output).await,
-            Command::Show(command) => show::show(db, &command, output).await,
-            Command::Diff(command) => undo::diff(db, &command, output).await,
-            Command::Undo(command) => undo::undo(db, &command, output).await,
-            Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
-            Command::Models(command) => models::list(file, command, output).await,
-            Command::Agents(command) => agents::list(file, &command, output),
-        }
-    });
-    // What is left are blocked threads of work that ignored its cancellation; child processes are killed as it is dropped.
-    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+fn fail(error: &anyhow::Error, output: &Output) -> Exit {
+    output.error(&output::inert(&format!("{error:#}")));
+    let exit = Exit::of_error(error);
+    if exit == Exit::Different {
+        output.note(exit::DIFFERENT);
+    }
     exit
+}
+
+async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
+    let (db, file) = (arguments.db, arguments.config);
+    match arguments.command {
+        Command::Run(command) => run::start(db, file, command, output).await,
+        Command::Demo(command) => demo::demo(db, file, command, output).await,
+        Command::Resume(command) => run::resume(db, file, command, output).await,
+        Command::Guide(command) => steer::guide(db, command, output).await,
+        Command::Approve(command) => steer::approve(db, command, output).await,
+        Command::Answer(command) => steer::answer(db, command, output).await,
+        Command::Watch(command) => run::follow(db, command, output).await,
+        Command::Cancel(command) => steer::cancel(db, command, output).await,
+        Command::Fork(command) => run::fork(db, file, command, output).await,
+        Command::Runs(command) => show::runs(db, &command, output).await,
+        Command::Show(command) => show::show(db, &command, output).await,
+        Command::Diff(command) => undo::diff(db, &command, output).await,
+        Command::Undo(command) => undo::undo(db, &command, output).await,
+        Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
+        Command::Models(command) => models::list(file, command, output).await,
+        Command::Agents(command) => agents::list(file, &command, output),
+    }
+}
+
+/// Drops all tasks, which kills what they have started, and waits for what winds up on other threads; what ignores that it was cancelled
+/// is left behind. A signal ends the waiting.
+fn wind_up(runtime: Runtime, exit: Exit) {
+    // Where there can be no such thread, the waiting is as long as it is.
+    let _ = std::thread::Builder::new()
+        .name("impatience".to_owned())
+        .spawn(move || {
+            if run::wait_for_interrupt().is_ok() {
+                std::process::exit(exit.code().into());
+            }
+        });
+    runtime.shutdown_timeout(if exit == Exit::Killed { KILLING } else { WINDING_UP });
 }
 
 /// What this process holds, such as keys from its environment, is not for the commands that agents run: the system lets no other

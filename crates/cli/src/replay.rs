@@ -10,7 +10,7 @@ use crate::attend::Past;
 use crate::config;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::run::{build, watch};
+use crate::run::{Ends, build, watch};
 
 /// Where a run is recorded, if it is. Made before the run starts, so that a file that cannot be written is known by then.
 pub(crate) struct Record<'a>(Option<&'a Path>);
@@ -69,5 +69,6 @@ pub(crate) async fn replay(
         replayed: true,
         ..command.watching.clone()
     };
-    watch(&run, Past::default(), &watching, output).await
+    // Until here nothing goes on that a signal could leave half-done.
+    watch(&run, Ends::listen()?, Past::default(), &watching, output).await
 }

@@ -71,8 +71,9 @@ pub(crate) async fn start(
         .workspace(command.workspace)
         .limits(limits)
         .user(presence(&command.watching, output));
+    let ends = Ends::listen()?;
     let run = dirigent.start(goal).await?;
-    let exit = watch(&run, Past::default(), &command.watching, output).await?;
+    let exit = watch(&run, ends, Past::default(), &command.watching, output).await?;
     if exit == Exit::Failed && !command.watching.json {
         tell_unchosen(&config, output);
     }
@@ -124,10 +125,11 @@ pub(crate) async fn resume(
         answered: command.answer.is_some(),
     };
     let kept = tokio::task::block_in_place(|| dirigent.kept(run))?;
+    let ends = Ends::listen()?;
     let run = dirigent
         .resume(run, presence(&command.watching, output), command.answer)
         .await?;
-    let exit = watch(&run, past, &command.watching, output).await?;
+    let exit = watch(&run, ends, past, &command.watching, output).await?;
     tokio::task::block_in_place(|| tell_refused(&dirigent, &kept, output))?;
     if exit != Exit::Killed {
         record.write(&dirigent, run.id(), output)?;
@@ -156,13 +158,14 @@ pub(crate) async fn fork(
             "run {id} is carried out by process {pid} in the same folder: what is under way in it may be started again here"
         ));
     }
+    let ends = Ends::listen()?;
     let run = dirigent.fork(source, command.at, command.guidance, user).await?;
     let forked = tokio::task::block_in_place(|| dirigent.record(run.id()))?.forked_from;
     let past = Past {
         last: forked.map_or(0, |point| point.seq),
         answered: false,
     };
-    let exit = watch(&run, past, &command.watching, output).await?;
+    let exit = watch(&run, ends, past, &command.watching, output).await?;
     if exit != Exit::Killed {
         record.write(&dirigent, run.id(), output)?;
     }
@@ -227,12 +230,11 @@ pub(crate) fn presence(watching: &Watching, output: &Output) -> UserPresence {
 /// cancelled.
 pub(crate) async fn watch(
     run: &RunHandle,
+    mut ends: Ends,
     past: Past,
     watching: &Watching,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut ends = Ends::listen()?;
     let mut screen = Screen::new(watching, output);
     let mut person = match presence(watching, output) {
         UserPresence::Present => Some(Person::new(past, output)?),
@@ -263,23 +265,16 @@ pub(crate) async fn watch(
                     person.take(typed, run, &mut screen).await;
                 }
             }
-            _ = interrupt.recv() => {
-                if std::mem::replace(&mut cancelled, true) {
-                    return Ok(Exit::Killed);
-                }
-                screen.tell(&["cancelling; Ctrl-C again kills".to_owned()]);
-                // It may have ended this very moment.
-                let _ = run.cancel();
-            }
-            end = ends.next() => {
-                if end == Ending::Terminated && cancelled {
-                    return Ok(Exit::Killed);
+            ending = ends.next() => {
+                match ending {
+                    Ending::Interrupted | Ending::Terminated if cancelled => return Ok(Exit::Killed),
+                    Ending::Interrupted => screen.tell(&["cancelling; Ctrl-C again kills".to_owned()]),
+                    Ending::Terminated => {}
+                    Ending::HungUp => person.iter_mut().for_each(Person::hang_up),
                 }
                 cancelled = true;
+                // It may have ended this very moment.
                 let _ = run.cancel();
-                if end == Ending::HungUp {
-                    person.iter_mut().for_each(Person::hang_up);
-                }
             }
         }
     }
@@ -315,21 +310,27 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
 /// How the process was asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
+    Interrupted,
     Terminated,
     /// Its terminal is closed. It may be told so twice, by the system and by its shell.
     HungUp,
 }
 
-/// What asks the process to end: SIGTERM, and SIGHUP where a terminal is closed.
-struct Ends {
+/// What asks the process to end: Ctrl-C, SIGTERM, and SIGHUP where a terminal is closed.
+///
+/// Whoever sets a run going listens before: a signal that nobody listens for kills the process, and the run and what it has started
+/// stay as they are. One that comes while the run is being started is told as soon as it goes.
+pub(crate) struct Ends {
+    interrupt: Signal,
     terminate: Signal,
     /// None where whoever started the process has it ignored, as `nohup` does.
     hang_up: Option<Signal>,
 }
 
 impl Ends {
-    fn listen() -> anyhow::Result<Self> {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
         Ok(Ends {
+            interrupt: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
             hang_up: if hang_up_is_ignored() {
                 None
@@ -340,17 +341,31 @@ impl Ends {
     }
 
     async fn next(&mut self) -> Ending {
-        match &mut self.hang_up {
-            Some(hang_up) => tokio::select! {
-                _ = self.terminate.recv() => Ending::Terminated,
-                _ = hang_up.recv() => Ending::HungUp,
-            },
-            None => {
-                self.terminate.recv().await;
-                Ending::Terminated
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
             }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Ending::Interrupted,
+            _ = self.terminate.recv() => Ending::Terminated,
+            _ = hung_up => Ending::HungUp,
         }
     }
+}
+
+/// Waits for a Ctrl-C or SIGTERM, outside of any runtime.
+pub(crate) fn wait_for_interrupt() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut ends = Ends::listen()?;
+        // A closed terminal may be told of twice.
+        while ends.next().await == Ending::HungUp {}
+        Ok(())
+    })
 }
 
 /// Whether the process was started with SIGHUP ignored, as far as the system tells.

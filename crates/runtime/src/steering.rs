@@ -12,15 +12,16 @@ use crate::forking::Past;
 use crate::orchestrator::{Orchestrator, blocking};
 use crate::supervisor::Rehearsal;
 
-/// How long to wait for the process that carries the run out; it looks into the run's inbox several times a second.
-const SETTLING: Duration = Duration::from_secs(3);
+/// How long to wait for the process that carries the run out. It looks into the run's inbox several times a second, but may be slow on a
+/// busy machine, or stopped.
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// What became of something that was said to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steered {
     /// The run has taken it.
     Taken,
-    /// Nobody carries the run out at this moment, or its process has not come to it within three seconds: it is taken as soon as the
+    /// Nobody carries the run out at this moment, or its process has not come to it within ten seconds: it is taken as soon as the
     /// run goes on.
     Waiting,
 }

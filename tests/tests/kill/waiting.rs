@@ -29,7 +29,7 @@ impl Waiting {
             ),
         );
         let goal = ["run", "run `sh wait.sh`", "--workspace", "work", "--json"];
-        let mut run = Watched::start(&mut place.command(goal));
+        let mut run = Watched::start(&mut place.command_with_hang_up(goal));
         let script = std::fs::read_to_string(&started).unwrap();
         let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
         // Whoever tells events listens for signals by then; the run itself does not wait for that.

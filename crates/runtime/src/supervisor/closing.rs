@@ -12,8 +12,10 @@ use crate::error::RuntimeError;
 use crate::handle::read_run;
 use crate::orchestrator::blocking;
 
-/// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all).
-const CLOSING: Duration = Duration::from_millis(900);
+/// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all): so many looks, with that time
+/// between them.
+const LOOKS: u32 = 9;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What a supervisor that is ending does once its work has ended.
 pub(super) enum Closing {
@@ -103,13 +105,20 @@ impl SupervisorState {
 /// Until every task and agent of the run has ended, or the second that HOST-8 allows is nearly over.
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
-    if tokio::time::timeout(CLOSING, arguments.tasks.wait())
-        .await
-        .is_err()
-    {
+    for _ in 0..LOOKS {
+        // Where the whole process stood still, one time is over, but the work has the others.
+        if tokio::time::timeout(BETWEEN_LOOKS, arguments.tasks.wait())
+            .await
+            .is_ok()
+        {
+            return;
+        }
+    }
+    let left = arguments.tasks.len();
+    if left > 0 {
         tracing::warn!(
             run = %arguments.run,
-            left = arguments.tasks.len(),
+            left,
             "the run has ended, but some of its work ignores that it was cancelled"
         );
     }
