@@ -186,10 +186,25 @@ pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
 /// Lets that time pass at once for all that runs in the test's runtime, which must be of one thread. What has a limit can so have a long
 /// one, which no slow machine reaches, and yet be past it the moment the test says.
 pub async fn pass(time: Duration) {
-    tokio::time::pause();
+    let _stopped = StoppedClock::new();
     tokio::time::advance(time).await;
-    // At once: clocks that stand still jump to the next timer whenever nothing is to do, also while the journal writes.
-    tokio::time::resume();
+}
+
+/// The clock stands still while this is there, which must not be long: it jumps to the next timer whenever nothing is to do, also while
+/// the journal writes. It goes on where nobody waits for the time to pass any more, too.
+struct StoppedClock;
+
+impl StoppedClock {
+    fn new() -> Self {
+        tokio::time::pause();
+        StoppedClock
+    }
+}
+
+impl Drop for StoppedClock {
+    fn drop(&mut self) {
+        tokio::time::resume();
+    }
 }
 
 /// Does the work, and lets that time pass once what is waited for has come. Work that ends before it does without.

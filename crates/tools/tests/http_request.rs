@@ -42,14 +42,30 @@ async fn out_of_time(rules: &HttpRules, parameters: Value, is_far: impl Fn() -> 
         while !is_far() {
             tokio::task::yield_now().await;
         }
-        tokio::time::pause();
+        let stopped = StoppedClock::new();
         tokio::time::advance(rules.timeout).await;
-        tokio::time::resume();
+        drop(stopped);
         std::future::pending().await
     };
     tokio::select! {
         result = call(rules, parameters) => result,
         never = passing => never,
+    }
+}
+
+/// The clock stands still while this is there, also where the call ends before it was moved.
+struct StoppedClock;
+
+impl StoppedClock {
+    fn new() -> Self {
+        tokio::time::pause();
+        StoppedClock
+    }
+}
+
+impl Drop for StoppedClock {
+    fn drop(&mut self) {
+        tokio::time::resume();
     }
 }
 
