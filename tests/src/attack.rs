@@ -291,7 +291,8 @@ impl Attack {
         check_nothing_left(&scene);
         // What commands make is their own matter.
         if calls.iter().all(|(tool, _)| *tool != "execute_command") {
-            check_all_told(&scene, &inside);
+            let uses_databases = calls.iter().any(|(tool, _)| *tool == "execute_sql");
+            check_all_told(&scene, &inside, uses_databases);
         }
         assert_eq!(
             found(&scene.outside("")),
@@ -517,7 +518,7 @@ fn check_nothing_left(scene: &Scene) {
 }
 
 /// What is new in the workspace is what calls said that they made.
-fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>) {
+fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>, uses_databases: bool) {
     let made: Vec<PathBuf> = journaled(scene)
         .iter()
         .flat_map(|result| &result.changes)
@@ -540,7 +541,7 @@ fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>) {
     let is_of_a_database = |path: &&PathBuf| {
         let ends = ["-journal", "-wal", "-shm"].iter();
         let mut databases = ends.filter_map(|end| path.to_str()?.strip_suffix(end));
-        databases.any(|database| before.contains(Path::new(database)))
+        uses_databases && databases.any(|database| before.contains(Path::new(database)))
     };
     let untold: Vec<&PathBuf> = after
         .difference(before)

@@ -317,7 +317,7 @@ fn config_check_notes_what_protects_or_runs_hardly_anything() {
             "commands can change all that you can in {path}: name only what they need under `write` of [sandbox]"
         )
     };
-    let little = "with 1 KiB of memory (`max_memory` of [sandbox]) many commands fail at once: compilers and interpreters take more than 64 MiB";
+    let little = "with 1 KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about 8 MiB";
     assert_eq!(json["notes"], serde_json::json!([wide("/"), wide("~/"), little]));
 }
 

@@ -16,7 +16,8 @@ Exit codes:
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording
-  7    the configuration is wrong, or a model can't be reached that `config check` or `models` asks
+  7    the configuration is wrong, or a model or database can't be reached that
+       `config check` or `models` asks
   130  cancelled (Ctrl-C)";
 
 /// What to do about a replay that differs.

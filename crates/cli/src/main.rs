@@ -35,7 +35,7 @@ use crate::output::Output;
 
 /// How long the process stays for what goes on after the command's end. It leaves as soon as all of that has ended, which takes
 /// milliseconds, but on a busy machine seconds: the journal is closed, and of commands that were cancelled the processes are killed, what
-/// they may not change is put back and their temporary files are removed.
+/// they may not change is put back and their temporary files are removed. What blocks, such as asking for the address of a host, takes all of it.
 const WINDING_UP: Duration = Duration::from_secs(5);
 /// The same, where the user has no patience: the processes of commands are killed.
 const KILLING: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
 }
 
 /// Drops all tasks, which kills what they have started, and waits for what winds up on other threads; what ignores that it was cancelled
-/// is left behind. A signal ends the waiting.
+/// is left behind. Ctrl-C or SIGTERM ends the waiting.
 fn wind_up(runtime: Runtime, exit: Exit) {
     // Where there can be no such thread, the waiting is as long as it is.
     let _ = std::thread::Builder::new()

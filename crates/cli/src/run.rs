@@ -319,7 +319,7 @@ enum Ending {
 /// What asks the process to end: Ctrl-C, SIGTERM, and SIGHUP where a terminal is closed.
 ///
 /// Whoever sets a run going listens before: a signal that nobody listens for kills the process, and the run and what it has started
-/// stay as they are. One that comes while the run is being started is told as soon as it goes.
+/// stay as they are. What comes while the run is being started counts once, as soon as it goes.
 pub(crate) struct Ends {
     interrupt: Signal,
     terminate: Signal,

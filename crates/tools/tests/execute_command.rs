@@ -127,6 +127,9 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     assert_eq!(output["stderr"], "err\n");
     assert_eq!(output["timed_out"], false);
     assert!(output["duration_ms"].is_u64());
+    // Another test's process may hold the output open for a moment.
+    let note = output["note"].as_str().unwrap_or_default();
+    assert!(note.is_empty() || note.starts_with("it left a process"), "{note}");
     assert_eq!(
         result.changes,
         [StateChange::ProcessExited {
@@ -507,6 +510,61 @@ async fn with_execute_access_a_command_runs() {
     assert!(workspace.path().join("made").exists());
 }
 
+/// The variables that a command may have, if whoever runs the tests has them.
+const KNOWN: [&str; 39] = [
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "CARGO_TERM_COLOR",
+    "GIT_TERMINAL_PROMPT",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOPATH",
+    "GOROOT",
+    "GOTOOLCHAIN",
+    "HOME",
+    "JAVA_HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "NODE_PATH",
+    "NO_COLOR",
+    "NVM_DIR",
+    "PATH",
+    "PWD",
+    "PYENV_ROOT",
+    "PYTHONPATH",
+    "RUSTFLAGS",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "RUST_BACKTRACE",
+    "SHELL",
+    "SHLVL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "_",
+    "npm_config_cache",
+];
+
+#[tokio::test]
+async fn a_script_whose_interpreter_is_missing_ends_as_in_a_shell() {
+    let workspace = TempDir::new().unwrap();
+    std::fs::write(workspace.path().join("script.txt"), "#!/no/such/interpreter\n").unwrap();
+    // Written by another process: what this one has just written may be refused as busy.
+    let made = shell(&workspace, "install -m 755 script.txt script").await;
+    assert!(made.succeeded(), "{made:?}");
+    let result = run(&workspace, json!({"command": ["./script"]})).await;
+    assert_eq!(output(&result)["exit_code"], 127);
+    assert!(output(&result)["stderr"].as_str().unwrap().contains("not found"));
+}
+
 /// Secrets can only be put into the environment of a new process: the test runs itself once more with them.
 #[tokio::test]
 async fn a_secret_of_the_environment_does_not_reach_the_program() {
@@ -535,5 +593,12 @@ async fn a_secret_of_the_environment_does_not_reach_the_program() {
     for line in ["TERM=dumb", "NO_COLOR=1", "CARGO_TERM_COLOR=never", "LC_TIME=C"] {
         assert!(environment.lines().any(|other| other == line), "{environment}");
     }
+    let names = environment
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0));
+    let unknown: Vec<_> = names
+        .filter(|name| !KNOWN.contains(name) && !name.starts_with("LC_"))
+        .collect();
+    assert_eq!(unknown, [] as [&str; 0]);
     assert!(environment.lines().any(|line| line.starts_with("PATH=")));
 }

@@ -335,6 +335,7 @@ fn a_command_learns_nothing_of_dirigent_and_does_not_trace_it() {
 #[test]
 fn a_command_signals_no_process_of_dirigents() {
     if !signals_stay_inside() {
+        eprintln!("left out: before Linux 6.12 a command can signal others");
         return;
     }
     check([

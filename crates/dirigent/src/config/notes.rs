@@ -8,8 +8,8 @@ use super::error::Origin;
 use super::model::{ModelSettings, Provider};
 use super::value::{self, Value};
 
-/// Less memory than compilers and interpreters begin with, in bytes.
-const LITTLE_MEMORY: u64 = 64 << 20;
+/// Less memory than interpreters begin with, in bytes.
+const LITTLE_MEMORY: u64 = 8 << 20;
 
 impl Config {
     /// What may be a mistake though nothing is wrong with it, for people.
@@ -56,10 +56,13 @@ impl Config {
     /// Folders for commands to write in that have the user's whole home in them.
     fn wide_writes(&self) -> Vec<String> {
         let sandbox = self.sandbox();
-        let home = self.shared.sources.variable("HOME").unwrap_or_default();
+        let home = self.shared.sources.variable("HOME").map(PathBuf::from);
+        let Some(home) = home.filter(|home| home.is_absolute()) else {
+            return Vec::new();
+        };
         let has_home_in_it = |path: &&PathBuf| {
-            let below = path.strip_prefix("~").map(|below| Path::new(&home).join(below));
-            Path::new(&home).starts_with(below.as_ref().unwrap_or(path))
+            let below = path.strip_prefix("~").map(|below| home.join(below));
+            home.starts_with(below.as_ref().unwrap_or(path))
         };
         let wide = sandbox.write.iter().filter(has_home_in_it);
         wide.map(|path| {
@@ -75,7 +78,7 @@ impl Config {
     fn little_memory(&self) -> Option<String> {
         let max_memory = self.sandbox().max_memory.filter(|bytes| *bytes < LITTLE_MEMORY)?;
         Some(format!(
-            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail at once: compilers and interpreters take more than {} MiB",
+            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about {} MiB",
             max_memory.div_ceil(1 << 10),
             LITTLE_MEMORY >> 20
         ))

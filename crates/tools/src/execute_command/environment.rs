@@ -1,4 +1,5 @@
-//! The environment that a program gets: what tools need to find their files, and nothing else.
+//! The environment that a program gets: what tools need to find their files, and nothing else. The shell that starts it adds where it
+//! runs.
 //!
 //! It is a list of what is let through, never of what is held back: a secret under a name that nobody thought of stays
 //! here too.
@@ -68,10 +69,10 @@ pub(super) fn clean(
         .into_iter()
         .filter(|(name, _)| is_allowed(name, &sandbox.environment));
     let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
-    // None of them was written with a `:`, which is what could not be joined.
-    let path = std::env::join_paths(search).unwrap_or_default();
-    let path = ("PATH".into(), path);
-    let mut all: Vec<_> = kept.chain(fixed).chain([path]).collect();
+    // None of them was written with a `:`, which is what could not be joined. An empty `PATH` would be the working directory.
+    let path = std::env::join_paths(search).ok().filter(|path| !path.is_empty());
+    let path = path.map(|path| ("PATH".into(), path));
+    let mut all: Vec<_> = kept.chain(fixed).chain(path).collect();
     match sandbox.confinement {
         Confinement::Off => {}
         Confinement::Required => {

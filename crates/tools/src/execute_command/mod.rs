@@ -203,7 +203,6 @@ async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox
     let environment = environment::clean(std::env::vars_os(), sandbox, &reach, &search, temporary.path());
     let program = Program {
         file: path.clone(),
-        name: program.into(),
         arguments: arguments.into_iter().map(Into::into).collect(),
         folder,
         environment,

@@ -52,7 +52,7 @@ impl Connection {
     /// Tries it by a statement that only looks, as an agent's would be run; a SQLite file is looked for in `workspace`.
     ///
     /// # Errors
-    /// Why it cannot be used, in words for people and without its address.
+    /// Why it cannot be used, in words for people and without a server's address.
     pub async fn try_out(&self, workspace: &Path) -> Result<Tried, String> {
         let statement = Statement {
             connection: String::new(),
@@ -70,6 +70,9 @@ impl Connection {
                 Err("its file does not exist in this folder".to_owned())
             }
             (Err(Fault::Unreachable(why)), _) => Err(why),
+            (Err(Fault::TimedOut { limit }), _) => {
+                Err(format!("it does not answer within {} s", limit.as_secs_f64()))
+            }
             (Err(fault), _) => Err(fault.to_string()),
         }
     }

@@ -128,7 +128,6 @@ impl<'a> Git<'a> {
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let program = Program {
             file: self.program.clone(),
-            name: self.program.clone().into(),
             arguments: before(root)
                 .into_iter()
                 .chain(words)

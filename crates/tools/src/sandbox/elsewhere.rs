@@ -18,7 +18,7 @@ impl Keeper {
         match sandbox.confinement {
             Confinement::Required => Err(NotStarted::NoSandbox("only Linux has Landlock".to_owned())),
             Confinement::Off => {
-                let child = program.command().spawn().map_err(NotStarted::Refused)?;
+                let child = program.start().map_err(NotStarted::Refused)?;
                 Ok((Keeper, child))
             }
         }

@@ -117,7 +117,7 @@ fn start(
     };
     check_can_run(program).map_err(NotStarted::Refused)?;
     let _runtime = runtime.enter();
-    let mut child = program.command().spawn().map_err(NotStarted::Refused)?;
+    let mut child = program.start().map_err(NotStarted::Refused)?;
     match let_through(child.as_mut(), &Limits::of(sandbox)) {
         Ok(()) => Ok((domain, child)),
         Err(error) => {
@@ -130,22 +130,23 @@ fn start(
 /// The shell that is started can only say so in words of its own.
 fn check_can_run(program: &Program) -> io::Result<()> {
     rustix::fs::access(&program.file, Access::EXEC_OK)?;
-    // What cannot be read in the domain cannot be run there either.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    rustix::fs::open(&program.file, flags, Mode::empty())?;
+    // A domain has nothing to do with that, but a file that cannot be opened all the same is not to be run in it either.
+    if rustix::fs::access(&program.file, Access::READ_OK).is_ok() {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(&program.file, flags, Mode::empty())?;
+    }
     Ok(())
 }
 
 /// Limits what was started and opens its gate.
 fn let_through(child: &mut dyn ChildWrapper, limits: &Limits) -> io::Result<()> {
-    if let Some(id) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-        limits.set(id)?;
-    }
-    let Some(gate) = child.stdin().take() else {
+    let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let (Some(id), Some(gate)) = (id, child.stdin().take()) else {
+        // It has ended already, which is told as any end.
         return Ok(());
     };
+    limits.set(id)?;
     match File::from(gate.into_owned_fd()?).write_all(b"\n") {
-        // It has ended already, which is told as any end.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

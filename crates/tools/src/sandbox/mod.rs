@@ -4,8 +4,9 @@
 //!
 //! On Linux a command is started by a thread of its own, its [keeper](keeper::Keeper), which has shut itself into a Landlock domain
 //! and behind a seccomp filter before that: what a thread starts, and all that descends from it, is in the same domain and behind the
-//! same filter, and nothing leads out of either. Nothing runs between `fork` and `exec`, and no helper
-//! program is needed: the limits of its resources are set while a shell waits to become the [`Program`].
+//! same filter, and nothing leads out of either. Nothing runs between `fork` and `exec`. The
+//! limits of its resources are set while `/bin/sh`, which every such system has, waits to become the [`Program`]; a file that is no
+//! program to the system is a script to it.
 //!
 //! The domain is what makes the end of a command certain, too. A process can leave its group and its session, and lose its parent,
 //! but not its domain. From within a domain that has the scope of signals, `kill(-1, SIGKILL)` reaches the processes of that domain
@@ -59,7 +60,7 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// Further files and folders that commands can read and write. What does not exist is left out.
     pub write: Vec<PathBuf>,
-    /// Further environment variables that commands get, by their names.
+    /// Further environment variables that commands get, by their names, which are identifiers: a shell drops others.
     pub environment: Vec<String>,
     /// How much memory each process may hold as data, in bytes; 16 GiB by default.
     pub max_memory: Option<u64>,
