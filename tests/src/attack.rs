@@ -280,6 +280,7 @@ impl Attack {
         let server = runtime.block_on(ModelServer::start(script(&calls))).unwrap();
         write_settings(&scene, &server.url(), &calls);
         let meanwhile = std::mem::take(&mut *scene.meanwhile.lock().unwrap());
+        let names_change = !meanwhile.is_empty();
         let started = meanwhile.into_iter().map(|start| start());
         scene.kept.lock().unwrap().extend(started);
 
@@ -292,7 +293,7 @@ impl Attack {
         // What commands make is their own matter.
         if calls.iter().all(|(tool, _)| *tool != "execute_command") {
             let uses_databases = calls.iter().any(|(tool, _)| *tool == "execute_sql");
-            check_all_told(&scene, &inside, uses_databases);
+            check_all_told(&scene, &inside, uses_databases, names_change);
         }
         assert_eq!(
             found(&scene.outside("")),
@@ -518,7 +519,7 @@ fn check_nothing_left(scene: &Scene) {
 }
 
 /// What is new in the workspace is what calls said that they made.
-fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>, uses_databases: bool) {
+fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>, uses_databases: bool, names_change: bool) {
     let made: Vec<PathBuf> = journaled(scene)
         .iter()
         .flat_map(|result| &result.changes)
@@ -536,7 +537,12 @@ fn check_all_told(scene: &Scene, before: &BTreeSet<PathBuf>, uses_databases: boo
         })
         .collect();
     let after = names(&scene.work(""));
-    let is_told = |path: &&PathBuf| made.iter().any(|made| made.starts_with(path));
+    // Where folders change their names meanwhile, a file is told under the name that its folder had.
+    let is_same = |made: &PathBuf, path: &PathBuf| names_change && made.file_name() == path.file_name();
+    let is_told = |path: &&PathBuf| {
+        made.iter()
+            .any(|made| made.starts_with(path) || is_same(made, path))
+    };
     // SQLite's own files beside a database, which those who open it next take up.
     let is_of_a_database = |path: &&PathBuf| {
         let ends = ["-journal", "-wal", "-shm"].iter();
