@@ -70,10 +70,16 @@ pub(crate) async fn check(
     for reference in &used {
         results.insert(reference.clone(), test(&config, reference, &command).await);
     }
+    let databases = config.connections()?.into_iter().map(|settings| {
+        let (folder, offline) = (folder.clone(), command.offline);
+        tokio::spawn(async move {
+            let tested = test_database(&settings, &folder, offline).await;
+            (settings, tested)
+        })
+    });
     let mut connections = Vec::new();
-    for settings in config.connections()? {
-        let tested = test_database(&settings, &folder, &command).await;
-        connections.push((settings, tested));
+    for tested in databases.collect::<Vec<_>>() {
+        connections.push(tested.await?);
     }
     let found = Found {
         connections,
@@ -121,10 +127,10 @@ async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Teste
 }
 
 /// What came of testing a database.
-async fn test_database(settings: &ConnectionSettings, folder: &Path, command: &CheckCommand) -> Tested {
+async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bool) -> Tested {
     let connection = settings.connection.as_ref();
     let connection = connection.map_err(|error| inert(&error.to_string()))?;
-    if command.offline {
+    if offline {
         return Ok("not tested");
     }
     match connection.try_out(folder).await {

@@ -14,6 +14,8 @@ use sqlx::{
     AssertSqlSafe, Column, ConnectOptions, Either, Executor, Row, Statement as _, TypeInfo, ValueRef,
 };
 
+use tracing::subscriber::NoSubscriber;
+
 use super::changes::{self, Tables};
 use super::fault::Fault;
 use super::parameter::{Parameter, to_hex};
@@ -39,10 +41,10 @@ enum Rest {
 
 /// Runs it on a connection of its own. The server ends the statement when the future is dropped, as the connection closes.
 pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Done, Fault> {
-    let options: PgConnectOptions = url
-        .expose_secret()
-        .parse()
-        .map_err(|error| Fault::connecting(&error))?;
+    // What it does not know of an address, and of the user's file of passwords, is logged as it stands there.
+    let options: PgConnectOptions =
+        tracing::subscriber::with_default(NoSubscriber::default(), || url.expose_secret().parse())
+            .map_err(|error| Fault::connecting(&error))?;
     let options = options.application_name("dirigent").disable_statement_logging();
     let mut session = Session {
         connection: options
