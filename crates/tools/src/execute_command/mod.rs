@@ -83,7 +83,7 @@ fn default_timeout() -> u64 {
 ///
 /// | code | what was wrong |
 /// | --- | --- |
-/// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell; 126 and 127 as in a shell, such as for a script whose interpreter is missing |
+/// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
 /// | `timed_out` | it ran past its time and was ended |
 /// | `cancelled` | nobody waits for it, so it was ended |
 /// | `no_guard` | git's hooks and settings cannot be kept, as they are too much or cannot be read; nothing was run |
@@ -93,7 +93,7 @@ fn default_timeout() -> u64 {
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |
 /// | `not_found` | no such program or working directory; nothing was run |
 /// | another of [`FileFault::code`](crate::workspace::FileFault::code) | what is wrong with the working directory; nothing was run |
-/// | `denied` | the system did not start it: permissions, or a program that the sandbox does not let it read; nothing was run |
+/// | `denied` | the system does not start it: permissions, a script's missing interpreter, or a program that the sandbox does not let it read; nothing was run |
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
     let sandbox = sandbox.clone();
     let run = move |context, parameters| execute(context, parameters, sandbox.clone());

@@ -1,7 +1,10 @@
 //! The thread that starts a command in a domain of its own, stays in it for as long as the command, and ends all that is in it.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -130,12 +133,34 @@ fn start(
 /// The shell that is started can only say so in words of its own.
 fn check_can_run(program: &Program) -> io::Result<()> {
     rustix::fs::access(&program.file, Access::EXEC_OK)?;
-    // A domain has nothing to do with that, but a file that cannot be opened all the same is not to be run in it either.
-    if rustix::fs::access(&program.file, Access::READ_OK).is_ok() {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::open(&program.file, flags, Mode::empty())?;
+    if rustix::fs::access(&program.file, Access::READ_OK).is_err() {
+        return Ok(());
     }
-    Ok(())
+    // Where the user may read a file and the domain does not let it be opened, it does not let it be run either.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&program.file, flags, Mode::empty())?;
+    match interpreter(file.into())? {
+        Some(path) => rustix::fs::access(program.folder.join(&path), Access::EXEC_OK).map_err(|error| {
+            let error = io::Error::from(error);
+            io::Error::new(
+                error.kind(),
+                format!("its interpreter, {:?}: {error}", path.display()),
+            )
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What the first line of a script says that it is run by.
+fn interpreter(script: File) -> io::Result<Option<PathBuf>> {
+    let mut start = Vec::new();
+    // The system reads no more of it either.
+    script.take(256).read_to_end(&mut start)?;
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let words = line.strip_prefix(b"#!").unwrap_or_default();
+    let mut words = words.split(|byte| matches!(byte, b' ' | b'\t'));
+    let path = words.find(|word| !word.is_empty());
+    Ok(path.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
 /// Limits what was started and opens its gate.
