@@ -298,7 +298,7 @@ fn reported(phrase: &mut Phrase<'_>) -> Expectation {
 
 /// A command line as a program and its arguments. What only a shell understands goes to one.
 fn command_words(line: &str) -> Option<Vec<String>> {
-    if line.contains(['|', '&', ';', '<', '>', '$', '*', '"', '\'', '\\']) {
+    if line.contains(['\n', '|', '&', ';', '<', '>', '$', '*', '"', '\'', '\\']) {
         return Some(vec!["sh".to_owned(), "-c".to_owned(), line.to_owned()]);
     }
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -252,6 +252,10 @@ fn checks_are_understood_with_what_is_expected_of_them() {
             "run `make test | tail`",
             run(command(&["sh", "-c", "make test | tail"])),
         ),
+        (
+            "run `echo a\necho b`",
+            run(command(&["sh", "-c", "echo a\necho b"])),
+        ),
         ("check that the project compiles", ensure(Wanted::Build)),
         ("Make sure the tests pass", ensure(Wanted::Tests)),
         ("do the tests pass?", ensure(Wanted::Tests)),
