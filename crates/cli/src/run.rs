@@ -316,13 +316,14 @@ enum Ending {
     HungUp,
 }
 
-/// What asks the process to end: Ctrl-C, SIGTERM, and SIGHUP where a terminal is closed.
+/// What asks the process to end: Ctrl-C, SIGTERM, Ctrl-\ (SIGQUIT), and SIGHUP where a terminal is closed.
 ///
 /// Whoever sets a run going listens before: a signal that nobody listens for kills the process, and the run and what it has started
 /// stay as they are. What comes while the run is being started counts once, as soon as it goes.
 pub(crate) struct Ends {
     interrupt: Signal,
     terminate: Signal,
+    quit: Signal,
     /// None where whoever started the process has it ignored, as `nohup` does.
     hang_up: Option<Signal>,
 }
@@ -332,6 +333,7 @@ impl Ends {
         Ok(Ends {
             interrupt: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
+            quit: signal(SignalKind::quit()).context("cannot listen for SIGQUIT")?,
             hang_up: if hang_up_is_ignored() {
                 None
             } else {
@@ -350,6 +352,7 @@ impl Ends {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::Interrupted,
             _ = self.terminate.recv() => Ending::Terminated,
+            _ = self.quit.recv() => Ending::Terminated,
             _ = hung_up => Ending::HungUp,
         }
     }

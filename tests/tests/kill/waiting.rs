@@ -113,6 +113,11 @@ fn host_8_ctrl_c_ends_the_run_and_its_commands() {
 }
 
 #[test]
+fn host_8_sigquit_ends_the_run_and_its_commands() {
+    cancelled_by(Signal::QUIT);
+}
+
+#[test]
 fn host_8_sigterm_ends_the_run_and_its_commands() {
     cancelled_by(Signal::TERM);
 }
