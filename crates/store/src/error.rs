@@ -44,7 +44,10 @@ pub enum StoreError {
         source: Arc<rusqlite::Error>,
     },
     /// The file, its folder or its disk may only be read.
-    #[error("the journal {} can only be read: allow writing to it and its folder, or name another journal", path.display())]
+    #[error(
+        "the journal {} can only be read: allow writing to it, to the files beside it whose names begin with its own, and to its folder, or name another journal",
+        path.display()
+    )]
     ReadOnly {
         /// The journal.
         path: PathBuf,
