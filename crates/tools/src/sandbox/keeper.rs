@@ -1,16 +1,12 @@
 //! The thread that starts a command in a domain of its own, stays in it for as long as the command, and ends all that is in it.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::io::{self, Write};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use process_wrap::tokio::ChildWrapper;
-use rustix::fs::{Access, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -118,7 +114,6 @@ fn start(
         Confinement::Required => Some(confine(reach, sandbox.network).map_err(NotStarted::NoSandbox)?),
         Confinement::Off => Domain::enter(None).ok(),
     };
-    check_can_run(program).map_err(NotStarted::Refused)?;
     let _runtime = runtime.enter();
     let mut child = program.start().map_err(NotStarted::Refused)?;
     match let_through(child.as_mut(), &Limits::of(sandbox)) {
@@ -128,39 +123,6 @@ fn start(
             Err(NotStarted::Refused(error))
         }
     }
-}
-
-/// The shell that is started can only say so in words of its own.
-fn check_can_run(program: &Program) -> io::Result<()> {
-    rustix::fs::access(&program.file, Access::EXEC_OK)?;
-    if rustix::fs::access(&program.file, Access::READ_OK).is_err() {
-        return Ok(());
-    }
-    // Where the user may read a file and the domain does not let it be opened, it does not let it be run either.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::open(&program.file, flags, Mode::empty())?;
-    match interpreter(file.into())? {
-        Some(path) => rustix::fs::access(program.folder.join(&path), Access::EXEC_OK).map_err(|error| {
-            let error = io::Error::from(error);
-            io::Error::new(
-                error.kind(),
-                format!("its interpreter, {:?}: {error}", path.display()),
-            )
-        }),
-        None => Ok(()),
-    }
-}
-
-/// What the first line of a script says that it is run by.
-fn interpreter(script: File) -> io::Result<Option<PathBuf>> {
-    let mut start = Vec::new();
-    // The system reads no more of it either.
-    script.take(256).read_to_end(&mut start)?;
-    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let words = line.strip_prefix(b"#!").unwrap_or_default();
-    let mut words = words.split(|byte| matches!(byte, b' ' | b'\t'));
-    let path = words.find(|word| !word.is_empty());
-    Ok(path.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
 /// Limits what was started and opens its gate.

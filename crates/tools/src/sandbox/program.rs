@@ -3,12 +3,15 @@
 //! Limits can only be set for a process that is there, and by then a program may have begun. So what is started is a shell that waits for a
 //! line and then becomes the program: what runs is limited from its first instruction on, and so is all that it starts.
 
-use std::ffi::OsString;
-use std::io;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
+use rustix::fs::{Access, Mode, OFlags};
 
 /// Where nobody is there any more to open it, the input ends and so does the shell.
 const GATE: &str = r#"read -r _ && exec "$0" "$@" </dev/null"#;
@@ -48,8 +51,9 @@ impl Program {
         command
     }
 
-    /// Starts it. Its gate is closed.
+    /// Starts it, if it can run where the calling thread may. Its gate is closed.
     pub(super) fn start(&self) -> io::Result<Box<dyn ChildWrapper>> {
+        self.check()?;
         self.command()
             .spawn()
             .map_err(|error| match Path::new(SHELL).exists() {
@@ -60,6 +64,39 @@ impl Program {
                 ),
             })
     }
+
+    /// The shell of the gate can only say in words of its own that the program cannot run.
+    fn check(&self) -> io::Result<()> {
+        rustix::fs::access(&self.file, Access::EXEC_OK)?;
+        if rustix::fs::access(&self.file, Access::READ_OK).is_err() {
+            return Ok(());
+        }
+        // Where the user may read a file and the domain does not let it be opened, it does not let it be run either.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.file, flags, Mode::empty())?;
+        let Some(path) = interpreter(file.into())? else {
+            return Ok(());
+        };
+        rustix::fs::access(self.folder.join(&path), Access::EXEC_OK).map_err(|error| {
+            let error = io::Error::from(error);
+            io::Error::new(
+                error.kind(),
+                format!("its interpreter, {:?}: {error}", path.display()),
+            )
+        })
+    }
+}
+
+/// What the first line of a script says that it is run by.
+fn interpreter(script: File) -> io::Result<Option<PathBuf>> {
+    let mut start = Vec::new();
+    // The system reads no more of it either.
+    script.take(256).read_to_end(&mut start)?;
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let words = line.strip_prefix(b"#!").unwrap_or_default();
+    let mut words = words.split(|byte| matches!(byte, b' ' | b'\t'));
+    let path = words.find(|word| !word.is_empty());
+    Ok(path.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
 #[cfg(all(test, target_os = "linux"))]
