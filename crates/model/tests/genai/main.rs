@@ -6,6 +6,7 @@ mod anthropic;
 mod failures;
 mod gemini;
 mod lists;
+#[path = "../log/mod.rs"]
 mod log;
 mod requests;
 mod secrets;

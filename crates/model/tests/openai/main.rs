@@ -3,6 +3,7 @@
 
 mod failures;
 mod faults;
+#[path = "../log/mod.rs"]
 mod log;
 mod replies;
 mod requests;
