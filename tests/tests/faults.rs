@@ -796,7 +796,7 @@ impl Cell {
 }
 
 fn check_failed(report: &Report, says: &[&str]) {
-    let Some(EndReason::Failed { error }) = &report.end else {
+    let Some(EndReason::Failed { error, .. }) = &report.end else {
         panic!("{:?}", report.end)
     };
     for part in says {

@@ -10,7 +10,7 @@ use dirigent::core::journal::Input;
 use dirigent::core::run::RunInput;
 use dirigent::core::tool::{Access, Repeat};
 use dirigent::model::OfflineModel;
-use dirigent::{DirigentError, EndReason, EventKind, Phase, Report, RuntimeError, UserPresence};
+use dirigent::{DirigentError, EndReason, EventKind, Phase, Report, Resume, RuntimeError, UserPresence};
 use dirigent_tests::probes::{Notes, note, wait};
 use dirigent_tests::scripted::{
     Gate, Reply, Scripted, achieved, after, ask_user, call, calls, delegate, plan, says,
@@ -145,10 +145,7 @@ async fn host_2_a_resumed_run_repeats_no_finished_model_call_or_tool_call() {
         .await
         .unwrap();
     until_free(&dirigent, run.id()).await;
-    let resumed = dirigent
-        .resume(run.id(), UserPresence::Absent, None)
-        .await
-        .unwrap();
+    let resumed = dirigent.resume(run.id(), Resume::new()).await.unwrap();
     let report = achieved_report(&resumed).await;
 
     // then it went on where it was
@@ -213,10 +210,7 @@ async fn resumed_in_the_middle_of_calls(repeat: Repeat) -> (Notes, Scripted, std
         .await
         .unwrap();
     until_free(&dirigent, run.id()).await;
-    let resumed = dirigent
-        .resume(run.id(), UserPresence::Absent, None)
-        .await
-        .unwrap();
+    let resumed = dirigent.resume(run.id(), Resume::new()).await.unwrap();
     let report = achieved_report(&resumed).await;
     (notes, after, report)
 }
@@ -273,11 +267,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed_and_its_history_stays() {
     drop(dirigent);
 
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
-    let refused = dirigent
-        .resume(run.id(), UserPresence::Absent, None)
-        .await
-        .err()
-        .unwrap();
+    let refused = dirigent.resume(run.id(), Resume::new()).await.err().unwrap();
 
     assert!(
         matches!(refused, DirigentError::Runtime(RuntimeError::Ended { run: ended }) if ended == run.id())

@@ -106,7 +106,7 @@ async fn paor_12_a_refused_key_ends_the_run_with_what_to_do() {
 
     let report = pursue(folder.path(), &server, Delivery::Streamed).await;
 
-    let Some(EndReason::Failed { error }) = &report.end else {
+    let Some(EndReason::Failed { error, .. }) = &report.end else {
         panic!("{:?}", report.end)
     };
     assert!(error.contains("401") && error.contains("key"), "{error}");

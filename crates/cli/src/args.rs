@@ -226,6 +226,24 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Whether any limit was said here.
+    pub(crate) fn are_given(&self) -> bool {
+        let Limits {
+            max_iterations,
+            max_parallel,
+            timeout,
+            max_tokens,
+            max_cost,
+            max_model_calls,
+            max_agents,
+        } = self;
+        let counts = [max_iterations, max_parallel, max_model_calls, max_agents];
+        timeout.is_some()
+            || max_tokens.is_some()
+            || max_cost.is_some()
+            || counts.iter().any(|count| count.is_some())
+    }
+
     /// What was said here, and else the configuration's.
     pub(crate) fn over(&self, configured: RunLimits) -> RunLimits {
         RunLimits {
@@ -294,6 +312,8 @@ pub(crate) struct ResumeCommand {
     /// The answer to the run's question
     #[arg(long, value_name = "TEXT")]
     pub(crate) answer: Option<String>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) watching: Watching,
     #[command(flatten)]

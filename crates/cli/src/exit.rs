@@ -82,6 +82,7 @@ impl Exit {
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
             RuntimeError::Different(_) => Exit::Different,
             RuntimeError::Ended { .. }
+            | RuntimeError::AtLimit { .. }
             | RuntimeError::NeverBegan { .. }
             | RuntimeError::NoQuestion { .. }
             | RuntimeError::NoAgent { .. }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dirigent::config::Provider;
-use dirigent::{Builder, Config, Delta, Dirigent, DirigentError, Goal, RunHandle, RunId, UserPresence};
+use dirigent::{
+    Builder, Config, Delta, Dirigent, DirigentError, Goal, Resume, RunHandle, RunId, UserPresence,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -125,10 +127,19 @@ pub(crate) async fn resume(
         answered: command.answer.is_some(),
     };
     let kept = tokio::task::block_in_place(|| dirigent.kept(run))?;
+    let limits = match &command.limits {
+        limits if limits.are_given() => {
+            let (view, _) = tokio::task::block_in_place(|| dirigent.read(run))?;
+            view.run().spec().map(|spec| limits.over(spec.limits.clone()))
+        }
+        _ => None,
+    };
     let ends = Ends::listen()?;
-    let run = dirigent
-        .resume(run, presence(&command.watching, output), command.answer)
-        .await?;
+    let resume = Resume::new()
+        .user(presence(&command.watching, output))
+        .answer(command.answer)
+        .limits(limits);
+    let run = dirigent.resume(run, resume).await?;
     let exit = watch(&run, ends, past, &command.watching, output).await?;
     tokio::task::block_in_place(|| tell_refused(&dirigent, &kept, output))?;
     if exit != Exit::Killed {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::core::budget::BudgetKind;
-use dirigent::{Detail, Dirigent, DirigentError, EndReason, Kept, RunId, RunRecord, RunView};
+use dirigent::{Detail, Dirigent, DirigentError, EndReason, FailureCause, Kept, RunId, RunRecord, RunView};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
@@ -266,22 +266,25 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
 
 /// The command with which a run that stopped goes on, or another one does in its place.
 fn next_command(run: RunId, end: &EndReason, waits: &Waits) -> Option<String> {
+    let resume = |more: &str| format!("dirigent resume {} {more}", run.short());
     match end {
         EndReason::UserRequired if !waits.calls.is_empty() => {
             Some(format!("dirigent resume {}", run.short()))
         }
         EndReason::UserRequired => Some(format!("dirigent resume {} --answer \"…\"", run.short())),
-        EndReason::IterationLimit { .. } => Some("dirigent run GOAL --max-iterations N".to_owned()),
-        EndReason::TimeLimit => Some("dirigent run GOAL --timeout TIME".to_owned()),
-        EndReason::BudgetExhausted { budget, .. } => {
-            let flag = match budget {
-                BudgetKind::Tokens => "--max-tokens N",
-                BudgetKind::Cost => "--max-cost DOLLARS",
-                BudgetKind::ModelCalls => "--max-model-calls N",
-            };
-            Some(format!("dirigent run GOAL {flag}"))
-        }
-        EndReason::Failed { .. } => Some(format!("dirigent fork {}", run.short())),
+        EndReason::IterationLimit { .. } => Some(resume("--max-iterations N")),
+        EndReason::TimeLimit => Some(resume("--timeout TIME")),
+        EndReason::BudgetExhausted { budget, .. } => Some(resume(match budget {
+            BudgetKind::Tokens => "--max-tokens N",
+            BudgetKind::Cost => "--max-cost DOLLARS",
+            BudgetKind::ModelCalls => "--max-model-calls N",
+        })),
+        EndReason::Failed { cause, .. } => match cause {
+            FailureCause::ModelUnavailable | FailureCause::AgentLimit => {
+                Some(format!("dirigent resume {}", run.short()))
+            }
+            FailureCause::Unrecoverable => Some(format!("dirigent fork {}", run.short())),
+        },
         EndReason::GoalAchieved | EndReason::Cancelled => None,
     }
 }

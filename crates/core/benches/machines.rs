@@ -223,6 +223,8 @@ fn resume(criterion: &mut Criterion) {
                 RunInput::Resumed {
                     last_seen: NOW,
                     forked: false,
+                    limits: None,
+                    cut_off: Default::default(),
                 },
             )
             .unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::{EffectId, Scope};
+use crate::run::EndReason;
 use crate::time::Timestamp;
 
 /// A pure state machine. Its driver journals each accepted input and only then carries out the commands; after a
@@ -33,6 +34,18 @@ pub enum Refusal {
         input: &'static str,
         /// The state.
         state: String,
+    },
+    /// A run that cannot be resumed: it is over.
+    #[error("the run is over: {reason}")]
+    Over {
+        /// Why it ended.
+        reason: EndReason,
+    },
+    /// A run that cannot be resumed with these limits, as one of them is reached already (PAOR-1).
+    #[error("the run cannot go on, as it is at its limit: {reason}. Resume it with a higher limit")]
+    AtLimit {
+        /// The limit.
+        reason: EndReason,
     },
     /// A decision that does not count (APPROVE-3).
     #[error(transparent)]
@@ -152,6 +165,15 @@ impl<W> Outstanding<W> {
     /// Nothing is waited for any more.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
+    }
+
+    /// Moves all that is waited for out. Steps go on from where they were.
+    pub(crate) fn take(&mut self) -> Self {
+        Outstanding {
+            scope: self.scope,
+            last_step: self.last_step,
+            waiting: std::mem::take(&mut self.waiting),
+        }
     }
 
     /// In the order of their start.

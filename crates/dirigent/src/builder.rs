@@ -12,7 +12,8 @@ use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
 use dirigent_runtime::{
-    Events, Kept, Orchestrator, RunHandle, Services, Steered, UserPresence, kept, read_run, record_run,
+    Events, Kept, Orchestrator, Resume, RunHandle, Services, Steered, UserPresence, kept, read_run,
+    record_run,
 };
 use dirigent_store::{Journal, JournalOptions, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
@@ -321,20 +322,16 @@ impl Dirigent {
         Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
-    /// Goes on with a run where its journal ends (HOST-2), with the answer to its question if it stopped with one. Its agents ask the
-    /// models that it was started with, by their names in the configuration.
+    /// Goes on with a run where its journal ends (HOST-2). Its agents ask the models that it was started with, by their names in the
+    /// configuration. A run that stopped with a question goes on with the answer; one that failed at a limit, or because no model could
+    /// be reached, plans again under the limits that are given (PAOR-1).
     ///
     /// # Errors
-    /// A run that is over, held by another process, or that asked nothing where there is an answer; a model of its that is no longer
-    /// configured. Nothing has happened then.
-    pub async fn resume(
-        &self,
-        run: RunId,
-        user: UserPresence,
-        answer: Option<String>,
-    ) -> Result<RunHandle, DirigentError> {
+    /// A run that is over, held by another process, or that asked nothing where there is an answer; one that would be at a limit at once;
+    /// a model of its that is no longer configured. Nothing has happened then.
+    pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
         self.prepare_models_of(run).await?;
-        Ok(self.orchestrator.resume(run, user, answer).await?)
+        Ok(self.orchestrator.resume(run, resume).await?)
     }
 
     /// The sub-agents that runs have, with where each comes from, and the files that are refused; those of the project in `workspace`

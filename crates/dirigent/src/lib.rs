@@ -43,12 +43,12 @@ pub use dirigent_core::limits::{AgentLimits, RunLimits};
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
 pub use dirigent_core::recording::{Difference, Recording};
-pub use dirigent_core::run::{Detail, EndReason, Phase, Report};
+pub use dirigent_core::run::{Detail, EndReason, FailureCause, Phase, Report};
 pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
-pub use dirigent_runtime::{Delta, Events, Kept, RunHandle, RuntimeError, Steered, UserPresence};
+pub use dirigent_runtime::{Delta, Events, Kept, Resume, RunHandle, RuntimeError, Steered, UserPresence};
 pub use dirigent_store::{MessageId, MessageState, RunRecord, StoreError};
 pub use dirigent_tools::{
     Confinement, Connection, Connections, Database, HttpRules, Sandbox, ToolSettings, Tried,

@@ -17,7 +17,7 @@ use dirigent_core::message::Message;
 use dirigent_core::run::EndReason;
 use dirigent_core::tool::Repeat;
 use dirigent_model::{ChatModel, ChatRequest};
-use dirigent_runtime::{Orchestrator, Services, UserPresence};
+use dirigent_runtime::{Orchestrator, Resume, Services, UserPresence};
 use dirigent_store::Journal;
 use dirigent_tools::ToolRegistry;
 use futures::FutureExt;
@@ -191,7 +191,7 @@ fn resume(c: &mut Criterion) {
                 elapsed += bench.runtime.block_on(async {
                     let orchestrator = bench.orchestrator(&copy, model).await;
                     let start = Instant::now();
-                    let resume = orchestrator.resume(run, UserPresence::Absent, None);
+                    let resume = orchestrator.resume(run, Resume::new());
                     let report = resume.await.unwrap().outcome().await.unwrap();
                     assert_eq!(report.end, Some(EndReason::GoalAchieved));
                     start.elapsed()

@@ -99,6 +99,12 @@ pub(crate) fn ending(reason: &EndReason) -> Ending {
     }
 }
 
+/// The journal's form of a run's end.
+pub(crate) fn end_of(reason: &EndReason) -> String {
+    #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
+    serde_json::to_string(reason).expect("an end serializes")
+}
+
 /// What may be done once an input is stored.
 pub(crate) struct Stored<C> {
     pub(crate) commands: Vec<C>,

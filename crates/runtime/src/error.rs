@@ -4,6 +4,7 @@ use dirigent_core::approval::DecisionFault;
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
 use dirigent_core::recording::Difference;
+use dirigent_core::run::EndReason;
 use dirigent_store::StoreError;
 
 /// Why a run could not be started, watched or carried on.
@@ -17,6 +18,14 @@ pub enum RuntimeError {
     Ended {
         /// Which.
         run: RunId,
+    },
+    /// The run failed at a limit that it would be at again at once.
+    #[error("run {} cannot go on, as it is at its limit: {reason}; resume it with a higher limit", run.short())]
+    AtLimit {
+        /// The run.
+        run: RunId,
+        /// The limit.
+        reason: EndReason,
     },
     /// This process does not carry out that run.
     #[error("run {} is not under way here; go on with it with `dirigent resume {}`", run.short(), run.short())]
@@ -117,7 +126,11 @@ impl RuntimeError {
     pub(crate) fn or_decision(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {
             Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
-            Refusal::Stale { .. } | Refusal::Misplaced { .. } | Refusal::Transition(_) => self,
+            Refusal::Stale { .. }
+            | Refusal::Over { .. }
+            | Refusal::AtLimit { .. }
+            | Refusal::Misplaced { .. }
+            | Refusal::Transition(_) => self,
         }
     }
 
@@ -133,6 +146,7 @@ impl RuntimeError {
             ),
             RuntimeError::Journal(_)
             | RuntimeError::Ended { .. }
+            | RuntimeError::AtLimit { .. }
             | RuntimeError::NotRunning { .. }
             | RuntimeError::Unheard { .. }
             | RuntimeError::NoFork { .. }

@@ -15,7 +15,7 @@ use crate::error::RuntimeError;
 use crate::handle::{RunHandle, read_entries};
 use crate::orchestrator::{Orchestrator, UserPresence, blocking};
 use crate::replaying::view_of;
-use crate::supervisor::Begin;
+use crate::supervisor::{Begin, Recovery};
 
 /// What a run goes on from.
 pub(crate) struct Past {
@@ -90,7 +90,12 @@ impl Orchestrator {
         });
         let hearing = question.map_or(Hearing::Nothing, Hearing::Asking);
         let past = Box::new(past);
-        let begin = Begin::Resume { past, first };
+        let begin = Begin::Resume {
+            past,
+            recovery: Recovery::StayEnded,
+            limits: None,
+            first,
+        };
         self.launch(new, claim, begin, Door::new(user, hearing)).await
     }
 }

@@ -30,6 +30,7 @@ mod orchestrator;
 mod purse;
 mod read_output;
 mod replaying;
+mod resuming;
 mod steering;
 #[cfg(test)]
 mod supervision_tests;
@@ -40,4 +41,5 @@ pub use error::RuntimeError;
 pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};
 pub use replaying::record_run;
+pub use resuming::Resume;
 pub use steering::{Kept, Steered, kept};

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use dirigent_core::id::RunId;
-use dirigent_core::run::EndReason;
 use dirigent_core::spec::RunSpec;
-use dirigent_core::steering::Steering;
 use dirigent_model::ChatModel;
 use dirigent_store::{Journal, RunClaim};
 use dirigent_tools::ToolRegistry;
@@ -25,7 +23,9 @@ use crate::forking::Past;
 use crate::handle::{Events, RunHandle};
 use crate::inbox::Postman;
 use crate::read_output::ReadOutput;
-use crate::supervisor::{Begin, Outcome, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all};
+use crate::supervisor::{
+    Begin, Outcome, Recovery, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all,
+};
 
 /// How often a run's supervisor is rebuilt before the run is given up.
 const MAX_RESTARTS: u32 = 3;
@@ -57,12 +57,13 @@ impl Services {
 }
 
 /// Whether somebody can answer a run's questions and decide about its calls now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserPresence {
     /// A question waits for [`RunHandle::answer`], a call for [`RunHandle::decide`].
     Present,
     /// A question stops the run, as do calls that wait for an approval once nothing else goes on. What was said to the run by then, by
     /// other processes too, is heard first. It can be resumed with the answer (PAOR-9).
+    #[default]
     Absent,
 }
 
@@ -127,70 +128,6 @@ impl Orchestrator {
         let begin = Begin::New(Arc::new(spec));
         let door = Door::new(user, Hearing::Nothing);
         self.launch(run, claim, begin, door).await
-    }
-
-    /// Goes on with a run where its journal ends (HOST-2). `answer` is the user's answer to its question, if it stopped
-    /// with one.
-    ///
-    /// # Errors
-    /// [`RuntimeError::Ended`] for a run that is over, [`RuntimeError::NeverBegan`] for one without any input,
-    /// [`RuntimeError::NoQuestion`] for an answer that nobody asked for,
-    /// [`RuntimeError::Journal`] for one that another process carries out or whose journal cannot be read,
-    /// [`RuntimeError::Replay`] for one whose journal does not fit the machines.
-    pub async fn resume(
-        &self,
-        run: RunId,
-        user: UserPresence,
-        answer: Option<String>,
-    ) -> Result<RunHandle, RuntimeError> {
-        let (claim, past) = self.take_up(run).await?;
-        let (hearing, first) = match (past.view.run().question(), answer) {
-            (None, Some(_)) => return Err(RuntimeError::NoQuestion { run }),
-            (Some((question, _)), None) => (Hearing::Asking(question), None),
-            (Some((effect, _)), Some(answer)) => {
-                (Hearing::Nothing, Some(Steering::Answer { effect, answer }))
-            }
-            (None, None) => (Hearing::Nothing, None),
-        };
-        let begin = Begin::Resume {
-            past: Box::new(past),
-            first,
-        };
-        self.launch(run, claim, begin, Door::new(user, hearing)).await
-    }
-
-    /// Claims a run that can go on.
-    async fn take_up(&self, run: RunId) -> Result<(RunClaim, Past), RuntimeError> {
-        let journal = self.inner.services.journal.clone();
-        blocking(move || {
-            let claim = journal.claim(run)?;
-            let past = Past::read(&journal, run)?;
-            let view = &past.view;
-            if view.run().spec().is_none() {
-                return Err(RuntimeError::NeverBegan { run });
-            }
-            if view.run().phase().is_terminal() && journal.run(run)?.ended_at.is_some() {
-                return Err(RuntimeError::Ended { run });
-            }
-            Ok((claim, past))
-        })
-        .await
-    }
-
-    /// Ends a run that nobody carries out: it goes on with its end, before anything is asked or done.
-    pub(crate) async fn cancel_idle(&self, run: RunId) -> Result<(), RuntimeError> {
-        let (claim, past) = self.take_up(run).await?;
-        let begin = Begin::Resume {
-            past: Box::new(past),
-            first: Some(Steering::Cancel),
-        };
-        let door = Door::new(UserPresence::Absent, Hearing::Nothing);
-        let handle = self.launch(run, claim, begin, door).await?;
-        match handle.outcome().await?.end {
-            Some(EndReason::Cancelled) => Ok(()),
-            // It had come to its end before, and only the journal did not have it yet.
-            Some(_) | None => Err(RuntimeError::Ended { run }),
-        }
     }
 
     /// A run that is under way here.
@@ -416,6 +353,8 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut carried: CarriedRun, message:
                 let _ = myself.send_message(OrchestratorMsg::Launch {
                     carried,
                     begin: Begin::Resume {
+                        recovery: Recovery::StayEnded,
+                        limits: None,
                         past: Box::new(past),
                         first: None,
                     },

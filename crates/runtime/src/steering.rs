@@ -50,6 +50,11 @@ impl Orchestrator {
                 cancelled => return cancelled.map(|()| Steered::Taken),
             }
         }
+        if let Steering::Guide { guidance } | Steering::Redirect { guidance } = &steering
+            && self.guide_failed(run, guidance.clone()).await?
+        {
+            return Ok(Steered::Taken);
+        }
         let at = services.clock.now();
         let (message, held) = blocking(move || post(&journal, run, at, &steering)).await?;
         if !held {

@@ -140,7 +140,7 @@ async fn paor_12_unrecoverable_error_of_the_planner() {
         model,
         RunLimits::default(),
         false,
-        EndReason::Failed { error },
+        EndReason::failed(error),
         journaled,
     )
     .await;
@@ -155,7 +155,7 @@ async fn paor_12_unrecoverable_error_by_the_reflectors_judgement() {
         model,
         RunLimits::default(),
         false,
-        EndReason::Failed { error },
+        EndReason::failed(error),
         journaled,
     )
     .await;

@@ -2,7 +2,7 @@
 
 use dirigent::core::agent::AgentRole;
 use dirigent::core::tool::Repeat;
-use dirigent::{EndReason, EventKind, Phase, UserPresence};
+use dirigent::{EndReason, EventKind, Phase, Resume, UserPresence};
 use dirigent_tests::probes::{Notes, wait};
 use dirigent_tests::scripted::{Gate, Scripted, achieved, ask_user, calls, go_on, plan, plan_for_guidance};
 use dirigent_tests::stage::{Stage, achieved_report, all_events, until, until_free};
@@ -204,7 +204,7 @@ async fn paor_9_a_paused_run_survives_a_restart() {
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     until_free(&dirigent, run.id()).await;
     let resumed = dirigent
-        .resume(run.id(), UserPresence::Present, None)
+        .resume(run.id(), Resume::new().user(UserPresence::Present))
         .await
         .unwrap();
     resumed.answer("the second").await.unwrap();
@@ -234,7 +234,7 @@ async fn paor_9_without_a_user_it_stops_with_the_question_and_is_resumed_with_th
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     until_free(&dirigent, run.id()).await;
     let resumed = dirigent
-        .resume(run.id(), UserPresence::Absent, Some("the second".to_owned()))
+        .resume(run.id(), Resume::new().answer("the second".to_owned()))
         .await
         .unwrap();
 

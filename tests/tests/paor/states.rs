@@ -163,7 +163,7 @@ async fn paor_3_after_max_iterations_rounds_the_user_reads_what_was_done_what_is
     Left:
       Title of check (failed)
 
-    What was done so far is kept in the workspace. To go on, start the same goal again with more rounds allowed.
+    To go on where it stopped, resume the run with more rounds allowed.
     "#);
 }
 

@@ -1,7 +1,7 @@
 //! Several agents in one workspace (PAOR-5): what one wrote, no other does away with unseen.
 
 use dirigent::core::tool::Access;
-use dirigent::{AgentDefinition, EventKind, UserPresence};
+use dirigent::{AgentDefinition, EventKind, Resume, UserPresence};
 use dirigent_tests::scripted::{Gate, Reply, Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings, until, until_free};
 use serde_json::{Value, json};
@@ -171,10 +171,7 @@ async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen()
         .reflector([achieved("The list is exact.")]);
     let dirigent = builder(&model).build().await.unwrap();
     until_free(&dirigent, run.id()).await;
-    let resumed = dirigent
-        .resume(run.id(), UserPresence::Absent, None)
-        .await
-        .unwrap();
+    let resumed = dirigent.resume(run.id(), Resume::new()).await.unwrap();
     achieved_report(&resumed).await;
 
     // then

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use dirigent::store::Journal;
 use dirigent::{
-    Approval, ApprovalAnswer, Dirigent, EventKind, Goal, RunHandle, RunId, RuntimeError, Steered, Steering,
-    UserPresence,
+    Approval, ApprovalAnswer, Dirigent, EventKind, Goal, Resume, RunHandle, RunId, RuntimeError, Steered,
+    Steering, UserPresence,
 };
 use dirigent_tests::probes::{LAUNCHED, launch};
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
@@ -93,7 +93,10 @@ async fn left_side_launched(stage: &Stage, run: RunId, shown: &Approval) {
     until_free(&dirigent, run).await;
     assert_eq!(stage.read(LAUNCHED), "right\n");
 
-    let resumed = dirigent.resume(run, UserPresence::Present, None).await.unwrap();
+    let resumed = dirigent
+        .resume(run, Resume::new().user(UserPresence::Present))
+        .await
+        .unwrap();
 
     // It waits still, as it was shown, and for as long again as no process was there.
     let waiting = resumed.approvals().await.unwrap();
@@ -159,7 +162,10 @@ async fn approve_3_an_answer_while_no_process_is_there_counts_when_one_goes_on()
     };
     assert_eq!(dirigent.steer(run, steering).await.unwrap(), Steered::Waiting);
     assert_eq!(stage.read(LAUNCHED), "right\n");
-    let resumed = dirigent.resume(run, UserPresence::Present, None).await.unwrap();
+    let resumed = dirigent
+        .resume(run, Resume::new().user(UserPresence::Present))
+        .await
+        .unwrap();
 
     achieved_report(&resumed).await;
     assert_eq!(stage.read(LAUNCHED), "right\nleft\n");

@@ -314,6 +314,9 @@ pub enum AgentFailure {
     /// It was stopped as the user's guidance could not wait (PAOR-8).
     #[error("it was stopped, as the user gave guidance that changes the plan")]
     Redirected,
+    /// The run ended at a limit while the agent was at work.
+    #[error("it was cut off, as the run ended at a limit")]
+    RunEnded,
     /// The run or the user ended it.
     #[error("cancelled")]
     Cancelled,

@@ -52,6 +52,9 @@ pub struct PastRound<'a> {
     /// The reflection's verdict and summary.
     #[serde(flatten)]
     pub reflection: Option<PastReflection<'a>>,
+    /// Why the run ended before the plan was carried out; the user has resumed the run since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<&'a str>,
 }
 
 /// An earlier judgement in short.

@@ -4,7 +4,7 @@
 //!  Idle ──▶ Planning ──▶ Acting ──▶ Observing ──▶ Reflecting ──▶ Complete
 //!              ▲                                      │
 //!              └──────────────────────────────────────┘
-//!  any of them but Idle's end ──▶ Failed
+//!  any of them but Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
 //! ```
 //!
 //! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts what is ready,
@@ -17,6 +17,7 @@ mod rejections;
 mod report;
 mod round;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,9 @@ use crate::agent::{AgentBrief, AgentReport};
 use crate::approval::{Approval, Decision};
 use crate::budget::BudgetKind;
 use crate::call::ToolCall;
-use crate::id::{EffectId, SubTaskId};
+use crate::id::{AgentId, EffectId, SubTaskId};
+use crate::limits::RunLimits;
+use crate::observation::AgentWork;
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
@@ -126,6 +129,12 @@ pub enum RunInput {
         /// the other one's calls does not count here, so that each of them is asked about anew.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
+        /// The limits that hold from now on; `None` if they stay as they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<Box<RunLimits>>,
+        /// For a run that failed: the work of the agents that were cut off by its end, which the run observes now.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        cut_off: BTreeMap<AgentId, AgentWork>,
     },
     /// The user ended the run.
     Cancelled,
@@ -265,5 +274,50 @@ pub enum EndReason {
     Failed {
         /// Why.
         error: String,
+        /// Whether the run can be resumed.
+        #[serde(default, skip_serializing_if = "FailureCause::is_final")]
+        cause: FailureCause,
     },
+}
+
+impl EndReason {
+    /// A failure that no resuming mends.
+    pub fn failed(error: impl Into<String>) -> Self {
+        EndReason::Failed {
+            error: error.into(),
+            cause: FailureCause::Unrecoverable,
+        }
+    }
+
+    /// Whether `resume` takes up a run that ended for this reason (PAOR-1): it waits for the user, a limit ended it, or no model
+    /// could be reached.
+    pub fn is_resumable(&self) -> bool {
+        match self {
+            EndReason::UserRequired
+            | EndReason::IterationLimit { .. }
+            | EndReason::TimeLimit
+            | EndReason::BudgetExhausted { .. } => true,
+            EndReason::Failed { cause, .. } => !cause.is_final(),
+            EndReason::GoalAchieved | EndReason::Cancelled => false,
+        }
+    }
+}
+
+/// What a failed run lacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    /// Nothing that resuming could give it: the goal is out of reach, or something broke.
+    #[default]
+    Unrecoverable,
+    /// A model: none could be reached, or its configuration was wrong.
+    ModelUnavailable,
+    /// Turns or time of the planner or the reflector, or progress (LOOP-2, LOOP-5, LOOP-10).
+    AgentLimit,
+}
+
+impl FailureCause {
+    fn is_final(&self) -> bool {
+        *self == FailureCause::Unrecoverable
+    }
 }

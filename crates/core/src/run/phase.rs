@@ -56,12 +56,14 @@ impl Phase {
             | (Acting, Observing)
             | (Observing, Reflecting)
             | (Reflecting, Planning | Complete)
+            // Only of a run that can be resumed.
+            | (Failed, Planning)
             | (Idle | Planning | Acting | Observing | Reflecting, Failed) => Ok(to),
             (from, to) => Err(ImpossibleTransition { from, to }),
         }
     }
 
-    /// Whether the run is over.
+    /// Whether nothing goes on: the run is over or, if it failed at a limit, waits to be resumed.
     pub fn is_terminal(self) -> bool {
         matches!(self, Phase::Complete | Phase::Failed)
     }

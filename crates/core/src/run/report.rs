@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
 use super::rejections::{guided, rejections};
-use super::{EndReason, Phase, Question, Round, Run};
+use super::{EndReason, FailureCause, Phase, Question, Round, Run};
 use crate::account::Account;
 use crate::approval::Approval;
 use crate::budget::BudgetKind;
@@ -221,7 +221,7 @@ impl Run {
         match (self.answer(), self.end(), reflected) {
             (Some(answer), _, _) => answer.to_owned(),
             (None, _, Some(reflection)) => reflection.summary.clone(),
-            (None, Some(EndReason::Failed { error }), None) => error.clone(),
+            (None, Some(EndReason::Failed { error, .. }), None) => error.clone(),
             (None, _, None) => String::new(),
         }
     }
@@ -250,7 +250,7 @@ fn all_dependents(graph: &PlanGraph, index: usize) -> usize {
     found.len()
 }
 
-fn left(rounds: &[Round]) -> Vec<String> {
+pub(super) fn left(rounds: &[Round]) -> Vec<String> {
     let Some(round) = rounds.last() else {
         return Vec::new();
     };
@@ -297,7 +297,7 @@ impl Report {
     pub fn render(&self, detail: Detail) -> String {
         let mut text = String::new();
         self.headline(&mut text);
-        if let Some(EndReason::Failed { error }) = &self.end
+        if let Some(EndReason::Failed { error, .. }) = &self.end
             && *error != self.summary
         {
             let _ = writeln!(text, "\n{}", error.trim());
@@ -397,7 +397,16 @@ impl Report {
     /// How to go on, where that is not plain (PAOR-3).
     fn next_step(&self) -> Option<String> {
         let more = match self.end.as_ref()? {
-            EndReason::GoalAchieved | EndReason::Failed { .. } => return None,
+            EndReason::GoalAchieved => return None,
+            EndReason::Failed { cause, .. } => {
+                return match cause {
+                    FailureCause::Unrecoverable => None,
+                    FailureCause::ModelUnavailable => {
+                        Some("To go on, resume the run once its model can be reached.".to_owned())
+                    }
+                    FailureCause::AgentLimit => Some("To go on, resume the run.".to_owned()),
+                };
+            }
             EndReason::UserRequired if !self.waiting.is_empty() => {
                 return Some(
                     "To go on, decide about what waits for your approval, and resume the run.".to_owned(),
@@ -413,11 +422,14 @@ impl Report {
                 BudgetKind::Cost => " with more money allowed",
                 BudgetKind::ModelCalls => " with more model calls allowed",
             },
-            EndReason::Cancelled => "",
+            EndReason::Cancelled => {
+                return Some(
+                    "What was done so far is kept in the workspace. To go on, start the same goal again."
+                        .to_owned(),
+                );
+            }
         };
-        Some(format!(
-            "What was done so far is kept in the workspace. To go on, start the same goal again{more}."
-        ))
+        Some(format!("To go on where it stopped, resume the run{more}."))
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Round {
     pub observations: Vec<Observation>,
     /// The judgement, once there is one.
     pub reflection: Option<Reflection>,
+    /// Why the run ended within it, if it was resumed since: the plan was not carried out to its end.
+    pub(super) cut_off: Option<String>,
     /// Which observation belongs to which sub-task of the plan.
     pub(super) observed: BTreeMap<usize, usize>,
     /// The sub-tasks that run now.
@@ -42,6 +44,7 @@ impl Round {
             graph,
             observations: Vec::new(),
             reflection: None,
+            cut_off: None,
             observed: BTreeMap::new(),
             active: BTreeMap::new(),
         }

@@ -24,7 +24,7 @@ use crate::message::{Message, Usage};
 use crate::observation::AgentWork;
 use crate::plan::Plan;
 use crate::prompt::shorten;
-use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
+use crate::run::{Phase, Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::time::Timestamp;
 
 /// Characters of a message in a transcript.
@@ -132,6 +132,17 @@ impl RunView {
             .unknown_to_callers(|agent| self.agents.get(&agent).map(Agent::work))
     }
 
+    /// For a run that failed: the work of the agents that its end cut off.
+    pub fn cut_off(&self) -> BTreeMap<AgentId, AgentWork> {
+        if self.run.phase() != Phase::Failed {
+            return BTreeMap::new();
+        }
+        let unreported = self.agents.iter().filter(|(id, _)| !self.reported.contains(id));
+        unreported
+            .map(|(id, agent)| (*id, agent.work().clone()))
+            .collect()
+    }
+
     /// The conversations of all agents as text for people, each message shortened (PAOR-11).
     pub fn transcripts(&self) -> String {
         let mut text = String::new();
@@ -184,8 +195,9 @@ impl RunView {
     fn apply_run(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
         let mut events = self.before_run(&input);
         let (rounds, observed) = self.progress();
-        let reporter = match &input {
-            RunInput::AgentFinished { effect, .. } => self.run.agent_of(*effect),
+        let reporters: Vec<AgentId> = match &input {
+            RunInput::AgentFinished { effect, .. } => self.run.agent_of(*effect).into_iter().collect(),
+            RunInput::Resumed { cut_off, .. } => cut_off.keys().copied().collect(),
             RunInput::Started { .. }
             | RunInput::ToolStarted { .. }
             | RunInput::ToolFinished { .. }
@@ -198,8 +210,7 @@ impl RunView {
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
-            | RunInput::Resumed { .. }
-            | RunInput::Cancelled => None,
+            | RunInput::Cancelled => Vec::new(),
         };
         let noted = Noted::of_run(&input);
         let asked: BTreeSet<Digest> = self
@@ -211,7 +222,7 @@ impl RunView {
         let commands = self.run.handle(at, input)?;
         self.ledger
             .run_took(self.last_at, at, &noted, &commands, self.run.waits_for_people());
-        self.reported.extend(reporter);
+        self.reported.extend(reporters);
         for round in &self.run.rounds()[rounds..] {
             events.push(EventKind::PlanMade {
                 plan: Plan::clone(round.graph.plan()),

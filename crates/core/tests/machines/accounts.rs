@@ -238,6 +238,8 @@ fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_
         RunInput::Resumed {
             last_seen,
             forked: false,
+            limits: None,
+            cut_off: Default::default(),
         },
     );
     let account = watched.view.account();

@@ -34,6 +34,8 @@ pub fn resumed() -> RunInput {
     RunInput::Resumed {
         last_seen: at(0),
         forked: false,
+        limits: None,
+        cut_off: Default::default(),
     }
 }
 

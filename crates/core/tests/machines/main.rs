@@ -20,6 +20,7 @@ mod reports;
 mod run;
 mod run_ends;
 mod run_properties;
+mod run_recovery;
 mod run_resume;
 mod system_prompts;
 mod views;

@@ -144,6 +144,7 @@ fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
                     verdict: Verdict::AskUser,
                     summary: "There are two.",
                 }),
+                cut_off: None,
             },
             PastRound {
                 round: 2,
@@ -152,6 +153,7 @@ fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
                     verdict: Verdict::Continue,
                     summary: "One is left.",
                 }),
+                cut_off: None,
             },
         ],
         ..first_round(spec)
@@ -354,6 +356,7 @@ fn every_request(said: &str) -> Vec<String> {
             verdict: Verdict::Continue,
             summary: said,
         }),
+        cut_off: None,
     };
     let round = RoundContext {
         guidance: &guidance,

@@ -93,6 +93,7 @@ fn paor_1_every_other_transition_is_refused_with_both_names() {
             (Reflecting, Planning),
             (Reflecting, Complete),
             (Reflecting, Failed),
+            (Failed, Planning),
         ]
     );
 }

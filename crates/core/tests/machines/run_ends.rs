@@ -49,16 +49,12 @@ fn check_ended(run: &mut Run, reason: EndReason) {
             effect: effect("run.2"),
         },
         ended("run.2", ToolResult::success(Value::Null)),
-        RunInput::Guided {
-            guidance: "g".to_owned(),
-        },
         user_answered("run.4"),
         absent("run.4"),
         deadline(),
         RunInput::TimerFired {
             timer: RunTimer::Call(2),
         },
-        resumed(),
         RunInput::Cancelled,
     ] {
         let expected = format!(
@@ -67,6 +63,17 @@ fn check_ended(run: &mut Run, reason: EndReason) {
             run.phase()
         );
         assert_eq!(refused(run, 9_999_999, input), expected);
+    }
+    if !reason.is_resumable() {
+        let guided = RunInput::Guided {
+            guidance: "g".to_owned(),
+        };
+        let expected = format!("Guided cannot apply while the run is in {}", run.phase());
+        assert_eq!(refused(run, 9_999_999, guided), expected);
+        assert_eq!(
+            refused(run, 9_999_999, resumed()),
+            format!("the run is over: {reason}")
+        );
     }
 }
 
@@ -196,12 +203,7 @@ fn paor_12_cancelled() {
 fn paor_12_unrecoverable_error() {
     let mut run = reflecting(spec());
     give(&mut run, 0, reflected("run.3", "failed", "There is no `a`."));
-    check_ended(
-        &mut run,
-        EndReason::Failed {
-            error: "There is no `a`.".to_owned(),
-        },
-    );
+    check_ended(&mut run, EndReason::failed("There is no `a`."));
 }
 
 #[test]
@@ -354,7 +356,7 @@ fn paor_3_a_question_whose_answer_no_round_is_left_for_is_not_asked() {
       - a
       - b
 
-    What was done so far is kept in the workspace. To go on, start the same goal again with more rounds allowed.
+    To go on where it stopped, resume the run with more rounds allowed.
     ");
 }
 

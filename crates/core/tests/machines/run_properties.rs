@@ -352,6 +352,8 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
         Step::Fork => RunInput::Resumed {
             last_seen: at(0),
             forked: true,
+            limits: None,
+            cut_off: Default::default(),
         },
         Step::Cancel => RunInput::Cancelled,
         Step::Foreign(effect, kind) => match kind % 4 {
@@ -643,7 +645,9 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
                     .filter(|command| matches!(command, RunCommand::Finish { .. }))
                     .count();
                 let absent = matches!(input, RunInput::UserAbsent { .. });
-                assert_eq!(finished, usize::from(absent || run.phase().is_terminal()));
+                // Guidance for a run that failed waits for its resumption.
+                let ends = run.phase().is_terminal() && !matches!(input, RunInput::Guided { .. });
+                assert_eq!(finished, usize::from(absent || ends));
                 let entry = serde_json::to_string(&Input::Run(input)).unwrap();
                 journal.push((at, entry, commands, run.clone()));
             }

@@ -106,6 +106,8 @@ fn host_2_time_that_the_agents_worked_between_the_runs_inputs_counts() {
     let back = RunInput::Resumed {
         last_seen: at(400),
         forked: false,
+        limits: None,
+        cut_off: Default::default(),
     };
     assert_eq!(
         give(&mut run, 50_000, back),

@@ -152,6 +152,8 @@ impl Driver {
         self.give_run(RunInput::Resumed {
             last_seen,
             forked: false,
+            limits: None,
+            cut_off: Default::default(),
         });
     }
 

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::door::Said;
 use crate::handle::read_entries;
-use crate::{Orchestrator, RunHandle, RuntimeError, Services, UserPresence};
+use crate::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};
 use script::{
     Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say, spec,
     tools, work,
@@ -197,7 +197,7 @@ async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure()
         let report = ended(&handle).await.unwrap();
 
         let error = expected.to_owned();
-        assert_eq!(report.end, Some(EndReason::Failed { error }));
+        assert_eq!(report.end, Some(EndReason::failed(error)));
         let status = world.journal.run(handle.id()).unwrap().status.unwrap();
         assert!(status.contains(expected), "{status}");
         assert_eq!(gate.inside(), 0);
@@ -393,7 +393,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
     let answer = Some("the blue one".to_owned());
     let resume = world
         .orchestrator
-        .resume(handle.id(), UserPresence::Absent, answer);
+        .resume(handle.id(), Resume::new().answer(answer));
     let resumed = resume.await.unwrap();
     within(gate.entered()).await;
     resumed.door.break_down(Said::Break);
@@ -433,7 +433,7 @@ async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_re
     assert_eq!(world.journal.run(handle.id()).unwrap().status, None);
 
     gate.open();
-    let resume = world.orchestrator.resume(handle.id(), UserPresence::Absent, None);
+    let resume = world.orchestrator.resume(handle.id(), Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     let plans = world.inputs(&handle).into_iter().filter(

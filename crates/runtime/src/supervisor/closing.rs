@@ -7,7 +7,7 @@ use dirigent_store::StoreError;
 use ractor::ActorRef;
 
 use super::{SupervisorArguments, SupervisorMsg, SupervisorState};
-use crate::driver::ending;
+use crate::driver::{end_of, ending};
 use crate::error::RuntimeError;
 use crate::handle::read_run;
 use crate::orchestrator::blocking;
@@ -66,9 +66,7 @@ impl SupervisorState {
         let Some(reason) = self.driver.machine.end() else {
             return;
         };
-        #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
-        let status = serde_json::to_string(reason).expect("an end serializes");
-        let ending = ending(reason);
+        let (status, ending) = (end_of(reason), ending(reason));
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{Agent, AgentReport};
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;
 use dirigent_core::message::Usage;
 use dirigent_core::run::{Report, Run, RunCommand, RunInput, RunTimer};
@@ -64,9 +65,22 @@ pub(crate) enum Begin {
     Resume {
         /// Its machines, which have taken them.
         past: Box<Past>,
+        /// Whether a run that failed goes on; else it is only brought to its end, as the process ended before that was journaled.
+        recovery: Recovery,
+        /// The limits that hold from now on; `None` for those that it has.
+        limits: Option<Box<RunLimits>>,
         /// The first that it hears.
         first: Option<Steering>,
     },
+}
+
+/// What becomes of a run that failed and can be resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// It plans again.
+    Recover,
+    /// It stays at its end.
+    StayEnded,
 }
 
 pub(crate) enum SupervisorMsg {
@@ -250,8 +264,15 @@ impl SupervisorState {
                 self.accept(RunInput::Started { spec });
                 Ok(())
             }
-            Begin::Resume { past, first } => {
+            Begin::Resume {
+                past,
+                recovery,
+                limits,
+                first,
+            } => {
+                let recovers = recovery == Recovery::Recover;
                 let Past { view, shared } = *past;
+                let cut_off = view.cut_off();
                 self.last_seen = view.last_at();
                 for agent in view.agents() {
                     self.spent += agent.work().usage;
@@ -268,13 +289,18 @@ impl SupervisorState {
                 if self.driver.machine.spec().is_none() {
                     let run = self.arguments.run;
                     self.give_up(myself, RuntimeError::NeverBegan { run });
-                } else if self.driver.machine.phase().is_terminal() {
+                } else if self.driver.machine.phase().is_terminal() && !recovers {
                     for command in going {
                         self.carry_out(myself, command).await?;
                     }
                 } else {
                     let last_seen = self.last_seen;
-                    self.accept(RunInput::Resumed { last_seen, forked });
+                    self.accept(RunInput::Resumed {
+                        last_seen,
+                        forked,
+                        limits,
+                        cut_off,
+                    });
                     if let Some(first) = first {
                         self.steer(first, Receipt::default());
                     }

@@ -53,7 +53,12 @@ impl Rehearsal {
             past,
             agents,
         };
-        let resumed = rehearsal.tell_run(RunInput::Resumed { last_seen, forked });
+        let resumed = rehearsal.tell_run(RunInput::Resumed {
+            last_seen,
+            forked,
+            limits: None,
+            cut_off: BTreeMap::new(),
+        });
         resumed.map_err(|refusal| refused_by_run(run, refusal, None))?;
         Ok(rehearsal)
     }

@@ -13,7 +13,7 @@ use dirigent_core::steering::Steering;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{RunHandle, RuntimeError, Steered, UserPresence};
+use dirigent_runtime::{Resume, RunHandle, RuntimeError, Steered, UserPresence};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
 
@@ -343,7 +343,7 @@ async fn host_11_what_was_pending_when_the_process_ended_is_pending_after_it_and
     let stopped = ended(&handle).await.unwrap_err();
     assert!(matches!(stopped, RuntimeError::Stopped { .. }), "{stopped}");
     let orchestrator = start_up(&journal, &model, &registry).await;
-    let handle = within(orchestrator.resume(run, UserPresence::Present, None))
+    let handle = within(orchestrator.resume(run, Resume::new().user(UserPresence::Present)))
         .await
         .unwrap();
     let pending = approvals(&handle, 1).await;
@@ -389,14 +389,14 @@ async fn paor_9_with_nobody_there_the_run_stands_still_and_keeps_what_it_waits_f
 
         // Resumed without a decision, it stands still again.
         let run = handle.id();
-        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let resume = world.orchestrator.resume(run, Resume::new());
         let again = ended(&resume.await.unwrap()).await.unwrap();
         assert_eq!(again.end, Some(EndReason::UserRequired));
 
         // A decision waits for whoever goes on with the run.
         let steered = world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
         assert_eq!(steered, Steered::Waiting);
-        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let resume = world.orchestrator.resume(run, Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -503,7 +503,7 @@ async fn paor_9_decisions_that_waited_count_before_the_run_misses_its_user() {
             let steered = world.orchestrator.steer(run, decide(&asked)).await.unwrap();
             assert_eq!(steered, Steered::Waiting);
         }
-        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let resume = world.orchestrator.resume(run, Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -535,7 +535,7 @@ async fn approve_3_approvals_hold_in_agents_that_agents_start() {
     let pending = handle.approvals().await.unwrap();
     let run = handle.id();
     world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));

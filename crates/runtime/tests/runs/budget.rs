@@ -5,7 +5,7 @@ use dirigent_core::message::ModelReply;
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::price::{Cost, Price};
 use dirigent_core::run::{EndReason, Report};
-use dirigent_runtime::UserPresence;
+use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;
 use serde_json::json;
 
@@ -165,7 +165,7 @@ async fn host_6_what_was_used_before_a_restart_counts() {
     let journal = cut_off(world.folder.path(), id, &entries);
     let model = Scripted::new(|_| async { using(290, say("worked")) });
     let again = start_up(&journal, &model, &ToolRegistry::new()).await;
-    let run = again.resume(id, UserPresence::Absent, None).await.unwrap();
+    let run = again.resume(id, Resume::new()).await.unwrap();
     let report = ended(&run).await.unwrap();
     let (budget, used, limit) = overdrawn(&report);
     assert_eq!((budget, limit), (BudgetKind::Tokens, 1_000));

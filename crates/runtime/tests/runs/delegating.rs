@@ -9,7 +9,7 @@ use dirigent_core::observation::Finding;
 use dirigent_core::run::{EndReason, Report};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
-use dirigent_runtime::UserPresence;
+use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
 
@@ -255,7 +255,7 @@ async fn host_2_a_run_with_delegations_cut_off_anywhere_goes_on_and_asks_nothing
         let model = Scripted::new(two_delegations);
         let orchestrator = start_up(&journal, &model, &note()).await;
 
-        let resume = orchestrator.resume(handle.id(), UserPresence::Absent, None);
+        let resume = orchestrator.resume(handle.id(), Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
 
         assert_eq!(finding(&report), &Ok("both".to_owned()), "cut off after {cut}");

@@ -55,7 +55,7 @@ fn finding_of_worker(report: &Report) -> &Result<String, AgentFailure> {
 
 fn failed(report: &Report) -> &str {
     match &report.end {
-        Some(EndReason::Failed { error }) => error,
+        Some(EndReason::Failed { error, .. }) => error,
         other => panic!("ended with {other:?}"),
     }
 }

@@ -12,7 +12,7 @@ use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{RunHandle, RuntimeError, UserPresence};
+use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Durability, ForkPoint, NewEntry};
 
 use crate::script::{Gate, Scripted, achieved, ask_user, call, counting, plan_work, say, tools};
@@ -257,6 +257,8 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
     let resumed = RunInput::Resumed {
         last_seen,
         forked: true,
+        limits: None,
+        cut_off: Default::default(),
     };
     let entry = NewEntry {
         at: last_seen,
@@ -271,7 +273,9 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
     world.journal.flush().unwrap();
     drop(claim);
 
-    let resume = world.orchestrator.resume(new, UserPresence::Present, None);
+    let resume = world
+        .orchestrator
+        .resume(new, Resume::new().user(UserPresence::Present));
     let forked = resume.await.unwrap();
     let anew = asked_since(&forked, at).await;
     assert_eq!(count.load(Ordering::SeqCst), 1);

@@ -9,7 +9,7 @@ use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{Orchestrator, RuntimeError, Steered, UserPresence};
+use dirigent_runtime::{Orchestrator, Resume, RuntimeError, Steered, UserPresence};
 use dirigent_store::{Journal, MessageState};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
@@ -212,7 +212,7 @@ async fn paor_9_an_answer_that_waited_is_taken_before_the_run_misses_its_user() 
     let (journal, other) = another(&world).await;
     let unreadable = journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
     assert_eq!(other.steer(run, answer).await.unwrap(), Steered::Waiting);
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -236,7 +236,7 @@ async fn paor_9_where_nothing_that_waited_is_the_answer_the_run_stands_still_aga
         Steered::Waiting
     );
     journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::UserRequired));

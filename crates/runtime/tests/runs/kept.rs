@@ -7,7 +7,7 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::run::EndReason;
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::{Repeat, ToolResult};
-use dirigent_runtime::{RuntimeError, Steered, UserPresence, kept};
+use dirigent_runtime::{Resume, RuntimeError, Steered, UserPresence, kept};
 use serde_json::{Value, json};
 
 use crate::script::{Scripted, Scriptool, achieved, ask_user, call, plan_call, plan_work, say, tools};
@@ -75,7 +75,7 @@ async fn approve_3_a_second_decision_is_refused_while_the_first_is_kept() {
             .map(|kept| kept.steering)
             .collect();
         assert_eq!(words, [approve]);
-        let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+        let resume = world.orchestrator.resume(run, Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         assert_eq!(calls.lock().unwrap().len(), 1);
@@ -164,7 +164,7 @@ async fn paor_9_a_second_answer_is_refused_while_the_first_is_kept() {
 
     assert_eq!(first, Steered::Waiting);
     assert!(matches!(second, RuntimeError::NoQuestion { .. }), "{second}");
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None);
+    let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.summary, "The blue one it is.");
 }

@@ -7,7 +7,7 @@ use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{RunHandle, RuntimeError, UserPresence};
+use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Journal, StoreError};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
@@ -49,7 +49,7 @@ async fn paor_9_without_a_user_the_run_stands_still_until_it_is_resumed_with_an_
     let asked = world.model.asked();
     let resumed = world
         .orchestrator
-        .resume(handle.id(), UserPresence::Absent, Some("the blue one".to_owned()))
+        .resume(handle.id(), Resume::new().answer("the blue one".to_owned()))
         .await
         .unwrap();
     let report = ended(&resumed).await.unwrap();
@@ -70,14 +70,14 @@ async fn paor_9_resumed_without_an_answer_the_run_stands_still_again() {
     ended(&handle).await.unwrap();
 
     for _ in 0..3 {
-        let resume = world.orchestrator.resume(handle.id(), UserPresence::Absent, None);
+        let resume = world.orchestrator.resume(handle.id(), Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
         assert_eq!(report.end, Some(EndReason::UserRequired));
     }
 
     let resume = world
         .orchestrator
-        .resume(handle.id(), UserPresence::Present, None);
+        .resume(handle.id(), Resume::new().user(UserPresence::Present));
     let resumed = resume.await.unwrap();
     event(&resumed, |kind| matches!(kind, EventKind::Resumed)).await;
     resumed.answer("the blue one").await.unwrap();
@@ -96,7 +96,7 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
     let answer = Some("the blue one".to_owned());
     let resume = world
         .orchestrator
-        .resume(handle.id(), UserPresence::Absent, answer);
+        .resume(handle.id(), Resume::new().answer(answer));
     let report = ended(&resume.await.unwrap()).await.unwrap();
 
     assert_eq!(stopped.end, Some(EndReason::UserRequired));
@@ -136,9 +136,11 @@ async fn paor_9_an_answer_to_nothing_is_refused() {
     gate.open();
     let orchestrator = start_up(&journal, &model, &tools([])).await;
     let answer = Some("yes".to_owned());
-    let refused = orchestrator.resume(run, UserPresence::Present, answer).await;
+    let refused = orchestrator
+        .resume(run, Resume::new().user(UserPresence::Present).answer(answer))
+        .await;
     assert!(matches!(refused.err(), Some(RuntimeError::NoQuestion { run: of }) if of == run));
-    let resume = orchestrator.resume(run, UserPresence::Present, None);
+    let resume = orchestrator.resume(run, Resume::new().user(UserPresence::Present));
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.summary, "Done.");
     assert_eq!(report.iterations, 1);
@@ -215,7 +217,7 @@ async fn paor_9_the_answer_of_a_resumption_comes_before_that_nobody_is_there() {
         let orchestrator = &world.orchestrator;
         async move {
             let answer = Some("the blue one".to_owned());
-            let resume = orchestrator.resume(*run, UserPresence::Absent, answer);
+            let resume = orchestrator.resume(*run, Resume::new().answer(answer));
             ended(&resume.await.unwrap()).await.unwrap()
         }
     });
@@ -264,7 +266,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
 
     let resume = world
         .orchestrator
-        .resume(handle.id(), UserPresence::Present, None);
+        .resume(handle.id(), Resume::new().user(UserPresence::Present));
     let refused = resume.await.err().unwrap();
 
     assert!(matches!(refused, RuntimeError::Ended { run } if run == handle.id()));
@@ -288,7 +290,7 @@ async fn host_2_a_run_that_is_carried_out_is_not_resumed_beside_that() {
 
     let resume = world
         .orchestrator
-        .resume(handle.id(), UserPresence::Present, None);
+        .resume(handle.id(), Resume::new().user(UserPresence::Present));
     let refused = resume.await.err().unwrap();
     gate.open();
     let report = ended(&handle).await.unwrap();

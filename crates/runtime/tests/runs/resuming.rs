@@ -9,7 +9,7 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::tool::Repeat;
-use dirigent_runtime::{RuntimeError, UserPresence};
+use dirigent_runtime::{Resume, RuntimeError, UserPresence};
 use dirigent_store::{Durability, Journal, NewEntry};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ async fn host_2_a_run_cut_off_anywhere_goes_on_to_the_same_end_and_repeats_nothi
         let (model, (registry, called)) = (Scripted::new(two_rounds), noting(Repeat::Safe));
         let orchestrator = start_up(&journal, &model, &registry).await;
 
-        let resume = orchestrator.resume(handle.id(), UserPresence::Absent, None);
+        let resume = orchestrator.resume(handle.id(), Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
 
         assert_eq!(essence(&report), essence(&whole), "cut off after {cut}");
@@ -190,7 +190,7 @@ async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as
         let (model, (registry, called)) = (Scripted::new(script), noting(Repeat::Unsafe));
         let orchestrator = start_up(&journal, &model, &registry).await;
 
-        let resume = orchestrator.resume(handle.id(), UserPresence::Absent, None);
+        let resume = orchestrator.resume(handle.id(), Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -220,7 +220,7 @@ async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
             .unwrap(),
     );
 
-    let resume = world.orchestrator.resume(run, UserPresence::Absent, None).await;
+    let resume = world.orchestrator.resume(run, Resume::new()).await;
 
     let error = resume.err().unwrap();
     assert!(matches!(error, RuntimeError::NeverBegan { .. }), "{error}");
@@ -245,7 +245,7 @@ async fn host_2_a_journal_with_an_input_in_the_wrong_scope_is_not_resumed() {
         let journal = cut_off(folder.path(), handle.id(), &entries);
         let orchestrator = start_up(&journal, &world.model, &registry).await;
 
-        let resume = orchestrator.resume(handle.id(), UserPresence::Absent, None).await;
+        let resume = orchestrator.resume(handle.id(), Resume::new()).await;
 
         let error = resume.err().unwrap();
         assert!(

@@ -9,7 +9,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, Services, UserPresence};
+use dirigent_runtime::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};
 use dirigent_store::{Journal, JournalOptions, StoreError};
 use dirigent_tools::ToolRegistry;
 
@@ -106,7 +106,7 @@ pub async fn start_up(journal: &Journal, model: &Arc<Scripted>, tools: &ToolRegi
 pub async fn resumed(orchestrator: &Orchestrator, run: RunId, user: UserPresence) -> RunHandle {
     within(async {
         loop {
-            match orchestrator.resume(run, user, None).await {
+            match orchestrator.resume(run, Resume::new().user(user)).await {
                 Err(RuntimeError::Journal(StoreError::Held { .. })) => tokio::task::yield_now().await,
                 resumed => return resumed.unwrap(),
             }

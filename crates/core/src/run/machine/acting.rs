@@ -27,6 +27,9 @@ pub(super) struct CallPlace {
 impl Run {
     /// Starts what is ready, and goes on to reflection when nothing is left.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        if self.phase == Phase::Failed {
+            return Ok(());
+        }
         if self.redirecting {
             return self.replan_when_still(now, commands);
         }

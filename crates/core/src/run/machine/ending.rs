@@ -4,10 +4,12 @@ use super::{Commands, Pending, Run};
 use crate::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
 use crate::budget::{BudgetKind, Overdrawn};
 use crate::id::{EffectId, Scope};
+use crate::limits::RunLimits;
 use crate::machine::Refusal;
+use crate::message::ModelFailureKind;
 use crate::observation::Finding;
 use crate::plan::Success;
-use crate::run::{EndReason, Phase, RunCommand};
+use crate::run::{EndReason, FailureCause, Phase, RunCommand};
 use crate::time::Timestamp;
 
 impl Run {
@@ -93,11 +95,15 @@ impl Run {
         {
             return self.finish(reason, commands);
         }
+        let cause = match &result {
+            Err(failure) => cause(failure),
+            Ok(_) => FailureCause::Unrecoverable,
+        };
         let error = match result {
             Err(failure) => format!("the {who} ended without {what}: {failure}"),
             Ok(_) => format!("the {who} ended with something else than {what}"),
         };
-        self.finish(EndReason::Failed { error }, commands)
+        self.finish(EndReason::Failed { error, cause }, commands)
     }
 
     /// Asked wherever another round would begin (PAOR-3).
@@ -116,16 +122,9 @@ impl Run {
             let used = used.max(budget.used(&self.usage));
             return Some(EndReason::BudgetExhausted { budget, used, limit });
         }
-        let limits = &self.spec()?.limits;
-        let limits = [
-            (BudgetKind::Tokens, limits.max_tokens),
-            (BudgetKind::Cost, limits.max_cost.map(|cost| cost.0)),
-            (BudgetKind::ModelCalls, limits.max_model_calls.map(u64::from)),
-        ];
-        limits.into_iter().find_map(|(budget, limit)| {
+        budgets(&self.spec()?.limits).find_map(|(budget, limit)| {
             let used = budget.used(&self.usage);
-            let limit = limit.filter(|limit| used >= *limit)?;
-            Some(EndReason::BudgetExhausted { budget, used, limit })
+            (used >= limit).then_some(EndReason::BudgetExhausted { budget, used, limit })
         })
     }
 
@@ -149,7 +148,7 @@ impl Run {
             | EndReason::Failed { .. } => Phase::Failed,
         };
         self.enter(phase, commands)?;
-        self.outstanding.clear();
+        self.cut_off = self.outstanding.take();
         self.stopping.clear();
         self.redirecting = false;
         self.asked.clear();
@@ -157,5 +156,41 @@ impl Run {
         self.end = Some(reason.clone());
         commands.push(RunCommand::Finish { reason });
         Ok(())
+    }
+}
+
+/// The limits of a run's budget that are set (HOST-6).
+pub(super) fn budgets(limits: &RunLimits) -> impl Iterator<Item = (BudgetKind, u64)> {
+    let budgets = [
+        (BudgetKind::Tokens, limits.max_tokens),
+        (BudgetKind::Cost, limits.max_cost.map(|cost| cost.0)),
+        (BudgetKind::ModelCalls, limits.max_model_calls.map(u64::from)),
+    ];
+    budgets
+        .into_iter()
+        .filter_map(|(budget, limit)| Some((budget, limit?)))
+}
+
+/// Whether a run whose planner or reflector ended so can be resumed.
+fn cause(failure: &AgentFailure) -> FailureCause {
+    match failure {
+        AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. } | AgentFailure::Stuck { .. } => {
+            FailureCause::AgentLimit
+        }
+        AgentFailure::Model { failure } => match failure.kind {
+            ModelFailureKind::Unavailable { .. } | ModelFailureKind::Configuration => {
+                FailureCause::ModelUnavailable
+            }
+            ModelFailureKind::TooLong | ModelFailureKind::Rejected | ModelFailureKind::Panicked => {
+                FailureCause::Unrecoverable
+            }
+        },
+        AgentFailure::Malformed { .. }
+        | AgentFailure::Budget { .. }
+        | AgentFailure::Rejected { .. }
+        | AgentFailure::Redirected
+        | AgentFailure::RunEnded
+        | AgentFailure::Cancelled
+        | AgentFailure::Panicked { .. } => FailureCause::Unrecoverable,
     }
 }

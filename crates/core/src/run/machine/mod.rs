@@ -6,6 +6,7 @@ mod delegating;
 mod ending;
 mod pending;
 mod planning;
+mod recovering;
 mod redirecting;
 mod reflecting;
 mod resuming;
@@ -42,6 +43,8 @@ pub struct Run {
     guidance_rounds: Vec<u32>,
     answers: Vec<Answer>,
     outstanding: Outstanding<Pending>,
+    /// What was outstanding when the run failed, until it is resumed.
+    cut_off: Outstanding<Pending>,
     /// What of it was told to stop, by step.
     stopping: BTreeSet<u32>,
     /// What of it has ended while others still worked for it, by step.
@@ -64,7 +67,8 @@ pub struct Run {
     unasked: Option<Question>,
     end: Option<EndReason>,
     started_at: Timestamp,
-    deadline: Option<Timestamp>,
+    /// The time that does not count towards the run's time limit: people were waited for, or no process carried it out.
+    time_off: Millis,
     last_at: Timestamp,
 }
 
@@ -88,6 +92,7 @@ impl Run {
             guidance_rounds: Vec::new(),
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
+            cut_off: Outstanding::new(Scope::Run),
             stopping: BTreeSet::new(),
             held: BTreeMap::new(),
             returned: BTreeMap::new(),
@@ -102,7 +107,7 @@ impl Run {
             unasked: None,
             end: None,
             started_at: Timestamp::default(),
-            deadline: None,
+            time_off: Millis(0),
             last_at: Timestamp::default(),
         }
     }
@@ -230,7 +235,10 @@ impl Run {
 
     fn apply(&mut self, now: Timestamp, input: RunInput) -> Result<Commands, Refusal> {
         let idle = self.phase == Phase::Idle;
-        if self.phase.is_terminal() || idle != matches!(input, RunInput::Started { .. }) {
+        if idle != matches!(input, RunInput::Started { .. }) {
+            return Err(self.misplaced(&input));
+        }
+        if self.phase.is_terminal() && !self.takes_after_end(&input) {
             return Err(self.misplaced(&input));
         }
         if self.end.is_some() && !goes_on_from_standstill(&input) {
@@ -262,11 +270,48 @@ impl Run {
             }
             RunInput::UserAbsent { effect } => self.stand_still(effect, &mut commands)?,
             RunInput::TimerFired { timer } => self.timer_fired(now, timer, &mut commands)?,
-            RunInput::Resumed { last_seen, forked } => self.resume(now, last_seen, forked, &mut commands)?,
+            RunInput::Resumed {
+                last_seen,
+                forked,
+                limits,
+                cut_off,
+            } => {
+                self.check_resume(last_seen, limits.as_deref(), &cut_off)?;
+                if let Some(limits) = limits {
+                    self.set_limits(*limits);
+                }
+                if self.phase == Phase::Failed {
+                    self.recover(now, last_seen, cut_off, &mut commands)?;
+                } else {
+                    self.resume(now, last_seen, forked, &mut commands)?;
+                }
+            }
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
         self.note_standstill(now, &mut commands);
         Ok(commands)
+    }
+
+    /// Whether the input may come although the run has ended: only a run that failed and can be resumed takes any.
+    fn takes_after_end(&self, input: &RunInput) -> bool {
+        let is_resumable = self.end.as_ref().is_some_and(EndReason::is_resumable);
+        match input {
+            RunInput::Resumed { .. } => true,
+            RunInput::Guided { .. } => is_resumable,
+            RunInput::Started { .. }
+            | RunInput::AgentFinished { .. }
+            | RunInput::ToolStarted { .. }
+            | RunInput::ToolFinished { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Decided { .. }
+            | RunInput::Delegated { .. }
+            | RunInput::UserAnswered { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Cancelled => false,
+        }
     }
 
     fn timer_fired(
@@ -290,7 +335,7 @@ impl Run {
             },
             RunTimer::Deadline => {
                 // Waiting for a person does not count.
-                if self.deadline.is_none_or(|deadline| now < deadline) || self.waits_for_people() {
+                if self.deadline().is_none_or(|deadline| now < deadline) || self.waits_for_people() {
                     return Err(self.misplaced(&RunInput::TimerFired { timer }));
                 }
                 self.finish(EndReason::TimeLimit, commands)
@@ -300,25 +345,26 @@ impl Run {
 
     fn start(&mut self, now: Timestamp, spec: Arc<RunSpec>, commands: &mut Commands) -> Result<(), Refusal> {
         self.started_at = now;
-        self.deadline = spec.limits.timeout.map(|timeout| now + timeout);
-        if let Some(at) = self.deadline {
-            commands.push(RunCommand::SetTimer {
-                timer: RunTimer::Deadline,
-                at,
-            });
-        }
         self.context = Some(Arc::new(RunContext::new(spec)));
+        commands.extend(self.deadline_timer());
         self.plan(commands)
     }
 
+    /// The end of the run's time; `None` if it may take as long as it takes.
+    fn deadline(&self) -> Option<Timestamp> {
+        let timeout = self.spec()?.limits.timeout?;
+        Some(self.started_at + self.time_off + timeout)
+    }
+
+    fn deadline_timer(&self) -> Option<RunCommand> {
+        let at = self.deadline()?;
+        let timer = RunTimer::Deadline;
+        Some(RunCommand::SetTimer { timer, at })
+    }
+
     fn put_off_deadline(&mut self, by: Millis, commands: &mut Commands) {
-        if let Some(deadline) = &mut self.deadline {
-            *deadline = *deadline + by;
-            commands.push(RunCommand::SetTimer {
-                timer: RunTimer::Deadline,
-                at: *deadline,
-            });
-        }
+        self.time_off += by;
+        commands.extend(self.deadline_timer());
     }
 
     fn enter(&mut self, to: Phase, commands: &mut Commands) -> Result<(), Refusal> {
@@ -369,6 +415,7 @@ impl Run {
                     round: round.iteration,
                     plan: &round.graph.plan().summary,
                     reflection: round.reflection.as_ref().map(PastReflection::from),
+                    cut_off: round.cut_off.as_deref(),
                 })
                 .collect(),
         }

@@ -58,12 +58,7 @@ impl Run {
             // The planner's loop has refused such plans already.
             Err(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                self.finish(
-                    EndReason::Failed {
-                        error: faults.join("; "),
-                    },
-                    commands,
-                )
+                self.finish(EndReason::failed(faults.join("; ")), commands)
             }
         }
     }

@@ -51,12 +51,7 @@ impl Run {
             Verdict::Achieved | Verdict::Failed if self.has_unplanned_guidance() => self.plan(commands),
             Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
             Verdict::Continue => self.plan(commands),
-            Verdict::Failed => self.finish(
-                EndReason::Failed {
-                    error: reflection.summary,
-                },
-                commands,
-            ),
+            Verdict::Failed => self.finish(EndReason::failed(reflection.summary), commands),
             Verdict::AskUser => {
                 let question = Question {
                     question: reflection.question.unwrap_or(reflection.summary),

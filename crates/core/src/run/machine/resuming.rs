@@ -42,16 +42,12 @@ impl Run {
                     .and_then(|approval| approving::expiry(approval)),
             );
         }
-        match (&self.end, &self.still, self.deadline) {
-            (Some(reason), _, _) => commands.push(RunCommand::Finish {
+        match (&self.end, &self.still) {
+            (Some(reason), _) => commands.push(RunCommand::Finish {
                 reason: reason.clone(),
             }),
-            (None, Some(still), _) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
-            (None, None, Some(at)) => commands.push(RunCommand::SetTimer {
-                timer: RunTimer::Deadline,
-                at,
-            }),
-            (None, None, None) => {}
+            (None, Some(still)) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
+            (None, None) => commands.extend(self.deadline_timer()),
         }
         commands
     }

@@ -15,6 +15,8 @@ fn forked() -> RunInput {
     RunInput::Resumed {
         last_seen: at(20),
         forked: true,
+        limits: None,
+        cut_off: Default::default(),
     }
 }
 

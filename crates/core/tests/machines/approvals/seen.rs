@@ -204,7 +204,12 @@ fn approve_3_what_is_asked_anew_in_a_fork_is_told_and_no_sub_task_starts_twice()
     let mut inputs = two_waiting();
     inputs.truncate(7);
     let of_run = |input| (30, Scope::Run, Input::Run(input));
-    inputs.push(of_run(RunInput::Resumed { last_seen, forked }));
+    inputs.push(of_run(RunInput::Resumed {
+        last_seen,
+        forked,
+        limits: None,
+        cut_off: Default::default(),
+    }));
     inputs.push((
         30,
         Scope::Agent(AgentId(2)),

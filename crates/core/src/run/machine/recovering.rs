@@ -1,0 +1,191 @@
+//! Resuming a run that failed at a limit, or because no model could be reached (PAOR-1, PAOR-3).
+//!
+//! What was under way when the run ended is observed first, as cut off; then the next plan is made, under the limits that hold from
+//! now on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ending::budgets;
+use super::{Commands, Pending, Run};
+use crate::agent::{AgentFailure, AgentReport};
+use crate::id::{AgentId, EffectId};
+use crate::limits::RunLimits;
+use crate::machine::Refusal;
+use crate::message::Usage;
+use crate::observation::AgentWork;
+use crate::run::EndReason;
+use crate::run::report::left;
+use crate::spec::{RunContext, RunSpec};
+use crate::time::{Millis, Timestamp};
+use crate::tool::{ToolResult, code};
+
+impl Run {
+    /// Whether the run can be resumed with these limits (its own for `None`). `last_seen` is when its last entry was journaled;
+    /// `cut_off` is the work of the agents that its end cut off.
+    ///
+    /// # Errors
+    /// [`Refusal::Over`] if it ended for good; [`Refusal::AtLimit`] with the limit that it would reach at once.
+    pub fn check_resume(
+        &self,
+        last_seen: Timestamp,
+        limits: Option<&RunLimits>,
+        cut_off: &BTreeMap<AgentId, AgentWork>,
+    ) -> Result<(), Refusal> {
+        let (Some(reason), Some(spec)) = (&self.end, self.spec()) else {
+            return Ok(());
+        };
+        if !reason.is_resumable() {
+            let reason = reason.clone();
+            return Err(Refusal::Over { reason });
+        }
+        if *reason == EndReason::UserRequired {
+            return Ok(());
+        }
+        let mut usage = self.usage;
+        cut_off.values().for_each(|work| usage += work.usage);
+        let limits = limits.unwrap_or(&spec.limits);
+        match self.limit_reached(reason, limits, &usage, last_seen) {
+            Some(reason) => Err(Refusal::AtLimit { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn limit_reached(
+        &self,
+        ended: &EndReason,
+        limits: &RunLimits,
+        usage: &Usage,
+        last_seen: Timestamp,
+    ) -> Option<EndReason> {
+        let max_iterations = limits.max_iterations;
+        if self.completed_iterations() >= max_iterations {
+            return Some(EndReason::IterationLimit { max_iterations });
+        }
+        if limits
+            .timeout
+            .is_some_and(|timeout| self.time_used(last_seen) >= timeout)
+        {
+            return Some(EndReason::TimeLimit);
+        }
+        budgets(limits).find_map(|(budget, limit)| {
+            let used = budget.used(usage);
+            // The last request found no room under the old limit, though less than that was used.
+            let found_no_room = matches!(ended, EndReason::BudgetExhausted { budget: of, limit: old, .. }
+                if *of == budget && limit <= *old);
+            (used >= limit || found_no_room).then_some(EndReason::BudgetExhausted { budget, used, limit })
+        })
+    }
+
+    /// The iterations whose plan was made. One that failed while it was planned is planned again.
+    fn completed_iterations(&self) -> u32 {
+        match self.rounds.last() {
+            Some(round) if round.iteration == self.iteration => self.iteration,
+            Some(_) | None => self.iteration.saturating_sub(1),
+        }
+    }
+
+    /// The time that counts towards the run's time limit.
+    fn time_used(&self, last_seen: Timestamp) -> Millis {
+        last_seen.max(self.last_at) - (self.started_at + self.time_off)
+    }
+
+    /// Puts the run under other limits.
+    pub(super) fn set_limits(&mut self, limits: RunLimits) {
+        if let Some(spec) = self.spec() {
+            let spec = RunSpec {
+                limits,
+                ..RunSpec::clone(spec)
+            };
+            self.context = Some(Arc::new(RunContext::new(Arc::new(spec))));
+        }
+    }
+
+    /// Goes on with a run that [`Self::check_resume`] lets go on.
+    pub(super) fn recover(
+        &mut self,
+        now: Timestamp,
+        last_seen: Timestamp,
+        cut_off: BTreeMap<AgentId, AgentWork>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.put_off_deadline(now - last_seen.max(self.last_at), commands);
+        self.outstanding = self.cut_off.take();
+        self.observe_cut_off(now, cut_off)?;
+        let unfinished = left(&self.rounds);
+        if let (Some(reason), Some(round)) = (self.end.take(), self.rounds.last_mut())
+            && round.iteration == self.iteration
+            && round.reflection.is_none()
+        {
+            round.cut_off = Some(if unfinished.is_empty() {
+                format!("the run ended before this was judged: {reason}")
+            } else {
+                format!(
+                    "the run ended before this was done: {reason}. Left: {}",
+                    unfinished.join("; ")
+                )
+            });
+        }
+        self.iteration = self.completed_iterations();
+        self.overdrawn = None;
+        self.unasked = None;
+        self.plan(commands)
+    }
+
+    /// Ends what was under way when the run ended. In a run that failed nothing new starts by that.
+    fn observe_cut_off(
+        &mut self,
+        now: Timestamp,
+        mut cut_off: BTreeMap<AgentId, AgentWork>,
+    ) -> Result<(), Refusal> {
+        let nothing = &mut Commands::new();
+        let effects: Vec<EffectId> = self.outstanding.iter().map(|(effect, _)| effect).collect();
+        for effect in effects {
+            // The end of a child can have ended its caller, too.
+            let Ok(pending) = self.outstanding.get_mut(effect) else {
+                continue;
+            };
+            if let Some(brief) = pending.brief().cloned() {
+                if matches!(pending, Pending::Planner(_) | Pending::Reflector(_)) {
+                    *pending = Pending::Retired(brief.clone());
+                }
+                if self.held.contains_key(&effect.step) {
+                    continue;
+                }
+                let report = AgentReport {
+                    result: Err(AgentFailure::RunEnded),
+                    work: cut_off.remove(&brief.agent).unwrap_or_default(),
+                    duration: Millis(0),
+                };
+                self.agent_finished(now, effect, report, nothing)?;
+            } else if pending.running_call().is_some() {
+                self.end_call(now, effect, cut_off_result(), nothing)?;
+            } else if pending.approval().is_some() {
+                if let Some((effect, place, call)) = self.end_approval(effect) {
+                    self.end_unrun(now, effect, place, call, undecided_result(), nothing)?;
+                }
+            } else {
+                // A question, which the next reflection may ask again.
+                self.outstanding.finish(effect)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The result of a call that was under way when the run ended.
+fn cut_off_result() -> ToolResult {
+    ToolResult::failure(
+        "the run ended at a limit before this call had a result: it may or may not have happened. Look at the present state before \
+         you decide whether to call it again",
+    )
+    .with_code(code::INTERRUPTED)
+}
+
+/// The result of a call that waited for an approval when the run ended.
+fn undecided_result() -> ToolResult {
+    ToolResult::failure(
+        "the run ended at a limit before a person had decided about this call: it did not run",
+    )
+    .with_code(code::INTERRUPTED)
+}
