@@ -530,8 +530,8 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         "\nChanged 6 files:\n",
         "\nLeft:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
          failed)\n",
-        "\nWhat was done so far is kept in the workspace. To go on, start the same goal again with more rounds \
-         allowed.\n  dirigent run GOAL --max-iterations N\n",
+        "\nTo go on where it stopped, resume the run with more rounds allowed.\n  dirigent resume ",
+        " --max-iterations N\n",
     ] {
         assert!(ended.stdout.contains(part), "{part:?} is not in {ended}");
     }

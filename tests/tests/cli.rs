@@ -139,10 +139,43 @@ fn host_6_a_run_ends_at_its_limit_of_model_calls_and_says_which_flag_allows_more
     let ended = place.dirigent(run).with_code(3);
     for told in [
         "Stopped at a limit (budget: 2 of 2 model calls used) after 1 round",
-        "start the same goal again with more model calls allowed.\n  dirigent run GOAL --max-model-calls N\n",
+        "To go on where it stopped, resume the run with more model calls allowed.\n  dirigent resume ",
+        " --max-model-calls N\n",
     ] {
         assert!(ended.stdout.contains(told), "{ended}");
     }
+}
+
+#[test]
+fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
+    let place = shop();
+    let goal = "rename the function parsePrice to readPrice";
+    let run = ["run", goal, "--workspace", "work", "--max-model-calls", "2"];
+    let limited = place.dirigent(run).with_code(3);
+    assert!(limited.stdout.contains("Stopped at a limit"), "{limited}");
+
+    let refused = place.dirigent(["resume", "last"]).with_code(2);
+    assert!(
+        refused
+            .stderr
+            .contains("is at its limit: budget: 2 of 2 model calls used"),
+        "{refused}"
+    );
+    let guided = place.dirigent(["guide", "last", "only in price.js"]).with_code(0);
+    assert!(guided.stdout.contains("takes it into account"), "{guided}");
+    let resumed = place
+        .dirigent(["resume", "last", "--max-model-calls", "50", "--json"])
+        .with_code(0);
+    let lines = resumed.json_lines();
+    let recovered = lines
+        .iter()
+        .position(|line| line["event"] == "phase_changed" && line["from"] == "failed" && line["to"] == "planning");
+    assert!(recovered.is_some(), "{resumed}");
+    assert!(place.read("price.js").contains("readPrice"));
+    let over = place
+        .dirigent(["resume", "last", "--max-model-calls", "60"])
+        .with_code(2);
+    assert!(over.stderr.contains("has already ended"), "{over}");
 }
 
 #[test]

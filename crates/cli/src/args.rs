@@ -31,7 +31,8 @@ pub(crate) enum Command {
     Run(RunCommand),
     /// Copy a sample project to a temporary folder and pursue a real goal in it
     Demo(DemoCommand),
-    /// Go on with a run that was interrupted, or that waits for an answer
+    /// Go on with a run that was interrupted, waits for an answer, or ended at a limit
+    #[command(after_long_help = RESUME_HELP)]
     Resume(ResumeCommand),
     /// Say something to a run that is under way: its next plan takes it into account
     Guide(GuideCommand),
@@ -126,6 +127,14 @@ What needs your approval is asked there, too. From another terminal there are `d
 
 Ctrl-C cancels the run and waits until everything it started has ended; a second Ctrl-C kills. A run that was killed goes on
 with `dirigent resume`.";
+
+const RESUME_HELP: &str = "\
+The limits that are given hold from now on; the others stay as they are. A run that ended at a limit needs a higher one.
+
+Examples:
+  dirigent resume last                          # after a crash, or once its model can be reached again
+  dirigent resume last --answer \"the second\"
+  dirigent resume last --max-iterations 30      # after a limit";
 
 const UNDO_HELP: &str = "\
 First it is shown what would be done, and you are asked; where nobody can be asked, only --yes does it. A file that is not what the run left is

@@ -12,7 +12,8 @@ Exit codes:
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
        a run that is over or that another process carries out, a recording that cannot be used,
        something said to a run that it does not take, a file that cannot be undone
-  3    a limit ended the run: iterations, time, tokens, money or model calls
+  3    a limit ended the run: iterations, time, tokens, money or model calls;
+       dirigent resume RUN with a higher limit goes on
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording

@@ -1,9 +1,11 @@
 //! PAOR-12: a run ends for exactly one recorded reason.
 
 use dirigent::core::budget::BudgetKind;
-use dirigent::{EndReason, EventKind, Millis, RunLimits};
-use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, go_on, hopeless, plan};
-use dirigent_tests::stage::{Stage, all_events, until};
+use dirigent::{
+    DirigentError, EndReason, EventKind, FailureCause, Goal, Millis, Resume, RunLimits, RuntimeError,
+};
+use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, calls, go_on, hopeless, plan, says};
+use dirigent_tests::stage::{Stage, all_events, until, until_free};
 use serde_json::{Value, json};
 
 /// Carries the run out to its end, and checks that the report, the events and the journal give that one reason.
@@ -132,18 +134,68 @@ async fn paor_12_cancelled() {
 }
 
 #[tokio::test]
-async fn paor_12_unrecoverable_error_of_the_planner() {
+async fn paor_12_error_of_the_planner_whose_model_cannot_be_reached() {
     let model = Scripted::new().planner([Reply::Fails("no such model: gpt-0")]);
     let error = "the planner ended without a plan: the model did not answer: no such model: gpt-0".to_owned();
-    let journaled = json!({"reason": "failed", "error": error});
-    ends(
-        model,
-        RunLimits::default(),
-        false,
-        EndReason::failed(error),
-        journaled,
-    )
-    .await;
+    let journaled = json!({"reason": "failed", "error": error, "cause": "model_unavailable"});
+    let end = EndReason::Failed {
+        error,
+        cause: FailureCause::ModelUnavailable,
+    };
+    ends(model, RunLimits::default(), false, end, journaled).await;
+}
+
+#[tokio::test]
+async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded() {
+    // given a run that failed as its reflector's model went away
+    let stage = Stage::new().file("notes.txt", "one\n");
+    let look = calls(
+        "look",
+        [(
+            "file_operations",
+            json!({"operation": "read", "path": "notes.txt"}),
+        )],
+    );
+    let model = Scripted::new()
+        .planner([plan("Look.", [look])])
+        .reflector([Reply::Fails("connection refused")]);
+    let dirigent = stage.builder(model).build().await.unwrap();
+    let run = dirigent.start(stage.goal("Count the lines")).await.unwrap();
+    let failed = run.outcome().await.unwrap();
+    assert_eq!(
+        failed.end.as_ref().map(EndReason::is_resumable),
+        Some(true),
+        "{}",
+        failed.summary
+    );
+    drop(dirigent);
+
+    // when the model is back
+    let model = Scripted::new().planner([says("One line.")]);
+    let dirigent = stage.builder(model.clone()).build().await.unwrap();
+    until_free(&dirigent, run.id()).await;
+    let resumed = dirigent.resume(run.id(), Resume::new()).await.unwrap();
+
+    // then it plans again, knowing what was observed, and the whole of it replays
+    assert!(resumed.outcome().await.unwrap().is_achieved());
+    let asked = model.planner_asked();
+    assert_eq!(asked[0].section("ROUND"), Some("2 of 15"));
+    let rounds = asked[0].json_lines("ROUNDS");
+    assert!(
+        rounds[0]["cut_off"]
+            .as_str()
+            .unwrap()
+            .starts_with("the run ended before this was judged: "),
+        "{rounds:?}"
+    );
+    let recording = dirigent.recording(run.id()).unwrap();
+    let replayed = dirigent.replay(&recording, Goal::of(&recording)).await.unwrap();
+    assert!(replayed.outcome().await.unwrap().is_achieved());
+    let over = dirigent.resume(run.id(), Resume::new()).await;
+    assert!(matches!(
+        over.err(),
+        Some(DirigentError::Runtime(RuntimeError::Ended { .. }))
+    ));
 }
 
 #[tokio::test]

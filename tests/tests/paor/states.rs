@@ -92,6 +92,8 @@ fn paor_1_any_other_transition_is_refused_with_both_states_named() {
         (Acting, Failed),
         (Observing, Failed),
         (Reflecting, Failed),
+        // Only by resuming a run that failed at a limit, or for want of a model.
+        (Failed, Planning),
     ];
 
     for from in phases {
