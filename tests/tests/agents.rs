@@ -146,7 +146,7 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
     assert_eq!(expert.tools, ["execute_command", "search"]);
     assert_eq!(expert.access, Access::ReadWrite);
     assert_eq!(expert.model.as_deref(), Some("small"));
-    assert_eq!((expert.limits.max_turns, expert.limits.max_repeats), (7, Some(2)));
+    assert_eq!((expert.limits.max_turns, expert.limits.max_repeats), (7, 2));
     assert_eq!(expert.limits.timeout, Millis::seconds(90));
     // One that names no tools has those of agents that may do no more.
     let explore = named(&agents, "explore");
@@ -504,7 +504,7 @@ fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
 #[test]
 fn loop_5_an_agent_that_says_its_time_has_that_and_others_have_the_configured_one() {
     let files = Files::new()
-        .with_config("[limits]\nagent_timeout = \"1h\"\n")
+        .with_config("[limits.agents]\ntimeout = \"1h\"\n")
         .with("user/agents/says.md", file("description: d\ntimeout: 5m"))
         .with("user/agents/silent.md", file("description: d"))
         .with(

@@ -498,6 +498,18 @@ fn host_3_bad_arguments_are_named() {
         "error: invalid value '0s' for '--timeout <TIME>': a time must be more than nothing, such as 90s, 10m or 2h"
     );
     assert_eq!(
+        said_of(&["run", "count the files", "--max-turns", "planner=0"]),
+        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': write a whole number from 1, such as 80, or planner=80 for one agent"
+    );
+    assert_eq!(
+        said_of(&["run", "count the files", "--agent-timeout", "=10m"]),
+        "error: invalid value '=10m' for '--agent-timeout <[AGENT=]TIME>': an agent's name is missing before `=`"
+    );
+    assert_eq!(
+        said_of(&["run", "count the files", "--max-turns", "plannr=80"]),
+        "error: agent `plannr`: its limits are set, but there is no such agent; did you mean `planner`?"
+    );
+    assert_eq!(
         said_of(&["run", "count the files", "--json", "--verbose"]),
         "error: the argument '--json' cannot be used with '--verbose'"
     );

@@ -582,13 +582,16 @@ fn host_3_what_bounds_agents_is_that_of_the_narrowest_of_their_models_and_the_co
         "[model]\nprovider = \"openai\"\nname = \"large\"\ncontext_window = 128000\nfallback = [\"a\", \"b\"]\n\
          [models.a]\nprovider = \"openai\"\nname = \"small\"\ncontext_window = 8192\n\
          [models.b]\nprovider = \"openai\"\nname = \"other\"\n\
-         [limits]\nagent_timeout = \"30m\"\n",
+         [limits.agents]\ntimeout = \"30m\"\n",
     );
     let load = |sources: Sources| Config::load(&sources).unwrap();
     let config = load(Sources::none().file(own_file(&place)));
     assert_eq!(config.profile("default").unwrap().context_window, Some(8_192));
-    assert_eq!(config.agent_timeout(), Some(Millis::seconds(1_800)));
-    assert_eq!(load(Sources::none()).agent_timeout(), None);
+    assert_eq!(
+        config.agent_limits("agents").timeout,
+        Some(Millis::seconds(1_800))
+    );
+    assert_eq!(load(Sources::none()).agent_limits("agents").timeout, None);
 }
 
 #[test]
@@ -674,6 +677,12 @@ fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
         "[limits]\nmax_iterations = \"many\"\n",
         "[limits]\nmax_iterations = 0\n",
         "[limits]\ntimeout = \"soon\"\n",
+        "[limits]\nmax_turns = 80\n",
+        "[limits]\nagent_timeout = \"1h\"\n",
+        "[limits.planner]\nmax_turns = 0\n",
+        "[limits.planner]\nmax_turn = 80\n",
+        "[limits.agents]\ntimeout = \"5 parsecs\"\n",
+        "[limits.plannr]\nmax_turns = 80\n",
         "[limits]\nmax_cost = -1\n",
         "[limits]\nmax_cost = 0\n",
         "[model]\nprovider = \"openia\"\n",

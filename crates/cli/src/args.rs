@@ -1,5 +1,7 @@
 //! What can be said on the command line.
 
+mod agent_limits;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -9,6 +11,7 @@ use dirigent::core::price::Cost;
 use dirigent::{Millis, RunLimits};
 
 use crate::exit;
+pub(crate) use agent_limits::AgentLimitOptions;
 
 /// Pursues goals with a team of agents: plans, acts, observes, reflects.
 #[derive(Parser)]
@@ -193,11 +196,13 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     pub(crate) limits: Limits,
     #[command(flatten)]
+    pub(crate) agent_limits: AgentLimitOptions,
+    #[command(flatten)]
     pub(crate) watching: Watching,
     #[command(flatten)]
     pub(crate) record: RecordTo,
     /// Replay a recording, with no model and no tools, and say where it differs from what would happen now
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "Limits"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "Limits", "AgentLimitOptions"])]
     pub(crate) replay: Option<PathBuf>,
 }
 
@@ -270,7 +275,7 @@ impl Limits {
 
 /// A span of time as people write it.
 #[derive(Clone, Copy)]
-struct Span(Millis);
+pub(crate) struct Span(Millis);
 
 impl FromStr for Span {
     type Err = String;

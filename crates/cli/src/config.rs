@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::config::{ApiKey, Connection, ConnectionSettings, ModelSettings, Provider, Sources};
-use dirigent::{Config, Confinement, Dirigent, DirigentError, Price, Sandbox, Tried};
+use dirigent::{AgentLimits, Agents, Config, Confinement, Dirigent, DirigentError, Price, Sandbox, Tried};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
@@ -92,6 +92,7 @@ pub(crate) async fn check(
         config,
         used,
         results,
+        agents,
     };
     let text = if command.json {
         found.json()?.to_string()
@@ -146,6 +147,7 @@ struct Found {
     used: Vec<String>,
     results: BTreeMap<String, Tested>,
     connections: Vec<(ConnectionSettings, Tested)>,
+    agents: Agents,
     notes: Vec<String>,
 }
 
@@ -186,6 +188,17 @@ impl Found {
         roles
     }
 
+    /// The limits of the planner, the reflector and each sub-agent.
+    fn agent_limits(&self) -> impl Iterator<Item = (&str, &AgentLimits)> {
+        let agents = &self.agents;
+        let own = [("planner", &agents.planner), ("reflector", &agents.reflector)];
+        let subs = agents
+            .agents
+            .iter()
+            .map(|agent| (agent.name.as_str(), &agent.limits));
+        own.into_iter().chain(subs)
+    }
+
     fn text(&self) -> Result<String, DirigentError> {
         let config = &self.config;
         let mut text = String::new();
@@ -211,6 +224,16 @@ impl Found {
         self.write_tools(&mut text);
         let _ = writeln!(text, "\n{}", style("Limits of a run").bold());
         let _ = writeln!(text, "  {}", limits(config));
+        let _ = writeln!(text, "\n{}", style("Limits of its agents").bold());
+        for (name, limits) in self.agent_limits() {
+            let _ = writeln!(
+                text,
+                "  {:<11} {} turns, {}",
+                inert(name),
+                limits.max_turns,
+                limits.timeout
+            );
+        }
         for note in &self.notes {
             let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), inert(note));
         }
@@ -312,7 +335,7 @@ impl Found {
             "commands": commands_json(config),
             "connections": self.connections.iter().map(connection_json).collect::<Vec<_>>(),
             "limits": config.limits(),
-            "agent_timeout": config.agent_timeout(),
+            "agent_limits": self.agent_limits().collect::<BTreeMap<_, _>>(),
             "notes": self.notes,
         }))
     }
@@ -446,7 +469,6 @@ fn limits(config: &Config) -> String {
         format!("{} sub-tasks side by side", limits.max_parallel),
         format!("{} agents", limits.max_agents),
     ];
-    said.extend(config.agent_timeout().map(|span| format!("{span} an agent")));
     said.extend(limits.timeout.map(|span| span.to_string()));
     said.extend(limits.max_tokens.map(|count| format!("{count} tokens")));
     said.extend(limits.max_cost.map(|cost| cost.to_string()));

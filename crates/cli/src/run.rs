@@ -73,6 +73,7 @@ pub(crate) async fn start(
         .workspace(command.workspace)
         .limits(limits)
         .user(presence(&command.watching, output));
+    let goal = command.agent_limits.apply(goal);
     let ends = Ends::listen()?;
     let run = dirigent.start(goal).await?;
     let exit = watch(&run, ends, Past::default(), &command.watching, output).await?;

@@ -53,34 +53,111 @@ impl Default for RunLimits {
     }
 }
 
-/// What bounds one agent's loop.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AgentLimits {
-    /// Model requests (LOOP-2).
-    pub max_turns: u32,
-    /// Execution time, waiting for people apart (LOOP-5).
-    pub timeout: Millis,
-    /// Malformed replies in a row (LOOP-3).
-    pub max_malformed: u32,
-    /// How often the same call may have the same result while nothing else changes, before the loop ends as stuck (LOOP-10);
-    /// `None` for no limit, as in journals from before there was one.
-    #[serde(default)]
-    pub max_repeats: Option<u32>,
-    /// How often a conversation that nears the model's context window, or that the model finds too long, is made shorter (LOOP-11);
-    /// 0 for never, as in journals from before it was.
-    #[serde(default)]
-    pub max_compactions: u32,
+/// Declares the limits of an agent, each once: its name, its kind, its default. All that reads, merges and compares them follows from this.
+macro_rules! agent_limits {
+    ($($(#[$doc:meta])+ $limit:ident: $kind:ident = $default:expr;)+) => {
+        /// What bounds one agent's loop.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct AgentLimits {
+            $($(#[$doc])+ pub $limit: $kind,)+
+        }
+
+        impl Default for AgentLimits {
+            fn default() -> Self {
+                AgentLimits { $($limit: $default,)+ }
+            }
+        }
+
+        /// The limits that one source sets for an agent, such as its file or the command line; `None` leaves a limit to the next source.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct AgentLimitSettings {
+            $($(#[$doc])+ pub $limit: Option<$kind>,)+
+        }
+
+        impl From<AgentLimits> for AgentLimitSettings {
+            fn from(limits: AgentLimits) -> Self {
+                AgentLimitSettings { $($limit: Some(limits.$limit),)+ }
+            }
+        }
+
+        impl AgentLimitSettings {
+            /// These settings, and where they leave a limit open, those of the next source.
+            pub fn or(self, next: AgentLimitSettings) -> Self {
+                AgentLimitSettings { $($limit: self.$limit.or(next.$limit),)+ }
+            }
+
+            /// The limits with these settings applied.
+            pub fn over(self, defaults: AgentLimits) -> AgentLimits {
+                AgentLimits { $($limit: self.$limit.unwrap_or(defaults.$limit),)+ }
+            }
+        }
+
+        impl AgentLimits {
+            /// The higher of both, limit by limit.
+            pub fn highest(self, other: &AgentLimits) -> AgentLimits {
+                AgentLimits { $($limit: self.$limit.max(other.$limit),)+ }
+            }
+
+            /// The lower of both, limit by limit.
+            pub fn lowest(self, other: &AgentLimits) -> AgentLimits {
+                AgentLimits { $($limit: self.$limit.min(other.$limit),)+ }
+            }
+
+            /// The limits that are not as in `other`, by name, with their values here, for people.
+            pub fn differing(&self, other: &AgentLimits) -> Vec<(&'static str, String)> {
+                let mut differing = Vec::new();
+                $(if self.$limit != other.$limit {
+                    differing.push((stringify!($limit), self.$limit.to_string()));
+                })+
+                differing
+            }
+        }
+
+        impl AgentLimit {
+            /// Every limit of an agent.
+            pub const ALL: &[AgentLimit] = &[$(AgentLimit {
+                name: stringify!($limit),
+                setting: AgentLimitSetting::$kind(|settings| &mut settings.$limit),
+            },)+];
+        }
+    };
 }
 
-impl Default for AgentLimits {
-    fn default() -> Self {
-        AgentLimits {
-            max_turns: 10,
-            timeout: Millis::seconds(300),
-            max_malformed: 3,
-            max_repeats: Some(5),
-            max_compactions: 50,
-        }
-    }
+/// A whole number, from 1.
+type Count = u32;
+/// A span of time, more than nothing.
+type Time = Millis;
+
+agent_limits! {
+    /// Model requests (LOOP-2).
+    max_turns: Count = 10;
+    /// Execution time, waiting for people apart (LOOP-5).
+    timeout: Time = Millis::seconds(300);
+    /// Calls of one reply that run; those after them are answered with a failure (LOOP-10).
+    max_calls_per_reply: Count = 64;
+    /// Malformed replies in a row (LOOP-3).
+    max_malformed: Count = 3;
+    /// How often the same call may have the same result while nothing else changes, before the loop ends as stuck (LOOP-10).
+    max_repeats: Count = 5;
+    /// How often a conversation that nears the model's context window, or that the model finds too long, is made shorter (LOOP-11).
+    max_compactions: Count = 50;
+}
+
+/// A limit of an agent, as files and the command line name it.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentLimit {
+    /// Its name: `max_turns`.
+    pub name: &'static str,
+    /// Where it is set.
+    pub setting: AgentLimitSetting,
+}
+
+/// The place of a limit in [`AgentLimitSettings`], by the kind of its value.
+#[derive(Clone, Copy, Debug)]
+pub enum AgentLimitSetting {
+    /// A whole number, from 1.
+    Count(fn(&mut AgentLimitSettings) -> &mut Option<u32>),
+    /// A span of time, more than nothing.
+    Time(fn(&mut AgentLimitSettings) -> &mut Option<Millis>),
 }

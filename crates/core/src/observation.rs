@@ -126,6 +126,9 @@ pub struct AgentWork {
     pub changes: Vec<StateChange>,
     /// What it used.
     pub usage: Usage,
+    /// What its model had said beside its calls, shortened; empty for an agent that ended with an answer (LOOP-2).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub findings_so_far: String,
 }
 
 /// A tool call of an agent, in short.

@@ -217,7 +217,7 @@ impl Builder {
         let mut roster = Roster::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {
             roster = roster.with_users(config, known);
-            config.check_roles(roster.names())?;
+            config.check_agents(roster.names())?;
             config.check_rules(known, tools)?;
         }
         self.models().check(&roster)?;
@@ -272,7 +272,7 @@ impl Dirigent {
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
         let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
         let crew = self.crew.clone();
-        let spec = blocking(move || crew.spec(text, workspace, goal.limits)).await?;
+        let spec = blocking(move || crew.spec(text, workspace, goal.limits, &goal.agent_limits)).await?;
         prepare(self.configured.as_ref(), spec.agents.iter())?;
         Ok(self.orchestrator.start(spec, goal.user).await?)
     }

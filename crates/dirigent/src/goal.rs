@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use dirigent_core::limits::RunLimits;
+use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::recording::Recording;
 use dirigent_runtime::UserPresence;
 
 use crate::DirigentError;
+use crate::agents::GoalAgentLimits;
 
 /// A goal with where and how it is to be pursued.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub struct Goal {
     pub(crate) workspace: PathBuf,
     /// `None` for those of the configuration.
     pub(crate) limits: Option<RunLimits>,
+    pub(crate) agent_limits: GoalAgentLimits,
     pub(crate) user: UserPresence,
 }
 
@@ -26,6 +28,7 @@ impl Goal {
             text: text.into(),
             workspace: PathBuf::from("."),
             limits: None,
+            agent_limits: GoalAgentLimits::default(),
             user: UserPresence::Absent,
         }
     }
@@ -53,6 +56,26 @@ impl Goal {
     /// What bounds the run.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// Sets limits of one agent in this run: of the planner (`planner`), the reflector (`reflector`) or a sub-agent, by its name. They win over the
+    /// agent's own and the configuration's; a limit that is not set stays as it is.
+    ///
+    /// ```
+    /// use dirigent::{AgentLimitSettings, Goal};
+    ///
+    /// let more_turns = AgentLimitSettings { max_turns: Some(120), ..AgentLimitSettings::default() };
+    /// let goal = Goal::new("Find every caller of `load`").agent_limits("planner", more_turns);
+    /// ```
+    pub fn agent_limits(mut self, agent: impl Into<String>, limits: impl Into<AgentLimitSettings>) -> Self {
+        self.agent_limits.set(agent.into(), limits.into());
+        self
+    }
+
+    /// Sets limits of every agent in this run, planner and reflector included, but for those that [`Goal::agent_limits`] sets.
+    pub fn all_agent_limits(mut self, limits: impl Into<AgentLimitSettings>) -> Self {
+        self.agent_limits.set_every(limits.into());
         self
     }
 

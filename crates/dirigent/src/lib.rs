@@ -39,7 +39,7 @@ pub use builder::{Builder, Dirigent};
 pub use config::{Config, ConfigError};
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault};
 pub use dirigent_core::id::{AgentId, EffectId, RunId};
-pub use dirigent_core::limits::{AgentLimits, RunLimits};
+pub use dirigent_core::limits::{AgentLimitSettings, AgentLimits, RunLimits};
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
 pub use dirigent_core::recording::{Difference, Recording};

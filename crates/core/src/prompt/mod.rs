@@ -27,6 +27,7 @@ pub use requests::{
 };
 pub(crate) use shorten::shorten_result;
 pub use shorten::{READ_OUTPUT, shorten, shorten_value};
+pub(crate) use system::last_turn;
 pub(crate) use system::text_allowed;
 pub use system::{malformed, submission, system_prompt};
 
@@ -78,6 +79,7 @@ fn templates() -> Environment<'static> {
     environment.add_filter("tojson", json_text);
     for (name, source) in [
         template!("calls"),
+        template!("last_turn"),
         template!("malformed"),
         template!("plan_request"),
         template!("reflect_request"),

@@ -98,6 +98,9 @@ fn line_within(observation: &Observation, max: usize) -> Value {
                 Ok(findings) => line["findings"] = json!(shorten(findings, 4 * max, None)),
                 Err(failure) => line["error"] = json!(shorten(&failure.to_string(), max, None)),
             }
+            if !work.findings_so_far.is_empty() {
+                line["findings_so_far"] = json!(shorten(&work.findings_so_far, max, None));
+            }
             line["calls"] = work
                 .calls
                 .iter()

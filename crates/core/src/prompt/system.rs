@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::shorten::READ_OUTPUT;
 use super::{one_line, parameters, render};
 use crate::call::CallForm;
+use crate::limits::AgentLimits;
 use crate::plan::{SUBMIT_PLAN, plan_schema};
 use crate::reflection::{SUBMIT_REFLECTION, reflection_schema};
 use crate::spec::{AgentSpec, AnswerForm};
@@ -47,11 +48,17 @@ pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
 }
 
 /// An agent's system prompt (PROMPT-2): its role, its tools, how to call them in that form, when to finish
-/// (LOOP-9), and diagrams. `tools` are those that it may call; its terminating tool is added.
+/// (LOOP-9), its limits (LOOP-2), and diagrams. `tools` are those that it may call; its terminating tool is added.
 ///
 /// Where tools are offered natively, the provider sends their descriptions, and the prompt has only their
 /// names and examples. An agent without any tool is told of no calls.
-pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls: CallForm) -> String {
+pub fn system_prompt(
+    role: &str,
+    tools: &[&ToolSpec],
+    answer: AnswerForm,
+    calls: CallForm,
+    limits: &AgentLimits,
+) -> String {
     let terminating = submission(answer);
     let reads_on = tools.iter().any(|tool| tool.name == READ_OUTPUT);
     let tools: Vec<Value> = tools
@@ -69,6 +76,20 @@ pub fn system_prompt(role: &str, tools: &[&ToolSpec], answer: AnswerForm, calls:
             "reads_on": reads_on,
             "terminating": terminating.map(|tool| tool.name),
             "text_allowed": text_allowed(answer),
+            "max_turns": limits.max_turns,
+            "timeout": limits.timeout.to_string(),
+        }),
+    )
+}
+
+/// The message before the last turn of an agent (LOOP-2).
+pub(crate) fn last_turn(spec: &AgentSpec) -> String {
+    render(
+        "last_turn",
+        json!({
+            "form": form_name(spec.profile.calls),
+            "terminating": submission(spec.answer).map(|tool| tool.name),
+            "text_allowed": text_allowed(spec.answer),
         }),
     )
 }

@@ -90,7 +90,7 @@ pub enum Part {
         /// Its name.
         agent: String,
     },
-    /// Another thing that an agent is defined by, such as its limits.
+    /// Another thing that an agent is defined by, such as its access.
     AgentDefinition {
         /// Its name.
         agent: String,

@@ -547,6 +547,9 @@ fn render_finding(finding: &Finding, text: &mut String) {
                 }
                 Err(failure) => {
                     let _ = writeln!(text, "    {name} ({agent}) ended without findings: {failure}");
+                    if !work.findings_so_far.is_empty() {
+                        let _ = writeln!(text, "      until then it said: {}", work.findings_so_far);
+                    }
                 }
             }
         }

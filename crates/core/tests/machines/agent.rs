@@ -675,6 +675,7 @@ fn paor_6_the_report_holds_what_was_done() {
             output_tokens: 15,
             ..Usage::default()
         },
+        findings_so_far: String::new(),
     };
     assert_eq!(report.work, expected);
     assert_eq!(*agent.work(), expected);

@@ -230,11 +230,9 @@ fn loop_11_what_the_provider_counts_decides() {
 }
 
 #[test]
-fn loop_11_in_journals_from_before_conversations_were_shortened_they_are_not() {
-    let old: dirigent_core::limits::AgentLimits =
-        serde_json::from_value(json!({"max_turns": 10, "timeout": 300_000, "max_malformed": 3})).unwrap();
+fn loop_11_a_conversation_that_may_not_be_shortened_is_not() {
     let mut spec = spec();
-    spec.agents[1].limits = old;
+    spec.agents[1].limits.max_compactions = 0;
     let (mut agent, mut steps) = (started(spec, AgentRole::Sub("implement".to_owned())), Steps(0));
     steps.look(&mut agent, "a", &"word ".repeat(1_200));
     steps.look(&mut agent, "b", &"word ".repeat(1_200));

@@ -1,8 +1,8 @@
 //! What a model is told of its own doings: the calls and changes so far (LOOP-8), and that it repeats itself (LOOP-10).
 
-use dirigent_core::agent::{Agent, AgentFailure, AgentInput};
-use dirigent_core::limits::AgentLimits;
+use dirigent_core::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
 use dirigent_core::machine::Machine;
+use dirigent_core::message::Message;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
@@ -214,37 +214,105 @@ fn loop_10_a_change_made_over_and_over_is_a_repetition() {
 }
 
 #[test]
-fn loop_10_journals_from_before_there_was_a_limit_have_none() {
-    let old: AgentLimits =
-        serde_json::from_value(json!({"max_turns": 10, "timeout": 300_000, "max_malformed": 3})).unwrap();
-    assert_eq!(old.max_repeats, None);
-    let mut spec = spec();
-    spec.agents[1].limits = AgentLimits { max_turns: 20, ..old };
-    let mut agent = started(spec, dirigent_core::agent::AgentRole::Sub("implement".to_owned()));
-    for _ in 0..12 {
-        same(&mut agent);
+fn loop_10_repeats_within_one_reply_are_told_and_past_the_limit_the_rest_does_not_run() {
+    // given a reply with the same call eight times, and another one after them
+    let mut agent = implementer();
+    let same = |n: usize| call(&n.to_string(), "look", json!({"path": "x"}));
+    let calls = (0..8)
+        .map(same)
+        .chain([call("8", "change", json!({"path": "y"}))]);
+    let first = agent
+        .handle(at(0), replied("a7.1", native(calls.collect())))
+        .unwrap();
+    assert_eq!(agent_outline(&first), [r#"run a7.2 0: look {"path":"x"}"#]);
+
+    // when each has the same result
+    for step in 2..=6 {
+        let ended = tool_ended(&format!("a7.{step}"), ToolResult::success(json!("nothing")));
+        let next = agent_outline(&agent.handle(at(0), ended).unwrap());
+        assert_eq!(
+            next,
+            [format!(
+                r#"run a7.{} {}: look {{"path":"x"}}"#,
+                step + 1,
+                step - 1
+            )]
+        );
+        let is_told = told(&agent, "repeated") != Value::Null;
+        assert_eq!(is_told, step >= 4, "from the third time on");
     }
-    assert_eq!(agent.report(), None);
-    assert_eq!(told(&agent, "repeated"), Value::Null);
-    agent.handle(at(0), AgentInput::Cancelled).unwrap();
+
+    // then the sixth is the last
+    let ended = tool_ended("a7.7", ToolResult::success(json!("nothing")));
+    assert_eq!(
+        agent_outline(&agent.handle(at(0), ended).unwrap()),
+        [
+            "finish, as the agent is stuck: it called `look` 6 times with the same parameters and got the same result"
+        ]
+    );
 }
 
 #[test]
-fn loop_10_a_reply_that_repeats_itself_is_told_before_it_is_the_end() {
-    let mut agent = implementer();
-    let calls = (0..8).map(|n| call(&n.to_string(), "look", json!({"path": "x"})));
+fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result() {
+    // given a limit of three calls in one reply
+    let mut spec = spec();
+    spec.agents[1].limits.max_calls_per_reply = 3;
+    let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
+    let calls = (0..6).map(|n| call(&n.to_string(), "look", json!({"path": n.to_string()})));
+
+    // when a reply has six
     agent
         .handle(at(0), replied("a7.1", native(calls.collect())))
         .unwrap();
-    for step in 2..=9 {
-        let ended = tool_ended(&format!("a7.{step}"), ToolResult::success(json!("nothing")));
+    for step in 2..=3 {
+        let ended = tool_ended(&format!("a7.{step}"), ToolResult::success(json!(step)));
         agent.handle(at(0), ended).unwrap();
     }
-    assert_eq!(agent.report(), None);
-    assert_ne!(told(&agent, "repeated"), Value::Null);
-    let again = replied("a7.10", says_call("look", json!({"path": "x"}), false));
-    agent.handle(at(0), again).unwrap();
-    let ended = tool_ended("a7.11", ToolResult::success(json!("nothing")));
-    agent.handle(at(0), ended).unwrap();
-    assert!(agent.report().is_some());
+    let ended = tool_ended("a7.4", ToolResult::success(json!(4)));
+    let commands = agent.handle(at(0), ended).unwrap();
+
+    // then the model is asked again after the third, and knows what became of the others
+    assert_eq!(agent_outline(&commands), ["ask a7.5"]);
+    let results: Vec<&str> = agent.conversation()[3..].iter().map(Message::content).collect();
+    let refused = r#"{"success":false,"code":"refused","error":"it did not run: of one reply only the first 3 calls run. Make it again if it is still needed"}"#;
+    assert_eq!(results[..3].len(), 3);
+    assert_eq!(results[3..5], [refused, refused]);
+    assert_eq!(
+        results[5],
+        refused.replace("needed\"}", r#"needed","so_far":{"calls":3}}"#)
+    );
+
+    // and the next reply may have as many again
+    let calls = (0..3).map(|n| call("", "look", json!({"path": format!("b{n}")})));
+    agent
+        .handle(at(0), replied("a7.5", native(calls.collect())))
+        .unwrap();
+    for step in 6..=7 {
+        let ended = tool_ended(&format!("a7.{step}"), ToolResult::success(json!(step)));
+        agent.handle(at(0), ended).unwrap();
+    }
+    let ended = tool_ended("a7.8", ToolResult::success(json!(8)));
+    assert_eq!(agent_outline(&agent.handle(at(0), ended).unwrap()), ["ask a7.9"]);
+    let last = agent.conversation().last().unwrap().content();
+    assert!(last.starts_with(r#"{"success":true,"output":8"#), "{last}");
+}
+
+#[test]
+fn loop_10_a_flood_of_calls_in_one_reply_runs_sixty_four() {
+    let mut agent = implementer();
+    let calls = (0..5_000).map(|n| call("", "look", json!({"path": n.to_string()})));
+    let mut commands = agent
+        .handle(at(0), replied("a7.1", native(calls.collect())))
+        .unwrap();
+    let mut ran = 0;
+    while let [AgentCommand::RunTool { effect, .. }] = commands[..] {
+        ran += 1;
+        let result = ToolResult::success(json!(ran));
+        commands = agent
+            .handle(at(0), AgentInput::ToolFinished { effect, result })
+            .unwrap();
+    }
+    assert_eq!(ran, 64);
+    assert_eq!(agent_outline(&commands), ["ask a7.66"]);
+    assert_eq!(agent.conversation().len(), 3 + 5_000, "each call has one result");
 }

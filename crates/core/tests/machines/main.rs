@@ -5,6 +5,7 @@
 mod accounts;
 mod agent;
 mod agent_context;
+mod agent_limits;
 mod agent_progress;
 mod agent_properties;
 mod agent_seen;

@@ -66,7 +66,7 @@ fn observations() -> Vec<Observation> {
                         agent: None,
                     }],
                     changes: vec![edited],
-                    usage: Default::default(),
+                    ..AgentWork::default()
                 },
             },
         },

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use dirigent_core::delegate::DELEGATE;
 use dirigent_core::limits::AgentLimits;
-use dirigent_core::time::Millis;
 use dirigent_core::tool::Access;
 
 use super::AgentDefinition;
 use super::abilities::Wanted;
 use super::file::Written;
+use super::limits::{GoalAgentLimits, limits_of};
 use super::roster::{Member, with_model};
 use crate::config::Config;
 
@@ -39,21 +39,14 @@ impl Bounds {
             .map(|agent| agent.access)
             .max()
             .unwrap_or(Access::ReadOnly);
-        let mut limits = AgentLimits {
-            max_turns: 1,
-            timeout: Millis(0),
-            max_malformed: 1,
-            max_repeats: Some(1),
-            max_compactions: 0,
-        };
-        for agent in agents() {
-            limits = higher(&limits, &agent.limits_with(config.agent_timeout()));
-        }
+        let limits = agents().map(|agent| configured_limits(agent, config));
         Bounds {
             access: access.min(most),
             tools: [Access::ReadOnly, Access::Execute, Access::ReadWrite]
                 .map(|access| (access, tools_up_to(others, access))),
-            limits,
+            limits: limits
+                .reduce(|one, other| one.highest(&other))
+                .unwrap_or_default(),
         }
     }
 
@@ -102,79 +95,27 @@ impl Bounds {
         let definition = AgentDefinition::new(written.name, description, written.role)
             .tools(tools)
             .access(access)
-            .limited(written.limits, written.timeout);
-        let wanted = definition.limits_with(config.agent_timeout());
-        let limits = self.lowered(&wanted, &mut notes);
-        let definition = match written.timeout {
-            // It still does not say.
-            None if limits.timeout == wanted.timeout => definition.limited(limits, None),
-            Some(_) | None => definition.limits(limits),
-        };
-        (with_model(definition, model), notes)
-    }
-
-    fn lowered(&self, wanted: &AgentLimits, notes: &mut Vec<String>) -> AgentLimits {
-        let most = &self.limits;
-        let limits = AgentLimits {
-            max_turns: wanted.max_turns.min(most.max_turns),
-            timeout: wanted.timeout.min(most.timeout),
-            max_malformed: wanted.max_malformed.min(most.max_malformed),
-            max_repeats: match (wanted.max_repeats, most.max_repeats) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            },
-            max_compactions: wanted.max_compactions.min(most.max_compactions),
-        };
-        let mut lowered = Vec::new();
-        let mut compare = |name: &str, wanted: String, now: String| {
-            if wanted != now {
-                lowered.push(format!("{name} to {now}"));
-            }
-        };
-        let count = |count: Option<u32>| count.map_or_else(String::new, |count| count.to_string());
-        compare(
-            "max_turns",
-            wanted.max_turns.to_string(),
-            limits.max_turns.to_string(),
-        );
-        compare("timeout", wanted.timeout.to_string(), limits.timeout.to_string());
-        compare(
-            "max_malformed",
-            wanted.max_malformed.to_string(),
-            limits.max_malformed.to_string(),
-        );
-        compare(
-            "max_repeats",
-            count(wanted.max_repeats),
-            count(limits.max_repeats),
-        );
-        compare(
-            "max_compactions",
-            wanted.max_compactions.to_string(),
-            limits.max_compactions.to_string(),
-        );
+            .limits(written.limits)
+            .default_limits(written.default_limits);
+        let wanted = configured_limits(&definition, config);
+        let limits = wanted.clone().lowest(&self.limits);
+        let lowered: Vec<String> = limits
+            .differing(&wanted)
+            .into_iter()
+            .map(|(name, limit)| format!("{name} to {limit}"))
+            .collect();
         if !lowered.is_empty() {
             notes.push(format!(
                 "limits lowered to what agents of yours or Dirigent's have: {}",
                 lowered.join(", ")
             ));
         }
-        limits
+        (with_model(definition.limits(limits), model), notes)
     }
 }
 
-/// The highest of both.
-fn higher(one: &AgentLimits, other: &AgentLimits) -> AgentLimits {
-    AgentLimits {
-        max_turns: one.max_turns.max(other.max_turns),
-        timeout: one.timeout.max(other.timeout),
-        max_malformed: one.max_malformed.max(other.max_malformed),
-        max_repeats: one
-            .max_repeats
-            .zip(other.max_repeats)
-            .map(|(one, other)| one.max(other)),
-        max_compactions: one.max_compactions.max(other.max_compactions),
-    }
+fn configured_limits(agent: &AgentDefinition, config: &Config) -> AgentLimits {
+    limits_of(agent, Some(config), &GoalAgentLimits::default())
 }
 
 /// The model that a project's file may choose: one that the user has named, as what it may cost and where it is asked is the user's.

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use dirigent_core::limits::RunLimits;
+use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
-use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolSpec;
 
+use super::limits::{GoalAgentLimits, limits_of};
 use super::roster::Member;
 use super::{AgentDefinition, Agents, ListedAgent, Roster, known_tools, planner, reflector};
 use crate::DirigentError;
@@ -29,9 +29,10 @@ struct AgentModel {
     /// What the name stands for.
     asks: Option<String>,
     profile: ModelProfile,
-    /// How long the agent may take, where its definition says nothing else.
-    timeout: Option<Millis>,
 }
+
+/// What decides about an agent beside its definition.
+type AgentSettings = (AgentModel, AgentLimits);
 
 impl Models {
     /// The name of the model that an agent asks.
@@ -64,9 +65,12 @@ impl Models {
         Ok(AgentModel {
             asks: Some(config.model(model)?.to_string()),
             profile: config.profile(model)?,
-            timeout: config.agent_timeout(),
             name,
         })
+    }
+
+    fn limits_of(&self, agent: &AgentDefinition, goal: &GoalAgentLimits) -> AgentLimits {
+        limits_of(agent, self.config.as_ref(), goal)
     }
 
     /// Looks whether there are the models that the agents ask.
@@ -79,10 +83,10 @@ impl Models {
 
     /// The sub-agents, for people.
     pub(crate) fn listed(&self, roster: Roster) -> Agents {
-        let timeout = self.config.as_ref().and_then(Config::agent_timeout);
+        let limits_of = |agent: &AgentDefinition| self.limits_of(agent, &GoalAgentLimits::default());
         let agents = roster.members.into_iter().map(|member| ListedAgent {
             model: self.name_of(&member.definition),
-            limits: member.definition.limits_with(timeout),
+            limits: limits_of(&member.definition),
             name: member.definition.name,
             source: member.source,
             description: member.definition.description,
@@ -91,6 +95,8 @@ impl Models {
             notes: member.notes,
         });
         Agents {
+            planner: limits_of(&planner()),
+            reflector: limits_of(&reflector()),
             agents: agents.collect(),
             refused: roster.refused,
         }
@@ -105,8 +111,7 @@ pub(crate) struct Crew {
     tools: Vec<ToolSpec>,
     limits: RunLimits,
     policy: Policy,
-    planner: AgentSpec,
-    reflector: AgentSpec,
+    /// The planner, the reflector and the sub-agents of a run whose goal and project add nothing.
     agents: Vec<AgentSpec>,
 }
 
@@ -119,13 +124,12 @@ impl Crew {
         policy: Policy,
     ) -> Result<Self, DirigentError> {
         let limits = models.config.as_ref().map(Config::limits).unwrap_or_default();
-        let model_of = |agent: &AgentDefinition| models.of(agent);
-        let maker = Maker::new(&tools, &roster, &model_of);
+        let goal = GoalAgentLimits::default();
+        let settings_of = |agent: &AgentDefinition| Ok((models.of(agent)?, models.limits_of(agent, &goal)));
+        let maker = Maker::new(&tools, &roster, &settings_of);
         let (planner, reflector) = maker.those_of_every_run()?;
-        let agents = maker.all()?;
+        let agents = [planner, reflector].into_iter().chain(maker.all()?).collect();
         Ok(Crew {
-            planner,
-            reflector,
             agents,
             models,
             roster,
@@ -137,7 +141,7 @@ impl Crew {
 
     /// The planner, the reflector and the sub-agents.
     pub(crate) fn all(&self) -> impl Iterator<Item = &AgentSpec> {
-        [&self.planner, &self.reflector].into_iter().chain(&self.agents)
+        self.agents.iter()
     }
 
     /// Those of a run in that folder. Reads the disk.
@@ -161,24 +165,29 @@ impl Crew {
         goal: String,
         workspace: String,
         limits: Option<RunLimits>,
+        agent_limits: &GoalAgentLimits,
     ) -> Result<RunSpec, DirigentError> {
         let roster = self.roster_in(Path::new(&workspace));
-        let model_of = |agent: &AgentDefinition| self.models.of(agent);
-        let agents = Maker::new(&self.tools, &roster, &model_of).all()?;
+        agent_limits.check(["planner", "reflector"].into_iter().chain(roster.names()))?;
+        let settings_of = |agent: &AgentDefinition| {
+            Ok((self.models.of(agent)?, self.models.limits_of(agent, agent_limits)))
+        };
+        let maker = Maker::new(&self.tools, &roster, &settings_of);
+        let (planner, reflector) = maker.those_of_every_run()?;
         Ok(RunSpec {
             goal,
             workspace,
             limits: limits.unwrap_or_else(|| self.limits.clone()),
-            planner: self.planner.clone(),
-            reflector: self.reflector.clone(),
-            agents,
+            planner,
+            reflector,
+            agents: maker.all()?,
             tools: self.tools.clone(),
             policy: self.policy.clone(),
         })
     }
 
-    /// The same with the models of a recorded run: what they were is part of the recording, as is how they were prompted to call
-    /// tools. So are its project's agents where the project is no longer there.
+    /// The same with the models and the agents' limits of a recorded run: what they were is part of the recording, as is how they were prompted to
+    /// call tools. So are its project's agents where the project is no longer there.
     pub(crate) fn spec_as_recorded(
         &self,
         recorded: &RunSpec,
@@ -190,18 +199,26 @@ impl Crew {
             .into_iter()
             .chain(&recorded.agents)
             .collect();
-        let model_of = |agent: &AgentDefinition| {
+        let settings_of = |agent: &AgentDefinition| {
             let of_that_name = of_then.iter().find(|other| other.name == agent.name());
-            Ok(of_that_name.map_or_else(AgentModel::default, |other| AgentModel {
-                name: other.model.clone(),
-                asks: other.asks.clone(),
-                profile: other.profile,
-                timeout: Some(other.limits.timeout),
-            }))
+            Ok(match of_that_name {
+                Some(other) => {
+                    let model = AgentModel {
+                        name: other.model.clone(),
+                        asks: other.asks.clone(),
+                        profile: other.profile,
+                    };
+                    (model, other.limits.clone())
+                }
+                None => {
+                    let limits = self.models.limits_of(agent, &GoalAgentLimits::default());
+                    (AgentModel::default(), limits)
+                }
+            })
         };
         let folder = Path::new(&workspace);
         let roster = self.roster_in(folder);
-        let maker = Maker::new(&self.tools, &roster, &model_of);
+        let maker = Maker::new(&self.tools, &roster, &settings_of);
         let mut agents = maker.all()?;
         if !folder.is_dir() {
             let is_gone = |agent: &&AgentSpec| !agents.iter().any(|other| other.name == agent.name);
@@ -228,21 +245,21 @@ struct Maker<'a> {
     members: &'a [Member],
     /// What agents that may delegate are told of the others.
     outlines: Vec<AgentSpec>,
-    model_of: &'a dyn Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
+    settings_of: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
 }
 
 impl<'a> Maker<'a> {
     fn new(
         tools: &'a [ToolSpec],
         roster: &'a Roster,
-        model_of: &'a dyn Fn(&AgentDefinition) -> Result<AgentModel, DirigentError>,
+        settings_of: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
     ) -> Self {
         let members = &roster.members;
         Maker {
             tools,
             members,
             outlines: members.iter().map(|member| member.definition.outline()).collect(),
-            model_of,
+            settings_of,
         }
     }
 
@@ -262,11 +279,10 @@ impl<'a> Maker<'a> {
     }
 
     fn one(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {
-        let model = (self.model_of)(agent)?;
-        let spec = agent.spec(self.tools, &self.outlines, model.name, model.profile)?;
+        let (model, limits) = (self.settings_of)(agent)?;
+        let spec = agent.spec(self.tools, &self.outlines, model.name, model.profile, limits)?;
         Ok(AgentSpec {
             asks: model.asks,
-            limits: agent.limits_with(model.timeout),
             ..spec
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dirigent_core::limits::AgentLimits;
+use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, AgentLimits};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::Access;
 
@@ -23,18 +23,13 @@ const MAX_TOLD: usize = 10;
 /// Turns of an agent whose file was written for Claude Code and does not say: there it has as many as it wants.
 const CLAUDE_TURNS: u32 = 50;
 
-const OWN: [&str; 10] = [
-    "name",
-    "description",
-    "tools",
-    "model",
-    "access",
-    "max_turns",
-    "timeout",
-    "max_malformed",
-    "max_repeats",
-    "max_compactions",
-];
+/// The fields of a file beside the limits.
+const OWN: [&str; 5] = ["name", "description", "tools", "model", "access"];
+
+fn own_fields() -> impl Iterator<Item = &'static str> {
+    OWN.into_iter()
+        .chain(AgentLimit::ALL.iter().map(|limit| limit.name))
+}
 
 /// What Claude Code knows.
 const CLAUDE: [&str; 17] = [
@@ -77,10 +72,10 @@ pub(super) struct Written {
     pub(super) access: Access,
     /// With its line.
     pub(super) model: Option<(String, usize)>,
-    /// But for its timeout.
-    pub(super) limits: AgentLimits,
-    /// Where it says.
-    pub(super) timeout: Option<Millis>,
+    /// The limits that it sets.
+    pub(super) limits: AgentLimitSettings,
+    /// What holds where nobody sets a limit.
+    pub(super) default_limits: AgentLimits,
     /// What of it means something else here, or nothing.
     pub(super) notes: Vec<String>,
 }
@@ -97,7 +92,7 @@ fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, F
     if let Some(field) = document
         .fields
         .iter()
-        .find(|field| !OWN.contains(&field.key.as_str()))
+        .find(|field| !own_fields().any(|known| known == field.key))
     {
         return Err(unknown_field(field));
     }
@@ -127,19 +122,13 @@ fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, F
         let problem = format!("`{tool}` needs `access: {needs}`, but `access` is {access}");
         return Err(Fault::new(line, problem));
     }
-    let default = AgentLimits::default();
-    let limits = AgentLimits {
-        max_turns: fields.count("max_turns")?.unwrap_or(default.max_turns),
-        timeout: default.timeout,
-        max_malformed: fields.count("max_malformed")?.unwrap_or(default.max_malformed),
-        max_repeats: fields.count("max_repeats")?.or(default.max_repeats),
-        max_compactions: fields
-            .count("max_compactions")?
-            .unwrap_or(default.max_compactions),
-    };
-    let timeout = fields.text("timeout")?.map(|(text, line)| {
-        parse_span(&text).map_err(|problem| Fault::new(line, format!("`timeout` {problem}")))
-    });
+    let mut limits = AgentLimitSettings::default();
+    for limit in AgentLimit::ALL {
+        match limit.setting {
+            AgentLimitSetting::Count(setting) => *setting(&mut limits) = fields.count(limit.name)?,
+            AgentLimitSetting::Time(setting) => *setting(&mut limits) = fields.time(limit.name)?,
+        }
+    }
     let mut notes = Vec::new();
     Ok(Written {
         description: description(fields.text("description")?, &mut notes)?,
@@ -149,7 +138,7 @@ fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, F
         access,
         model: fields.text("model")?,
         limits,
-        timeout: timeout.transpose()?,
+        default_limits: AgentLimits::default(),
         notes,
         name,
     })
@@ -187,8 +176,12 @@ fn claude(document: Document, path: &Path, known: &KnownTools) -> Result<Written
     let plans = fields
         .text("permissionMode")?
         .is_some_and(|(mode, _)| mode == "plan");
-    let limits = AgentLimits {
-        max_turns: fields.count("maxTurns")?.unwrap_or(CLAUDE_TURNS),
+    let limits = AgentLimitSettings {
+        max_turns: fields.count("maxTurns")?,
+        ..AgentLimitSettings::default()
+    };
+    let default_limits = AgentLimits {
+        max_turns: CLAUDE_TURNS,
         ..AgentLimits::default()
     };
     let described = fields.text("description")?;
@@ -202,7 +195,7 @@ fn claude(document: Document, path: &Path, known: &KnownTools) -> Result<Written
         access: if plans { Access::ReadOnly } else { asked.access },
         model: fields.text("model")?.filter(|(model, _)| model != "inherit"),
         limits,
-        timeout: None,
+        default_limits,
         notes,
         name,
     })
@@ -241,6 +234,17 @@ impl<'a> Fields<'a> {
             )),
         }
     }
+
+    /// A span of time, more than nothing.
+    fn time(&self, key: &str) -> Result<Option<Millis>, Fault> {
+        let Some((text, line)) = self.text(key)? else {
+            return Ok(None);
+        };
+        match parse_span(&text) {
+            Ok(span) => Ok(Some(span)),
+            Err(problem) => Err(Fault::new(line, format!("`{key}` {problem}"))),
+        }
+    }
 }
 
 impl Field {
@@ -268,9 +272,9 @@ fn access(text: &str, line: usize) -> Result<Access, Fault> {
 
 fn unknown_field(field: &Field) -> Fault {
     let key = short(&field.key);
-    let hint = match nearest(&key, OWN) {
+    let hint = match nearest(&key, own_fields()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", OWN.join(", ")),
+        None => format!("there are {}", own_fields().collect::<Vec<_>>().join(", ")),
     };
     Fault::new(field.line, format!("there is no field `{key}`; {hint}"))
 }

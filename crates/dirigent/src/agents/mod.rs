@@ -7,13 +7,14 @@ mod crew;
 mod file;
 mod folder;
 mod front_matter;
+mod limits;
 mod roster;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use dirigent_core::delegate::{DELEGATE, delegate_tool};
-use dirigent_core::limits::AgentLimits;
+use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::time::Millis;
@@ -21,6 +22,7 @@ use dirigent_core::tool::{Access, ToolSpec};
 
 pub(crate) use crew::{Crew, Models};
 pub(crate) use file::nearest;
+pub(crate) use limits::GoalAgentLimits;
 pub(crate) use roster::Roster;
 pub use roster::{AgentSource, Agents, ListedAgent, RefusedAgent};
 
@@ -59,10 +61,10 @@ pub struct AgentDefinition {
     tools: Vec<String>,
     access: Access,
     model: Option<String>,
-    /// But for its timeout.
-    limits: AgentLimits,
-    /// Where its author says.
-    timeout: Option<Millis>,
+    /// What its author sets.
+    limits: AgentLimitSettings,
+    /// What holds where nobody sets a limit.
+    default_limits: AgentLimits,
     answer: AnswerForm,
 }
 
@@ -77,8 +79,8 @@ impl AgentDefinition {
             tools: Vec::new(),
             access: Access::ReadOnly,
             model: None,
-            limits: AgentLimits::default(),
-            timeout: None,
+            limits: AgentLimitSettings::default(),
+            default_limits: AgentLimits::default(),
             answer: AnswerForm::Text,
         }
     }
@@ -104,27 +106,20 @@ impl AgentDefinition {
         self
     }
 
-    /// Its limits, its timeout among them. If not said, they are the default ones, but that it may take as long as the configuration
-    /// gives all agents.
-    pub fn limits(self, limits: AgentLimits) -> Self {
-        let timeout = Some(limits.timeout);
-        self.limited(limits, timeout)
-    }
-
-    fn limited(self, limits: AgentLimits, timeout: Option<Millis>) -> Self {
+    /// Its limits: all of them ([`AgentLimits`]), or some ([`AgentLimitSettings`]). A limit that is not set is that of the configuration's
+    /// `[limits.agents]`, or the default one. `[limits.NAME]` of the configuration and [`Goal::agent_limits`](crate::Goal::agent_limits) win
+    /// over these.
+    pub fn limits(self, limits: impl Into<AgentLimitSettings>) -> Self {
         AgentDefinition {
-            limits,
-            timeout,
+            limits: limits.into(),
             ..self
         }
     }
 
-    /// Its limits, where all have as long as that if their authors don't say.
-    fn limits_with(&self, of_all: Option<Millis>) -> AgentLimits {
-        let timeout = self.timeout.or(of_all);
-        AgentLimits {
-            timeout: timeout.unwrap_or(AgentLimits::default().timeout),
-            ..self.limits.clone()
+    fn default_limits(self, default_limits: AgentLimits) -> Self {
+        AgentDefinition {
+            default_limits,
+            ..self
         }
     }
 
@@ -181,18 +176,20 @@ impl AgentDefinition {
             model: None,
             asks: None,
             profile: ModelProfile::default(),
-            limits: self.limits_with(None),
+            limits: AgentLimits::default(),
             answer: self.answer,
         }
     }
 
-    /// What a run has of it, asking that model, of which that is known. `agents` are those that it may delegate to, if it may.
+    /// What a run has of it, asking that model, of which that is known, within those limits. `agents` are those that it may delegate to, if it
+    /// may.
     fn spec(
         &self,
         tools: &[ToolSpec],
         agents: &[AgentSpec],
         model: Option<String>,
         profile: ModelProfile,
+        limits: AgentLimits,
     ) -> Result<AgentSpec, DirigentError> {
         // A sub-agent alone may delegate; a tool of that name is the user's own.
         let delegate = match self.answer {
@@ -214,9 +211,10 @@ impl AgentDefinition {
             }
         }
         Ok(AgentSpec {
-            system_prompt: prompt::system_prompt(&self.role, &offered, self.answer, profile.calls),
+            system_prompt: prompt::system_prompt(&self.role, &offered, self.answer, profile.calls, &limits),
             model,
             profile,
+            limits,
             ..self.outline()
         })
     }
@@ -232,8 +230,19 @@ const LOOKING: [&str; 7] = [
     "search",
 ];
 
+/// The limits of the planner and the reflector where nobody sets them.
+fn limits_of_every_run() -> AgentLimits {
+    AgentLimits {
+        max_turns: 60,
+        timeout: Millis::seconds(30 * 60),
+        ..AgentLimits::default()
+    }
+}
+
 pub(crate) fn planner() -> AgentDefinition {
-    let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER).tools(LOOKING);
+    let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER)
+        .tools(LOOKING)
+        .default_limits(limits_of_every_run());
     AgentDefinition {
         answer: AnswerForm::Plan,
         ..definition
@@ -241,8 +250,9 @@ pub(crate) fn planner() -> AgentDefinition {
 }
 
 pub(crate) fn reflector() -> AgentDefinition {
-    let definition =
-        AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR).tools([READ_OUTPUT]);
+    let definition = AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR)
+        .tools([READ_OUTPUT])
+        .default_limits(limits_of_every_run());
     AgentDefinition {
         answer: AnswerForm::Reflection,
         ..definition
@@ -277,7 +287,7 @@ pub fn shipped_agents() -> Vec<AgentDefinition> {
         AgentDefinition::new(written.name, written.description, written.role)
             .tools(tools)
             .access(written.access)
-            .limited(written.limits, written.timeout)
+            .default_limits(written.limits.over(written.default_limits))
     };
     SHIPPED.map(read).into()
 }

@@ -61,6 +61,10 @@ impl fmt::Display for AgentSource {
 /// The sub-agents of a run, and the files that define none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agents {
+    /// The limits of the planner.
+    pub planner: AgentLimits,
+    /// The limits of the reflector.
+    pub reflector: AgentLimits,
     /// Who can be given sub-tasks.
     pub agents: Vec<ListedAgent>,
     /// Which files are refused.
@@ -82,7 +86,7 @@ pub struct ListedAgent {
     pub access: Access,
     /// The model it asks, by its name in the configuration; `None` for the only one that there is.
     pub model: Option<String>,
-    /// Its limits.
+    /// Its limits, where a goal sets no others.
     pub limits: AgentLimits,
     /// What its file says that means something else here, or that it can't have.
     pub notes: Vec<String>,
@@ -249,7 +253,8 @@ impl Roster {
         let definition = AgentDefinition::new(written.name, written.description, written.role)
             .tools(tools)
             .access(written.access)
-            .limited(written.limits, written.timeout);
+            .limits(written.limits)
+            .default_limits(written.default_limits);
         Ok((with_model(definition, model), written.notes))
     }
 

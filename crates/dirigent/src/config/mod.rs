@@ -30,10 +30,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dirigent_core::limits::RunLimits;
+use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, RunLimits};
 use dirigent_core::price::Price;
 use dirigent_core::spec::ModelProfile;
-use dirigent_core::time::Millis;
 use dirigent_model::ModelLimits;
 
 pub use connect::{ConnectError, Connection};
@@ -45,6 +44,11 @@ pub use sources::Sources;
 pub use tools::ConnectionSettings;
 use value::Value;
 pub(crate) use value::span as parse_span;
+
+use crate::agents::nearest;
+
+/// The name that stands for all sub-agents in `[roles]` and `[limits.NAME]`.
+pub(crate) const ALL_AGENTS: &str = "agents";
 
 /// What ships: the defaults that users copy.
 const DEFAULTS: &str = include_str!("../../../../config/dirigent.toml");
@@ -187,18 +191,30 @@ impl Config {
             .find_map(|(role, model, _)| (role == name).then_some(model))
     }
 
-    /// Looks whether all names of `[roles]` are of agents that there are.
-    pub(crate) fn check_roles<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
-        let known: Vec<&str> = ["planner", "reflector", "agents"]
+    /// Looks whether all names of `[roles]` and `[limits.NAME]` are of agents that there are.
+    pub(crate) fn check_agents<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
+        let known: Vec<&str> = ["planner", "reflector", ALL_AGENTS]
             .into_iter()
             .chain(agents)
             .collect();
-        match self.said_roles().find(|(name, _, _)| !known.contains(name)) {
+        let roles = self.said_roles().map(|(name, _, origin)| ("roles", name, origin));
+        let limits = self
+            .shared
+            .settings
+            .iter()
+            .filter_map(|(key, found)| match key.parts()[..] {
+                ["limits", name, _] => Some(("limits", name, &found.origin)),
+                _ => None,
+            });
+        match roles.chain(limits).find(|(_, name, _)| !known.contains(name)) {
             None => Ok(()),
-            Some((name, _, origin)) => Err(ConfigError::UnknownKey {
+            Some((table, name, origin)) => Err(ConfigError::UnknownKey {
                 origin: origin.clone(),
-                key: format!("roles.{name}"),
-                hint: format!("there are {}", known.join(", ")),
+                key: format!("{table}.{name}"),
+                hint: match nearest(name, known.iter().copied()) {
+                    Some(near) => format!("did you mean `{table}.{near}`?"),
+                    None => format!("there are {}", known.join(", ")),
+                },
             }),
         }
     }
@@ -328,9 +344,18 @@ impl Config {
         }
     }
 
-    /// How long an agent may work, where a run's configuration says so for all of them (LOOP-5); none where each has its own time.
-    pub fn agent_timeout(&self) -> Option<Millis> {
-        self.shared.settings.table(&["limits"]).span("agent_timeout")
+    /// The limits that `[limits.AGENT]` sets: for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`), or one by its
+    /// name. The last goes before what an agent's own definition says, `agents` comes after it.
+    pub fn agent_limits(&self, agent: &str) -> AgentLimitSettings {
+        let table = self.shared.settings.table(&["limits", agent]);
+        let mut limits = AgentLimitSettings::default();
+        for limit in AgentLimit::ALL {
+            match limit.setting {
+                AgentLimitSetting::Count(setting) => *setting(&mut limits) = table.small(limit.name),
+                AgentLimitSetting::Time(setting) => *setting(&mut limits) = table.span(limit.name),
+            }
+        }
+        limits
     }
 
     /// Where the user's own agents are defined, a Markdown file each: `agents` in the user's configuration folder.

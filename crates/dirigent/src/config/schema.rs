@@ -1,5 +1,8 @@
 //! Which settings there are. Whatever is not here is refused, with the nearest that is.
 
+use dirigent_core::limits::{AgentLimit, AgentLimitSetting};
+use toml::de::DeValue;
+
 use super::value::Kind;
 
 /// What a path of the files leads to.
@@ -58,7 +61,7 @@ const MODEL: [(&str, Kind); 16] = [
     ("fallback", Kind::Texts),
 ];
 
-const LIMITS: [(&str, Kind); 12] = [
+const LIMITS: [(&str, Kind); 11] = [
     ("max_iterations", SMALL),
     ("max_parallel", SMALL),
     ("max_subtasks", SMALL),
@@ -66,7 +69,6 @@ const LIMITS: [(&str, Kind); 12] = [
     ("max_depth", SMALL),
     ("approval_timeout", Kind::Span),
     ("call_timeout", Kind::Span),
-    ("agent_timeout", Kind::Span),
     ("timeout", Kind::Span),
     ("max_tokens", ANY),
     ("max_cost", Kind::Dollars),
@@ -108,8 +110,8 @@ const HTTP: [(&str, Kind); 3] = [
     ("max_bytes", Kind::Bytes),
 ];
 
-/// What is at that path; `None` where nothing can be.
-pub(super) fn place(path: &[&str]) -> Option<Place> {
+/// What is at that path of the files, where that value stands; `None` where nothing can be.
+pub(super) fn place(path: &[&str], value: &DeValue<'_>) -> Option<Place> {
     let among = |settings: &[(&str, Kind)], key: &str| {
         settings
             .iter()
@@ -126,11 +128,22 @@ pub(super) fn place(path: &[&str]) -> Option<Place> {
         ["sandbox", key] => among(&SANDBOX, key),
         ["connections", _, key] => among(&CONNECTION, key),
         ["http", key] => among(&HTTP, key),
-        ["limits", key] => among(&LIMITS, key),
+        // A table is an agent's, by its name.
+        ["limits", key] => among(&LIMITS, key).or(value.is_table().then_some(Place::Table)),
+        ["limits", _, key] => agent_limit(key).map(Place::Setting),
         ["prices", provider] => PROVIDERS.contains(&provider).then_some(Place::Table),
         ["prices", _, _] => Some(Place::Setting(Kind::Price)),
         _ => None,
     }
+}
+
+/// How the limit of an agent is written.
+fn agent_limit(name: &str) -> Option<Kind> {
+    let limit = AgentLimit::ALL.iter().find(|limit| limit.name == name)?;
+    Some(match limit.setting {
+        AgentLimitSetting::Count(_) => SMALL,
+        AgentLimitSetting::Time(_) => Kind::Span,
+    })
 }
 
 /// What could stand instead of the last part of a path that leads nowhere: the nearest, or all there are.
@@ -138,17 +151,29 @@ pub(super) fn hint(path: &[&str]) -> String {
     let Some((wrong, above)) = path.split_last() else {
         return String::new();
     };
-    let names = |settings: &[(&'static str, Kind)]| settings.iter().map(|(name, _)| *name).collect();
-    let known: Vec<&str> = match *above {
-        [] => SECTIONS.to_vec(),
+    let names = |settings: &[(&str, Kind)]| -> Vec<String> {
+        settings.iter().map(|(name, _)| (*name).to_owned()).collect()
+    };
+    let limits = || AgentLimit::ALL.iter().map(|limit| limit.name);
+    let known: Vec<String> = match *above {
+        [] => SECTIONS.map(str::to_owned).into(),
         ["model"] | ["models", _] => names(&MODEL),
         ["agents"] => names(&AGENTS),
         ["approvals"] => names(&APPROVALS),
         ["sandbox"] => names(&SANDBOX),
         ["connections", _] => names(&CONNECTION),
         ["http"] => names(&HTTP),
-        ["limits"] => names(&LIMITS),
-        ["prices"] => PROVIDERS.to_vec(),
+        ["limits"] if agent_limit(wrong).is_some() => {
+            return format!(
+                "`{wrong}` is a limit of each agent: write it in [limits.planner], [limits.reflector], [limits.agents] or [limits.NAME]"
+            );
+        }
+        ["limits"] => {
+            let of_agents = limits().map(|limit| format!("agents.{limit}"));
+            names(&LIMITS).into_iter().chain(of_agents).collect()
+        }
+        ["limits", _] => limits().map(str::to_owned).collect(),
+        ["prices"] => PROVIDERS.map(str::to_owned).into(),
         _ => Vec::new(),
     };
     // A setting that stands in the wrong table is found again.
@@ -158,7 +183,7 @@ pub(super) fn hint(path: &[&str]) -> String {
     let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
     let nearest = known
         .iter()
-        .copied()
+        .map(String::as_str)
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
         .filter(|name| likeness(name) > 0.75);
     match (nearest, elsewhere) {

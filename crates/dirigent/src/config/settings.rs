@@ -107,7 +107,7 @@ impl Settings {
                 key: key.to_string(),
                 problem,
             };
-            match (schema::place(&key.parts()), value.get_ref()) {
+            match (schema::place(&key.parts(), value.get_ref()), value.get_ref()) {
                 (Some(Place::Setting(kind)), value) => {
                     let value = kind.read(value, origin).map_err(wrong)?;
                     let found = Found {

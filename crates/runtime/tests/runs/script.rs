@@ -319,7 +319,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
             // Nothing here is to end by its time, however busy the machine, unless its test says so.
             timeout: Millis::seconds(3_600),
             max_turns: 100_000,
-            max_repeats: None,
+            max_repeats: u32::MAX,
             ..AgentLimits::default()
         },
         answer,

@@ -40,8 +40,22 @@ impl Agent {
             });
         }
         self.turns += 1;
+        self.calls_of_turn = 0;
+        self.announce_last_turn();
         self.state = State::Asking;
         self.send(commands);
+    }
+
+    /// Tells the model before its last turn that it is the last (LOOP-2). A turn that is asked for again, as its request failed, was announced
+    /// already.
+    fn announce_last_turn(&mut self) {
+        let Some(spec) = self.spec() else { return };
+        if self.turns < spec.limits.max_turns || self.last_turn_announced {
+            return;
+        }
+        let content = prompt::last_turn(spec);
+        self.last_turn_announced = true;
+        self.conversation.say(Message::User { content });
     }
 
     fn send(&mut self, commands: &mut Commands) {
@@ -103,6 +117,7 @@ impl Agent {
             .as_ref()
             .map_or_else(String::new, |brief| brief.task.clone());
         self.conversation.summarise(&task, &summary);
+        self.summary = summary;
         if let Some(most) = self.most_tokens() {
             self.conversation.shorten_latest(most);
         }

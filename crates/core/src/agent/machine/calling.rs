@@ -29,14 +29,23 @@ const TOLD_FROM: u32 = 3;
 const TOLD_CHANGES: usize = 20;
 
 impl Agent {
-    /// Runs the calls of a reply in the order given (LOOP-1); after the last the model is asked again.
+    /// Runs the calls of a reply in the order given (LOOP-1), as many as one reply may have (LOOP-10); after the last the model is asked again. Those
+    /// that come after the agent is stuck do not run.
     pub(super) fn next_call(
         &mut self,
         now: Timestamp,
         mut calls: VecDeque<ToolCall>,
         commands: &mut Commands,
     ) {
-        while let Some(call) = calls.pop_front() {
+        let most = self.spec().map_or(0, |spec| spec.limits.max_calls_per_reply);
+        while self.stuck.is_none()
+            && let Some(call) = calls.pop_front()
+        {
+            self.calls_of_turn = self.calls_of_turn.saturating_add(1);
+            if self.calls_of_turn > most {
+                self.conversation.answer(&call, None, &too_many_calls(most), None);
+                continue;
+            }
             match self.submitted(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
                 Some(Err(refused)) => self.answer_call(&call, None, &refused),
@@ -203,20 +212,18 @@ impl Agent {
         self.conversation.answer(call, effect, result, note);
     }
 
-    /// LOOP-10: what the model is told where it repeats itself; past the limit the loop ends instead of another request.
+    /// LOOP-10: what the model is told where it repeats itself, within one reply too; past the limit the loop ends instead of another call or
+    /// request.
     fn note_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
-        let max_repeats = self.spec()?.limits.max_repeats?;
+        let max_repeats = self.spec()?.limits.max_repeats;
         let times = self.repeats.count(call, result);
-        // It was told in time to do something else: a reply may repeat a call within itself.
-        let warned = self.warned.is_some_and(|turn| turn < self.turns);
-        if times > max_repeats && warned {
+        if times > max_repeats {
             self.stuck = Some(AgentFailure::Stuck {
                 tool: call.tool.clone(),
                 times,
             });
         }
         (times >= TOLD_FROM).then(|| {
-            self.warned.get_or_insert(self.turns);
             format!(
                 "this very call has had this very result {times} times: do something else, or finish and say what stands in the way"
             )
@@ -251,6 +258,14 @@ impl Agent {
         }
         self.conversation.add_to_last_result("so_far", &so_far);
     }
+}
+
+/// What a call is told that comes after the last one that its reply may have (LOOP-10).
+fn too_many_calls(most: u32) -> ToolResult {
+    let why = format!(
+        "it did not run: of one reply only the first {most} calls run. Make it again if it is still needed"
+    );
+    ToolResult::failure(why).with_code(code::REFUSED)
 }
 
 fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest {

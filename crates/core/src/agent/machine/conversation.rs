@@ -278,7 +278,11 @@ impl Conversation {
     /// requests before it did.
     pub(super) fn summary_request(&self) -> Option<Vec<Message>> {
         let latest = self.latest_turn();
-        let earlier = self.messages.get(..latest).filter(|earlier| earlier.len() > 2)?;
+        let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
+        let earlier = self.messages.get(..latest)?;
+        if !earlier.iter().any(is_turn) {
+            return None;
+        }
         let ask = Message::User {
             content: prompt::summarise_request(self.prompts()[1]),
         };

@@ -6,6 +6,7 @@ mod asking;
 mod calling;
 mod conversation;
 mod delegating;
+mod findings;
 mod repeats;
 mod replying;
 mod seen;
@@ -41,9 +42,12 @@ pub struct Agent {
     seen: Arc<SeenFiles>,
     /// That nothing moves any more (LOOP-10).
     stuck: Option<AgentFailure>,
-    /// The turn in which it was first told that it repeats itself.
-    warned: Option<u32>,
+    /// The calls of the present turn's reply that were taken up so far.
+    calls_of_turn: u32,
+    last_turn_announced: bool,
     compactions: u32,
+    /// What the conversation's earlier turns were replaced by; empty where they were not.
+    summary: String,
     /// Of its calls, those that failed.
     failed: u32,
     /// Tokens of a request that was too long for the model, whatever its context window is said to be.
@@ -111,8 +115,10 @@ impl Agent {
             repeats: Repeats::default(),
             seen: Arc::default(),
             stuck: None,
-            warned: None,
+            calls_of_turn: 0,
+            last_turn_announced: false,
             compactions: 0,
+            summary: String::new(),
             failed: 0,
             too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id)),
@@ -407,11 +413,14 @@ impl Agent {
     }
 
     fn finish(&mut self, now: Timestamp, result: Result<AgentAnswer, AgentFailure>, commands: &mut Commands) {
-        let duration = now - self.started_at;
+        let mut work = std::mem::take(&mut self.work);
+        if result.is_err() {
+            work.findings_so_far = self.findings_so_far();
+        }
         let report = AgentReport {
             result,
-            work: std::mem::take(&mut self.work),
-            duration,
+            work,
+            duration: now - self.started_at,
         };
         if let Some(approval) = self.approval() {
             commands.push(AgentCommand::ApprovalSettled {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Commands, Pending, Run};
 use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole};
@@ -329,8 +329,16 @@ fn findings(brief: &AgentBrief, report: AgentReport) -> ToolResult {
     let calls = report.work.calls.len();
     let result = match report.result.map(AgentAnswer::into_text) {
         Ok(findings) => ToolResult::success(json!({"agent": name, "findings": findings, "calls": calls})),
-        Err(failure) => ToolResult::failure(format!("the agent `{name}` ended without findings: {failure}"))
-            .with_code(code::AGENT_FAILED),
+        Err(failure) => {
+            let so_far = report.work.findings_so_far;
+            let output = match so_far.is_empty() {
+                true => Value::Null,
+                false => json!({"agent": name, "findings_so_far": so_far, "calls": calls}),
+            };
+            ToolResult::failure(format!("the agent `{name}` ended without findings: {failure}"))
+                .with_code(code::AGENT_FAILED)
+                .with_output(output)
+        }
     };
     let result = ToolResult {
         duration: report.duration,

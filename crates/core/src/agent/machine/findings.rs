@@ -1,0 +1,36 @@
+//! What an agent that ends without an answer has found until then (LOOP-2): the words of its model. Its calls are in its work already.
+
+use serde_json::Value;
+
+use super::Agent;
+use crate::message::Message;
+use crate::prompt;
+
+/// Characters of all words together.
+const MAX_FINDINGS: usize = 4_000;
+
+impl Agent {
+    /// The summary of the turns that were left out, if there is one, and the words of all later replies.
+    pub(super) fn findings_so_far(&self) -> String {
+        let words = self
+            .conversation
+            .messages()
+            .iter()
+            .filter_map(|message| match message {
+                Message::Assistant { content, .. } => has_words(content).then_some(content.trim()),
+                Message::System { .. } | Message::User { .. } | Message::Tool { .. } => None,
+            });
+        let all: Vec<&str> = [self.summary.trim()]
+            .into_iter()
+            .filter(|summary| !summary.is_empty())
+            .chain(words)
+            .collect();
+        prompt::shorten(&all.join("\n\n"), MAX_FINDINGS, None).into_owned()
+    }
+}
+
+/// Whether a reply says more than the JSON of its calls.
+fn has_words(content: &str) -> bool {
+    let content = content.trim();
+    !content.is_empty() && serde_json::from_str::<Value>(content).is_err()
+}

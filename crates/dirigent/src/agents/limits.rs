@@ -1,0 +1,73 @@
+//! Whose setting of an agent's limit counts. The first of these that sets it: the goal, for the agent or for every agent; the configuration, for the
+//! agent; the agent's own definition; the configuration, for all sub-agents; what ships.
+
+use std::collections::BTreeMap;
+
+use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
+use dirigent_core::spec::AnswerForm;
+
+use super::{AgentDefinition, nearest};
+use crate::DirigentError;
+use crate::config::{ALL_AGENTS, Config};
+
+/// The limits that a goal sets for its agents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GoalAgentLimits {
+    every: AgentLimitSettings,
+    /// By the agents' names.
+    each: BTreeMap<String, AgentLimitSettings>,
+}
+
+impl GoalAgentLimits {
+    /// Sets limits of every agent.
+    pub(crate) fn set_every(&mut self, limits: AgentLimitSettings) {
+        let before = std::mem::take(&mut self.every);
+        self.every = limits.or(before);
+    }
+
+    /// Sets limits of the agent with that name.
+    pub(crate) fn set(&mut self, agent: String, limits: AgentLimitSettings) {
+        let of_agent = self.each.entry(agent).or_default();
+        let before = std::mem::take(of_agent);
+        *of_agent = limits.or(before);
+    }
+
+    fn of(&self, agent: &str) -> AgentLimitSettings {
+        let own = self.each.get(agent).cloned().unwrap_or_default();
+        own.or(self.every.clone())
+    }
+
+    /// Checks that the agents whose limits are set exist.
+    pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), DirigentError> {
+        let known: Vec<&str> = agents.collect();
+        let Some(unknown) = self.each.keys().find(|name| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        let hint = match nearest(unknown, known.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("there are {}", known.join(", ")),
+        };
+        Err(DirigentError::Agent {
+            name: unknown.clone(),
+            reason: format!("its limits are set, but there is no such agent; {hint}"),
+        })
+    }
+}
+
+/// The limits of an agent.
+pub(crate) fn limits_of(
+    agent: &AgentDefinition,
+    config: Option<&Config>,
+    goal: &GoalAgentLimits,
+) -> AgentLimits {
+    let configured = |name| config.map(|config| config.agent_limits(name)).unwrap_or_default();
+    let of_all = match agent.answer() {
+        AnswerForm::Text => configured(ALL_AGENTS),
+        AnswerForm::Plan | AnswerForm::Reflection => AgentLimitSettings::default(),
+    };
+    goal.of(agent.name())
+        .or(configured(agent.name()))
+        .or(agent.limits.clone())
+        .or(of_all)
+        .over(agent.default_limits.clone())
+}
