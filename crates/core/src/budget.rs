@@ -244,7 +244,9 @@ impl Budget {
     /// Tokens that the request is expected to send, by what the model's provider has counted so far.
     fn input_tokens(&self, expected: &Expected) -> u64 {
         let ratio = self.ratios.get(&expected.model);
-        expected.size.tokens(ratio.copied().unwrap_or(TokenRatio::CAUTIOUS))
+        expected
+            .size
+            .tokens(ratio.copied().unwrap_or(TokenRatio::CAUTIOUS))
     }
 
     /// Each limit that there is, with what the request takes of it.

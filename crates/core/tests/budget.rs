@@ -393,7 +393,10 @@ fn only_what_is_an_amount_becomes_money() {
 fn uncounted(model: &str, estimated: u64) -> Expected {
     Expected {
         model: Some(model.to_owned()),
-        size: RequestSize { counted: 0, estimated },
+        size: RequestSize {
+            counted: 0,
+            estimated,
+        },
         ..ask(0)
     }
 }
@@ -418,7 +421,11 @@ fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_as_its
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_250);
     counts(&mut budget, &uncounted("a", 2_000), 1_800);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 900);
-    assert_eq!(reserved_for_a_thousand(&mut budget, "b"), 1_250, "each model has its own");
+    assert_eq!(
+        reserved_for_a_thousand(&mut budget, "b"),
+        1_250,
+        "each model has its own"
+    );
     // More counts at once, less by and by.
     counts(&mut budget, &uncounted("a", 1_000), 1_700);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_700);

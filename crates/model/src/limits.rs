@@ -303,7 +303,10 @@ impl Pass {
                 output: reply.usage.output_tokens,
             },
             // The provider may have counted what it read.
-            Err(_) => Tokens { output: 0, ..self.expected },
+            Err(_) => Tokens {
+                output: 0,
+                ..self.expected
+            },
         };
         let mut state = self.gate.lock();
         if let Err(ModelFailure {

@@ -80,7 +80,11 @@ impl Leave {
         mut self,
         ask: impl Future<Output = Result<ModelReply, E>>,
     ) -> Result<ModelReply, E> {
-        self.used = self.reservation.as_ref().map(Reservation::sent).unwrap_or_default();
+        self.used = self
+            .reservation
+            .as_ref()
+            .map(Reservation::sent)
+            .unwrap_or_default();
         let result = ask.await;
         self.used = match &result {
             Ok(reply) => reply.counted(),
