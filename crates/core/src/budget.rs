@@ -287,11 +287,8 @@ impl Budget {
         let is_counted = used.estimated_calls == 0 && used.input_tokens > 0;
         if is_counted && size.estimated >= TELLING {
             let counted = used.input_tokens.saturating_sub(size.counted);
-            let seen = TokenRatio::between(counted, size.estimated);
-            self.ratios
-                .entry(model)
-                .and_modify(|ratio| ratio.learn(seen))
-                .or_insert(seen);
+            let ratio = self.ratios.entry(model).or_insert(TokenRatio::CAUTIOUS);
+            ratio.learn(TokenRatio::between(counted, size.estimated));
         }
     }
 }

@@ -416,11 +416,11 @@ fn counts(budget: &mut Budget, expected: &Expected, input_tokens: u64) {
 }
 
 #[test]
-fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_as_its_counts_are() {
+fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_follows_its_counts() {
     let mut budget = tokens(100_000_000);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_250);
-    counts(&mut budget, &uncounted("a", 2_000), 1_800);
-    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 900);
+    counts(&mut budget, &uncounted("a", 2_000), 1_700);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_200);
     assert_eq!(
         reserved_for_a_thousand(&mut budget, "b"),
         1_250,
@@ -454,8 +454,11 @@ fn host_6_nothing_is_learned_from_nonsense_from_estimates_or_from_what_is_too_sh
     let mut budget = tokens(u64::MAX);
     counts(&mut budget, &uncounted("a", 1_000), u64::MAX / 2);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 4_000);
-    counts(&mut budget, &uncounted("b", 1_000), 1);
-    assert_eq!(reserved_for_a_thousand(&mut budget, "b"), 500);
+    for _ in 0..100 {
+        counts(&mut budget, &uncounted("b", 1_000), 1);
+    }
+    let least = reserved_for_a_thousand(&mut budget, "b");
+    assert!((500..510).contains(&least), "{least}");
     counts(&mut budget, &uncounted("c", 199), 796);
     counts(&mut budget, &uncounted("c", 1_000), 0);
     let reservation = granted(budget.reserve(&uncounted("c", 1_000)));
