@@ -35,51 +35,60 @@ const TOOLS: [&str; 8] = [
     "git",
 ];
 /// A reply is as long as it may be, but no longer than this.
-const LONGEST_REPLY: u64 = 1_500;
+const LONGEST_REPLY: u64 = 4_096;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_a_token_for_each_byte() {
-    check_every_form(Tokenizer::Bytes(1.0), 800_000).await;
+    check_every_form(Tokenizer::Bytes(1.0), [200_000, 600_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_a_token_for_three_bytes() {
-    check_every_form(Tokenizer::Bytes(3.3), 300_000).await;
+    check_every_form(Tokenizer::Bytes(3.3), [60_000, 300_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_a_token_for_five_bytes() {
-    check_every_form(Tokenizer::Bytes(5.0), 200_000).await;
+    check_every_form(Tokenizer::Bytes(5.0), [50_000, 250_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_more_tokens_for_code_than_for_prose()
  {
-    check_every_form(Tokenizer::Words, 300_000).await;
+    check_every_form(Tokenizer::Words, [60_000, 300_000]).await;
 }
 
-/// The server counts no more than the budget, whatever the form of calls. Prints what it counted.
-async fn check_every_form(tokenizer: Tokenizer, budget: u64) {
+/// The server counts no more than the budget, whatever the form of calls: of a budget that runs out while the agents make their first
+/// requests, and of a larger one. Prints what it counted.
+async fn check_every_form(tokenizer: Tokenizer, budgets: [u64; 2]) {
     let mut table = vec![format!(
         "{:<12} {:>10} {:>8} {:>9} {:>8} {:>10}",
         "form", "tokenizer", "budget", "requests", "counted", "overshoot"
     )];
-    let mut overshoots = 0;
-    for form in FORMS {
+    let mut beyond = 0;
+    for (budget, form) in budgets
+        .into_iter()
+        .flat_map(|budget| FORMS.map(|form| (budget, form)))
+    {
         let (served, report) = run_out(form, tokenizer, Says::Truth, budget).await;
         let (counted, requests) = (served.counted(), served.requests());
         let overshoot = counted.saturating_sub(budget);
-        let (form, tokenizer) = (json!(form), tokenizer.to_string());
+        let (form, counts) = (json!(form), tokenizer.to_string());
         let form = form.as_str().unwrap();
         table.push(format!(
-            "{form:<12} {tokenizer:>10} {budget:>8} {requests:>9} {counted:>8} {overshoot:>10}"
+            "{form:<12} {counts:>10} {budget:>8} {requests:>9} {counted:>8} {overshoot:>10}"
         ));
         // Requests of agents that the end of the run stopped were served, but are not in its report.
         assert!(report.usage.tokens() <= counted, "{}", table.join("\n"));
-        overshoots += overshoot;
+        // By what code has beyond the estimate, in the requests that are under way in the end: see docs/models.md.
+        let most = match tokenizer {
+            Tokenizer::Bytes(_) => 0,
+            Tokenizer::Words => budget / 20,
+        };
+        beyond += overshoot.saturating_sub(most);
     }
     println!("{}", table.join("\n"));
-    assert_eq!(overshoots, 0, "{}", table.join("\n"));
+    assert_eq!(beyond, 0, "{}", table.join("\n"));
 }
 
 /// The estimate is close: the server counts a token for four bytes.
@@ -90,7 +99,7 @@ async fn host_6_a_server_that_counts_nothing_or_nonsense_is_held_to_the_estimate
             let (served, report) = run_out(form, Tokenizer::Bytes(4.0), says, 150_000).await;
             let counted = served.counted();
             assert!(counted <= 150_000, "{counted} of 150000, {says:?}, {form:?}");
-            assert!(served.requests() > AGENTS as usize);
+            assert!(served.requests() > 10);
             let usage = report.usage;
             assert!(usage.model_calls > 0);
             assert_eq!(usage.estimated_calls, usage.model_calls, "{says:?}, {form:?}");

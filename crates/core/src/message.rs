@@ -52,6 +52,8 @@ impl Message {
 
     /// About how many tokens it has, calls included.
     pub fn estimated_tokens(&self) -> u64 {
+        /// Its role, and where it begins and ends.
+        const FRAME: u64 = 4;
         let calls: u64 = match self {
             Message::Assistant { calls, .. } => {
                 let each = |call: &ToolCall| {
@@ -62,7 +64,9 @@ impl Message {
             }
             Message::System { .. } | Message::User { .. } | Message::Tool { .. } => 0,
         };
-        estimated_tokens(self.content()).saturating_add(calls)
+        estimated_tokens(self.content())
+            .saturating_add(calls)
+            .saturating_add(FRAME)
     }
 }
 

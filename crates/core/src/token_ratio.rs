@@ -17,6 +17,9 @@ impl Default for TokenRatio {
 }
 
 impl TokenRatio {
+    /// A token for each byte.
+    pub const MOST: TokenRatio = TokenRatio { per_thousand: 4_000 };
+
     /// The ratio for a model of which nothing has been counted. Current tokenizers count up to a quarter more than the estimate for
     /// prose and code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
@@ -25,7 +28,7 @@ impl TokenRatio {
     pub fn between(counted: u64, estimated: u64) -> Self {
         let per_thousand = counted.saturating_mul(1_000) / estimated.max(1);
         TokenRatio {
-            per_thousand: per_thousand.clamp(500, 4_000),
+            per_thousand: per_thousand.clamp(500, Self::MOST.per_thousand),
         }
     }
 

@@ -362,12 +362,20 @@ fn host_6_what_its_provider_has_counted_is_no_estimate_and_an_estimate_no_count(
     let result = tool_ended("a7.2", ToolResult::success(json!("x".repeat(4_000))));
     agent.handle(at(0), result).unwrap();
     let size = agent.request_size();
-    assert_eq!(size.counted, 700);
+    assert_eq!(
+        size.counted, 720,
+        "the request, and the reply that is sent with the next"
+    );
     assert!((1_000..1_100).contains(&size.estimated), "{size:?}");
     reply.usage.input_tokens = 9_000;
     reply.usage.estimated_calls = 1;
     agent.handle(at(0), replied("a7.3", reply)).unwrap();
-    assert_eq!(agent.request_size().counted, 700);
+    let after = agent.request_size();
+    assert_eq!(after.counted, 720);
+    assert!(
+        after.estimated > size.estimated,
+        "the reply is estimated: {after:?}"
+    );
 }
 
 #[test]
@@ -385,7 +393,19 @@ fn host_6_a_call_that_stands_in_the_text_is_estimated_once() {
     };
     assert_eq!(
         assistant(&call.content).estimated_tokens(),
-        estimated_tokens(&call.content)
+        estimated_tokens(&call.content) + 4
     );
     assert!(assistant("I look.").estimated_tokens() > 100);
+}
+
+#[test]
+fn host_6_what_a_model_thought_is_not_sent_again() {
+    let mut agent = with_window(1_000_000);
+    let mut reply = says_call("look", json!({"path": "a"}), false);
+    reply.usage = usage(700, 20_000);
+    let most = 4 * (estimated_tokens(&reply.content) + 4);
+    agent.handle(at(0), replied("a7.1", reply)).unwrap();
+    let result = tool_ended("a7.2", ToolResult::success(json!("x")));
+    agent.handle(at(0), result).unwrap();
+    assert_eq!(agent.request_size().counted, 700 + most);
 }

@@ -76,9 +76,19 @@ impl Shown {
 /// How its provider counts tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
-    /// What it counted last: the tokens of what was estimated at so many; none where messages were changed since.
-    last: Option<(u64, u64)>,
+    /// What it counted last; none where messages were changed since.
+    last: Option<Count>,
     ratio: TokenRatio,
+}
+
+/// A provider's count of the beginning of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    tokens: u64,
+    /// What was estimated of it.
+    estimated: u64,
+    /// What it counted of the reply, until that is said.
+    reply: Option<u64>,
 }
 
 impl Conversation {
@@ -106,7 +116,16 @@ impl Conversation {
     }
 
     pub(super) fn say(&mut self, message: Message) {
-        self.estimated += message.estimated_tokens();
+        let estimated = message.estimated_tokens();
+        self.estimated += estimated;
+        if let (Message::Assistant { .. }, Some(count)) = (&message, &mut self.counted.last)
+            && let Some(reply) = count.reply.take()
+        {
+            // What the model thought for its reply is not sent again: it has no more tokens than its text can have.
+            let reply = reply.min(TokenRatio::MOST.tokens(estimated));
+            count.tokens = count.tokens.saturating_add(reply);
+            count.estimated = self.estimated;
+        }
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.messages).push(message);
     }
@@ -177,7 +196,11 @@ impl Conversation {
         let tokens = usage.input_tokens;
         if tokens > 0 && usage.estimated_calls == 0 {
             self.counted = Counted {
-                last: Some((self.estimated, tokens)),
+                last: Some(Count {
+                    tokens,
+                    estimated: self.estimated,
+                    reply: Some(usage.output_tokens),
+                }),
                 ratio: TokenRatio::between(tokens, self.estimated),
             };
         }
@@ -185,10 +208,10 @@ impl Conversation {
 
     /// How long a request is: what its provider has counted, and the estimate of what came after.
     pub(super) fn size(&self) -> RequestSize {
-        let (estimated, counted) = self.counted.last.unwrap_or_default();
+        let count = self.counted.last.unwrap_or_default();
         RequestSize {
-            counted,
-            estimated: self.estimated.saturating_sub(estimated),
+            counted: count.tokens,
+            estimated: self.estimated.saturating_sub(count.estimated),
         }
     }
 
