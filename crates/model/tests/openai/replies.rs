@@ -147,17 +147,17 @@ async fn usage_is_estimated_where_the_server_counts_none() {
         let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
             .await
             .unwrap();
-        // Messages of 9 and 6 characters, and a reply of 25.
+        // Messages of 9 and 6 characters, with four tokens for each message itself, and a reply of 25.
         assert_eq!(
             (reply.usage.input_tokens, reply.usage.output_tokens),
-            (5, 7),
+            (13, 7),
             "{delivery:?}"
         );
         assert_eq!(reply.usage.estimated_calls, 1);
     }
 }
 
-/// Where what was sent is estimated, it is 5 tokens, and a reply 7.
+/// Where what was sent is estimated, it is 13 tokens, and a reply 7.
 #[tokio::test]
 async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
     let counts = |sent: &str, received: &str| {
@@ -169,26 +169,26 @@ async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
     };
     for (usage, input, output, estimated) in [
         (counts("12", "3"), 12, 3, 0),
-        (counts("-12", "3"), 5, 3, 1),
+        (counts("-12", "3"), 13, 3, 1),
         (counts("12", "-3"), 12, 7, 1),
-        (counts("0", "3"), 5, 3, 1),
+        (counts("0", "3"), 13, 3, 1),
         (counts("12", "0"), 12, 7, 1),
-        (counts("0", "0"), 5, 7, 1),
-        (counts("1e300", "1e300"), 5, 7, 1),
-        (counts("12.5", "3.5"), 5, 7, 1),
-        (counts("\"12\"", "\"3\""), 5, 7, 1),
-        (counts("\"NaN\"", "null"), 5, 7, 1),
-        (counts("[12]", "{}"), 5, 7, 1),
-        (counts("18446744073709551615", "18446744073709551615"), 5, 7, 1),
-        (counts("18446744073709551616", "99999999999999999999999"), 5, 7, 1),
+        (counts("0", "0"), 13, 7, 1),
+        (counts("1e300", "1e300"), 13, 7, 1),
+        (counts("12.5", "3.5"), 13, 7, 1),
+        (counts("\"12\"", "\"3\""), 13, 7, 1),
+        (counts("\"NaN\"", "null"), 13, 7, 1),
+        (counts("[12]", "{}"), 13, 7, 1),
+        (counts("18446744073709551615", "18446744073709551615"), 13, 7, 1),
+        (counts("18446744073709551616", "99999999999999999999999"), 13, 7, 1),
         // No model reads or writes so much.
         (counts("12", "20000000"), 12, 7, 1),
         // More than the request can have, with all that a provider may add to it.
-        (counts("100000", "3"), 5, 3, 1),
+        (counts("100000", "3"), 13, 3, 1),
         (counts("30000", "3"), 30_000, 3, 0),
         (cached(12, 12), 12, 3, 0),
-        (cached(12, 13), 5, 3, 1),
-        ("\"many\"".to_owned(), 5, 7, 1),
+        (cached(12, 14), 13, 3, 1),
+        ("\"many\"".to_owned(), 13, 7, 1),
     ] {
         for delivery in BOTH {
             let message = json!({"content": "Four characters make one."});
