@@ -214,7 +214,7 @@ async fn serve(work: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> Model
                 json!({"summary": "All at once.", "subtasks": subtasks()}),
             )
         };
-        reply.costing(tokens(0, 100)).into()
+        reply.costing(tokens(1, 99)).into()
     });
     ModelServer::start(script).await.unwrap()
 }

@@ -225,7 +225,8 @@ pub(crate) struct Limits {
     /// How long the run may take, such as 90s, 10m or 2h [default: as long as it takes]
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
-    /// Tokens that the run may use, sent and received [default: no limit]
+    /// Tokens that the run may use, sent and received. Requests are estimated before they are sent, so the run may exceed this by the
+    /// estimates' error for the requests under way at the end, one for each agent at work [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     /// US dollars that the run may spend, such as 0.50; models without a price do not count [default: no limit]

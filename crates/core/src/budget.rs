@@ -4,12 +4,19 @@
 //! Pure like the machines. Whoever carries out the run keeps one [`Budget`] for the whole tree of agents and asks it before
 //! each request; a refusal is an input of the agent that asked ([`crate::agent::AgentInput::OverBudget`]), so that a replay
 //! decides as the run did.
+//!
+//! What a request will have sent is an estimate: by its text and, for each model, by the provider's own counts so far. Where the
+//! provider counts more than was reserved, the limits can be exceeded: by that error, of those requests that are under way when the last
+//! one is granted.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::RunLimits;
 use crate::message::Usage;
 use crate::price::{Cost, Price};
+use crate::token_ratio::TokenRatio;
 
 /// Tokens of a reply below which a request is not worth sending, unless less is asked for.
 const LEAST_REPLY: u64 = 256;
@@ -19,6 +26,9 @@ pub const EXPECTED_REPLY: u64 = 4_096;
 const LONG_REPLY: u64 = 32_768;
 /// There is plenty where a reply takes no more than this part of what is free.
 const SHARE: u64 = 8;
+/// Estimated tokens from which on a provider's count says something of how it counts: in a shorter text, what stands around it weighs
+/// too much.
+const TELLING: u64 = 200;
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,9 +91,11 @@ pub struct Overdrawn {
 }
 
 /// What a request may use. It is given back with [`Budget::settle`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     held: Usage,
+    model: Option<String>,
+    size: RequestSize,
     /// The part of its cost that is for the tokens sent.
     input_cost: Cost,
     /// Tokens that the reply may have; `None` where nothing limits them.
@@ -91,9 +103,15 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// What the request has used as soon as it is sent, whatever comes back.
+    /// Tokens that the request is expected to send.
+    pub fn input_tokens(&self) -> u64 {
+        self.held.input_tokens
+    }
+
+    /// What the request has used as soon as it is sent, whatever comes back: an estimate.
     pub fn sent(&self) -> Usage {
         Usage {
+            estimated_calls: 1,
             output_tokens: 0,
             cost: self.input_cost,
             ..self.held
@@ -102,7 +120,7 @@ impl Reservation {
 }
 
 /// The answer to a request for a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// The request may be sent.
     Granted(Reservation),
@@ -112,11 +130,29 @@ pub enum Grant {
     Refused(Overdrawn),
 }
 
+/// How long a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestSize {
+    /// Tokens of its beginning, as the provider has counted them in an earlier request.
+    pub counted: u64,
+    /// Tokens of the rest, as [estimated](crate::message::estimated_tokens).
+    pub estimated: u64,
+}
+
+impl RequestSize {
+    /// All its tokens, by that ratio.
+    pub fn tokens(self, ratio: TokenRatio) -> u64 {
+        self.counted.saturating_add(ratio.tokens(self.estimated))
+    }
+}
+
 /// What a request is expected to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Tokens to be sent.
-    pub input_tokens: u64,
+    /// The model that is asked; `None` for the default.
+    pub model: Option<String>,
+    /// How long the request is, all that is sent with it included.
+    pub size: RequestSize,
     /// Tokens that the reply may have; `None` where nobody has said.
     pub max_output_tokens: Option<u64>,
     /// The model's price, where it is known; the dearest where several models may answer.
@@ -131,6 +167,8 @@ pub struct Budget {
     max_model_calls: Option<u32>,
     used: Usage,
     reserved: Usage,
+    /// How the providers of the models count.
+    ratios: BTreeMap<Option<String>, TokenRatio>,
 }
 
 impl Budget {
@@ -142,6 +180,7 @@ impl Budget {
             max_model_calls: limits.max_model_calls,
             used,
             reserved: Usage::default(),
+            ratios: BTreeMap::new(),
         }
     }
 
@@ -164,13 +203,13 @@ impl Budget {
     /// less than one usually has: it rather waits for what they give back. Only where no more than that is left in all, less
     /// will do.
     pub fn reserve(&mut self, expected: &Expected) -> Grant {
-        let wanted = expected
-            .max_output_tokens
-            .unwrap_or_else(|| self.generous(expected));
+        let input = self.input_tokens(expected);
+        let rooms = self.rooms(expected, input);
+        let wanted = expected.max_output_tokens.unwrap_or_else(|| generous(&rooms));
         // A reply is bounded where it must be: by who asks, or by what is left.
         let (mut output, mut bounded) = (wanted, expected.max_output_tokens.is_some());
         let mut waits = false;
-        for room in self.rooms(expected).into_iter().flatten() {
+        for room in rooms.into_iter().flatten() {
             match room.allow(wanted) {
                 Fit::Allowed(allowed) => output = output.min(allowed),
                 Fit::Later => waits = true,
@@ -183,11 +222,11 @@ impl Budget {
         }
         let cost = |output| {
             let price = expected.price.unwrap_or_default();
-            price.of(expected.input_tokens, 0, output)
+            price.of(input, 0, output)
         };
         let held = Usage {
             model_calls: 1,
-            input_tokens: expected.input_tokens,
+            input_tokens: input,
             output_tokens: output,
             cost: cost(output),
             ..Usage::default()
@@ -195,31 +234,29 @@ impl Budget {
         self.reserved += held;
         Grant::Granted(Reservation {
             held,
+            model: expected.model.clone(),
+            size: expected.size,
             input_cost: cost(0),
             max_output_tokens: bounded.then_some(output),
         })
     }
 
-    /// What a reply is allowed where nobody says: more than one usually has, as long as there is plenty.
-    fn generous(&self, expected: &Expected) -> u64 {
-        let rooms = self.rooms(expected).into_iter().flatten();
-        let shares = rooms
-            .filter(|room| room.per_million > 0)
-            .map(|room| room.affordable(room.free()) / SHARE);
-        shares
-            .min()
-            .unwrap_or(EXPECTED_REPLY)
-            .clamp(EXPECTED_REPLY, LONG_REPLY)
+    /// Tokens that the request is expected to send, by what the model's provider has counted so far.
+    fn input_tokens(&self, expected: &Expected) -> u64 {
+        let ratio = self.ratios.get(&expected.model);
+        expected
+            .size
+            .tokens(ratio.copied().unwrap_or(TokenRatio::CAUTIOUS))
     }
 
     /// Each limit that there is, with what the request takes of it.
-    fn rooms(&self, expected: &Expected) -> [Option<Room>; 3] {
+    fn rooms(&self, expected: &Expected, input: u64) -> [Option<Room>; 3] {
         let tokens = self.max_tokens.map(|limit| Room {
             kind: BudgetKind::Tokens,
             limit,
             used: self.used.tokens(),
             reserved: self.reserved.tokens(),
-            fixed: expected.input_tokens,
+            fixed: input,
             per_million: 1_000_000,
         });
         let cost = self.max_cost.zip(expected.price).map(|(limit, price)| Room {
@@ -227,7 +264,7 @@ impl Budget {
             limit: limit.0,
             used: self.used.cost.0,
             reserved: self.reserved.cost.0,
-            fixed: price.of(expected.input_tokens, 0, 0).0,
+            fixed: price.of(input, 0, 0).0,
             per_million: price.output.0,
         });
         let model_calls = self.max_model_calls.map(|limit| Room {
@@ -241,11 +278,29 @@ impl Budget {
         [tokens, cost, model_calls]
     }
 
-    /// Ends a reservation: `used` is what the request has used, nothing where no reply came.
+    /// Ends a reservation: `used` is what the request has used, nothing where no reply came. What its provider counted decides how later
+    /// requests are estimated.
     pub fn settle(&mut self, reservation: Reservation, used: Usage) {
         self.reserved = self.reserved - reservation.held;
         self.used += used;
+        let Reservation { model, size, .. } = reservation;
+        let is_counted = used.estimated_calls == 0 && used.input_tokens > 0;
+        if is_counted && size.estimated >= TELLING {
+            let counted = used.input_tokens.saturating_sub(size.counted);
+            let ratio = self.ratios.entry(model).or_insert(TokenRatio::CAUTIOUS);
+            ratio.learn(TokenRatio::between(counted, size.estimated));
+        }
     }
+}
+
+/// What a reply is allowed where nobody says: more than one usually has, as long as there is plenty.
+fn generous(rooms: &[Option<Room>]) -> u64 {
+    let bounded = rooms.iter().flatten().filter(|room| room.per_million > 0);
+    let shares = bounded.map(|room| room.affordable(room.free()) / SHARE);
+    shares
+        .min()
+        .unwrap_or(EXPECTED_REPLY)
+        .clamp(EXPECTED_REPLY, LONG_REPLY)
 }
 
 /// One limit as it stands, and what a request takes of it.

@@ -31,6 +31,7 @@ pub mod run;
 pub mod spec;
 pub mod steering;
 pub mod time;
+pub mod token_ratio;
 pub mod tool;
 pub mod undo;
 pub mod view;

@@ -52,17 +52,28 @@ impl Message {
 
     /// About how many tokens it has, calls included.
     pub fn estimated_tokens(&self) -> u64 {
+        /// Its role, and where it begins and ends.
+        const FRAME: u64 = 4;
         let calls: u64 = match self {
             Message::Assistant { calls, .. } => {
                 let each = |call: &ToolCall| {
                     estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string())
                 };
-                calls.iter().map(each).sum()
+                let apart = calls.iter().filter(|call| !names_call(self.content(), call));
+                apart.map(each).sum()
             }
             Message::System { .. } | Message::User { .. } | Message::Tool { .. } => 0,
         };
-        estimated_tokens(self.content()).saturating_add(calls)
+        estimated_tokens(self.content())
+            .saturating_add(calls)
+            .saturating_add(FRAME)
     }
+}
+
+/// Whether a text has an object with the tool's name in it, which is taken for the call.
+pub fn names_call(text: &str, call: &ToolCall) -> bool {
+    let object = text.find('{').and_then(|begin| text.get(begin..));
+    object.is_some_and(|object| object.contains(call.tool.as_str()))
 }
 
 /// About how many tokens a text has, where nobody has counted: four characters make one, or one that is not ASCII.
@@ -114,6 +125,7 @@ impl ModelReply {
         Usage {
             model_calls: 1,
             tool_calls: 0,
+            estimated_calls: self.usage.estimated_calls.min(1),
             ..self.usage
         }
     }
@@ -153,6 +165,10 @@ pub enum FinishReason {
 pub struct Usage {
     /// Model requests answered.
     pub model_calls: u32,
+    /// Those of the model requests whose tokens are an estimate in whole or in part, as the provider's counts were missing or can't be
+    /// right.
+    #[serde(default, skip_serializing_if = "is_zero_calls")]
+    pub estimated_calls: u32,
     /// Tool calls carried out.
     pub tool_calls: u32,
     /// Tokens sent.
@@ -172,6 +188,11 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero_calls(calls: &u32) -> bool {
+    *calls == 0
+}
+
 impl Usage {
     /// Tokens sent and received.
     pub fn tokens(&self) -> u64 {
@@ -182,6 +203,7 @@ impl Usage {
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Usage) {
         self.model_calls = self.model_calls.saturating_add(other.model_calls);
+        self.estimated_calls = self.estimated_calls.saturating_add(other.estimated_calls);
         self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.cached_input_tokens = self.cached_input_tokens.saturating_add(other.cached_input_tokens);
@@ -197,6 +219,7 @@ impl std::ops::Sub for Usage {
     fn sub(self, part: Usage) -> Usage {
         Usage {
             model_calls: self.model_calls.saturating_sub(part.model_calls),
+            estimated_calls: self.estimated_calls.saturating_sub(part.estimated_calls),
             tool_calls: self.tool_calls.saturating_sub(part.tool_calls),
             input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
             cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),

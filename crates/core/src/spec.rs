@@ -11,6 +11,7 @@ use crate::agent::AgentRole;
 use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::delegate::{DELEGATE, delegate_tool};
 use crate::limits::{AgentLimits, RunLimits};
+use crate::message::estimated_tokens;
 use crate::policy::Policy;
 use crate::price::Price;
 use crate::prompt::{submission, text_allowed};
@@ -152,6 +153,8 @@ struct Offer {
     delegation: Option<ToolSet>,
     /// What a reply must look like where the server holds the model to it.
     reply: Arc<Value>,
+    /// See [`RunContext::request_overhead`].
+    overhead: u64,
 }
 
 impl RunContext {
@@ -215,6 +218,12 @@ impl RunContext {
             .unwrap_or_default()
     }
 
+    /// About how many tokens each request of the agent with that role has beside its messages: the definitions of tools that are offered
+    /// natively, or the schema of its replies. Counted once for the run.
+    pub fn request_overhead(&self, agent: &AgentRole) -> u64 {
+        self.offers.get(agent).map_or(0, |offer| offer.overhead)
+    }
+
     /// The spec of the agent with that role; none where the run has no agent of that name.
     pub fn agent(&self, role: &AgentRole) -> Option<&AgentSpec> {
         match role {
@@ -245,7 +254,13 @@ impl Offer {
             CallForm::JsonSchema => reply_schema(&tools, text_allowed(agent.answer)),
             CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => Value::Null,
         };
+        let overhead = match agent.profile.calls {
+            CallForm::Native => tools.iter().map(ToolSpec::estimated_tokens).sum(),
+            CallForm::JsonSchema => estimated_tokens(&reply.to_string()),
+            CallForm::Json | CallForm::ToolCall | CallForm::Auto => 0,
+        };
         Offer {
+            overhead,
             tools: Arc::new(tools),
             delegation: delegate.map(|tool| ToolSet::new(vec![tool])),
             reply: Arc::new(reply),

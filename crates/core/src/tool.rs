@@ -37,10 +37,13 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// About how many tokens its description has where it is sent with a request.
+    /// About how many tokens its definition has where it is sent with a request.
     pub fn estimated_tokens(&self) -> u64 {
+        /// What stands around it: `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
+        const FRAME: u64 = 18;
         let texts = [&self.name, &self.description, &self.parameters.to_string()];
-        texts.into_iter().map(|text| estimated_tokens(text)).sum()
+        let tokens: u64 = texts.into_iter().map(|text| estimated_tokens(text)).sum();
+        tokens.saturating_add(FRAME)
     }
 }
 

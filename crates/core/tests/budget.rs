@@ -1,7 +1,9 @@
 //! HOST-6: what a run's budget grants, makes wait and refuses; and what models cost.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_core::budget::{Budget, BudgetKind, EXPECTED_REPLY, Expected, Grant, Overdrawn, Reservation};
+use dirigent_core::budget::{
+    Budget, BudgetKind, EXPECTED_REPLY, Expected, Grant, Overdrawn, RequestSize, Reservation,
+};
 use dirigent_core::limits::RunLimits;
 use dirigent_core::message::Usage;
 use dirigent_core::price::{Cost, Price};
@@ -38,9 +40,14 @@ fn model_calls(limit: u32) -> Budget {
     Budget::new(&limits, Usage::default())
 }
 
+/// A request of which the provider has counted every token.
 fn ask(input_tokens: u64) -> Expected {
     Expected {
-        input_tokens,
+        model: None,
+        size: RequestSize {
+            counted: input_tokens,
+            estimated: 0,
+        },
         max_output_tokens: None,
         price: None,
     }
@@ -380,6 +387,92 @@ fn only_what_is_an_amount_becomes_money() {
     }
 }
 
+// What the estimates are made of
+
+/// A request of so many estimated tokens, of which the provider has counted none.
+fn uncounted(model: &str, estimated: u64) -> Expected {
+    Expected {
+        model: Some(model.to_owned()),
+        size: RequestSize {
+            counted: 0,
+            estimated,
+        },
+        ..ask(0)
+    }
+}
+
+/// What the budget reserves for a request of a thousand estimated tokens.
+fn reserved_for_a_thousand(budget: &mut Budget, model: &str) -> u64 {
+    let reservation = granted(budget.reserve(&uncounted(model, 1_000)));
+    let input = reservation.input_tokens();
+    budget.settle(reservation, Usage::default());
+    input
+}
+
+/// A request whose provider counted so many tokens for what was estimated.
+fn counts(budget: &mut Budget, expected: &Expected, input_tokens: u64) {
+    let reservation = granted(budget.reserve(expected));
+    budget.settle(reservation, reply(input_tokens, 10));
+}
+
+#[test]
+fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_follows_its_counts() {
+    let mut budget = tokens(100_000_000);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_250);
+    counts(&mut budget, &uncounted("a", 2_000), 1_700);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_200);
+    assert_eq!(
+        reserved_for_a_thousand(&mut budget, "b"),
+        1_250,
+        "each model has its own"
+    );
+    // More counts at once, less by and by.
+    counts(&mut budget, &uncounted("a", 1_000), 1_700);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_700);
+    counts(&mut budget, &uncounted("a", 1_000), 900);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_600);
+}
+
+#[test]
+fn host_6_what_the_provider_has_counted_before_is_not_estimated_again() {
+    let mut budget = tokens(100_000_000);
+    let further = Expected {
+        size: RequestSize {
+            counted: 50_000,
+            estimated: 1_000,
+        },
+        ..uncounted("a", 0)
+    };
+    assert_eq!(granted(budget.reserve(&further)).input_tokens(), 51_250);
+    // Two thousand of the new thousand.
+    counts(&mut budget, &further, 52_000);
+    assert_eq!(granted(budget.reserve(&further)).input_tokens(), 52_000);
+}
+
+#[test]
+fn host_6_nothing_is_learned_from_nonsense_from_estimates_or_from_what_is_too_short_to_tell() {
+    let mut budget = tokens(u64::MAX);
+    counts(&mut budget, &uncounted("a", 1_000), u64::MAX / 2);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 4_000);
+    for _ in 0..100 {
+        counts(&mut budget, &uncounted("b", 1_000), 1);
+    }
+    let least = reserved_for_a_thousand(&mut budget, "b");
+    assert!((500..510).contains(&least), "{least}");
+    counts(&mut budget, &uncounted("c", 199), 796);
+    counts(&mut budget, &uncounted("c", 1_000), 0);
+    let reservation = granted(budget.reserve(&uncounted("c", 1_000)));
+    let sent = reservation.sent();
+    budget.settle(reservation, sent);
+    let estimated = Usage {
+        estimated_calls: 1,
+        ..reply(3_000, 10)
+    };
+    let reservation = granted(budget.reserve(&uncounted("c", 1_000)));
+    budget.settle(reservation, estimated);
+    assert_eq!(reserved_for_a_thousand(&mut budget, "c"), 1_250);
+}
+
 // What holds whatever is asked
 
 #[derive(Clone, Debug)]
@@ -429,9 +522,9 @@ fn within(budget: &Budget, limits: &RunLimits) -> bool {
 }
 
 /// What a request may have used that kept to its reservation.
-fn used(expected: &Expected, reservation: Reservation, percent: u64) -> Usage {
+fn used(expected: &Expected, reservation: &Reservation, percent: u64) -> Usage {
     let most = reservation.max_output_tokens.unwrap_or(EXPECTED_REPLY);
-    let (input, output) = (expected.input_tokens, most * percent / 100);
+    let (input, output) = (expected.size.counted, most * percent / 100);
     let cached = input * (100 - percent) / 100;
     Usage {
         cached_input_tokens: cached,
@@ -456,7 +549,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Ask { input, reply } => {
-                    let expected = Expected { input_tokens: input, max_output_tokens: reply, price: Some(price) };
+                    let expected = Expected { max_output_tokens: reply, price: Some(price), ..ask(input) };
                     let mut alone = Budget::new(&limits, budget.used());
                     // Where nobody says, as much as there is plenty of.
                     let wanted = reply.unwrap_or(32_768);
@@ -478,7 +571,7 @@ proptest! {
                 }
                 Step::End { pick, percent } if !under_way.is_empty() => {
                     let (expected, reservation) = under_way.swap_remove(pick % under_way.len());
-                    let usage = percent.map_or_else(Usage::default, |percent| used(&expected, reservation, percent));
+                    let usage = percent.map_or_else(Usage::default, |percent| used(&expected, &reservation, percent));
                     budget.settle(reservation, usage);
                 }
                 Step::End { .. } => {}
@@ -489,5 +582,46 @@ proptest! {
             budget.settle(reservation, Usage::default());
         }
         prop_assert_eq!(budget.reserved(), Usage::default());
+    }
+
+    /// A provider that counts otherwise than is estimated: what the run has used is more than its limit by what it counted beyond
+    /// the reservations of those requests that were under way together, and no more.
+    #[test]
+    fn host_6_a_limit_is_passed_by_the_estimates_errors_of_those_side_by_side_at_most(
+        limit in 1_000..200_000_u64,
+        side_by_side in 1..20_usize,
+        requests in proptest::collection::vec((1..5_000_u64, 100..400_u64, 0..=100_u64, any::<usize>()), 1..200),
+    ) {
+        let mut budget = tokens(limit);
+        let mut under_way: Vec<(Reservation, Usage)> = Vec::new();
+        let mut greatest_error = 0;
+        let mut end = |budget: &mut Budget, under_way: &mut Vec<(Reservation, Usage)>, pick: usize| {
+            let (reservation, used) = under_way.swap_remove(pick % under_way.len());
+            greatest_error = greatest_error.max(used.input_tokens.saturating_sub(reservation.input_tokens()));
+            budget.settle(reservation, used);
+            let most = limit + greatest_error * side_by_side as u64;
+            prop_assert!(budget.used().tokens() <= most, "{} of {limit}, {greatest_error}", budget.used().tokens());
+            Ok(())
+        };
+        for (estimated, counted_percent, reply_percent, pick) in requests {
+            while under_way.len() >= side_by_side {
+                end(&mut budget, &mut under_way, pick)?;
+            }
+            let expected = uncounted("a", estimated);
+            let grant = match budget.reserve(&expected) {
+                Grant::Wait => {
+                    end(&mut budget, &mut under_way, pick)?;
+                    budget.reserve(&expected)
+                }
+                grant => grant,
+            };
+            if let Grant::Granted(reservation) = grant {
+                let output = reservation.max_output_tokens.unwrap_or(0) * reply_percent / 100;
+                under_way.push((reservation, reply(estimated * counted_percent / 100, output)));
+            }
+        }
+        while !under_way.is_empty() {
+            end(&mut budget, &mut under_way, 0)?;
+        }
     }
 }

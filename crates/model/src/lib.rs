@@ -16,6 +16,8 @@ mod priced;
 mod request;
 mod retry;
 mod secrets;
+mod usage;
+mod window;
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;

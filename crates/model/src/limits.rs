@@ -21,9 +21,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::request::after;
+use crate::window::{Full, Tokens, Window};
 use crate::{ChatModel, ChatRequest, Deltas};
 
-/// How many tokens a reply is thought to have, where the request sets no limit. What it really had is settled afterwards.
+/// Tokens that a reply is expected to have, where the request sets no limit. What it really had counts once it has come.
 const EXPECTED_REPLY: u64 = 1_000;
 
 /// What a provider allows each of its models.
@@ -31,7 +32,7 @@ const EXPECTED_REPLY: u64 = 1_000;
 pub struct ModelLimits {
     /// Requests side by side; `None` for any number.
     pub concurrent: Option<NonZeroU32>,
-    /// Tokens a minute, sent and received; `None` for any number. A minute's worth may be used at once.
+    /// Tokens in any minute, sent and received; `None` for any number. A request that is larger is sent when no other was for a minute.
     pub tokens_per_minute: Option<NonZeroU64>,
     /// How long all wait after a failure for which the provider named no time.
     pub pause: Duration,
@@ -98,14 +99,14 @@ async fn ask<M: ChatModel>(
     gate: Arc<Gate>,
     request: ChatRequest,
 ) -> Result<ModelReply, ModelFailure> {
-    let needed = match gate.limits.tokens_per_minute {
-        Some(_) => {
-            let expected = request.max_output_tokens.unwrap_or(EXPECTED_REPLY);
-            request.estimated_tokens().saturating_add(expected)
-        }
-        None => 0,
+    let expected = Tokens {
+        input: match gate.limits.tokens_per_minute {
+            Some(_) => request.estimated_tokens(),
+            None => 0,
+        },
+        output: request.max_output_tokens.unwrap_or(EXPECTED_REPLY),
     };
-    let pass = gate.pass(needed).await?;
+    let pass = gate.pass(expected).await?;
     let result = model.chat(pass.heard_by(request)).await;
     pass.end(&result);
     result
@@ -119,8 +120,8 @@ struct Gate {
     turn: tokio::sync::Mutex<()>,
     places: Arc<Semaphore>,
     state: Mutex<GateState>,
-    /// Told when a trial is over, to who is next.
-    tried: Notify,
+    /// Told when a request has ended or a trial is over, to who is next.
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -129,7 +130,7 @@ struct GateState {
     opening: Opening,
     /// How many trials there were: a trial's number.
     trials: u64,
-    bucket: Option<Bucket>,
+    window: Option<Window>,
 }
 
 /// How many are let through when there is no pause.
@@ -145,28 +146,18 @@ enum Opening {
 
 /// What who is next may do.
 enum Leave {
-    /// To go, with so many tokens reserved; on trial, if it has a number.
-    Go { reserved: f64, trial: Option<u64> },
-    /// To wait until then.
-    At(Instant),
-    /// To wait until a trial is over, or until then.
-    Tried(Instant),
-}
-
-/// Tokens that may be used now. They come back evenly, up to a minute's worth. Debt is possible: what a reply really had is known only
-/// when it has come.
-#[derive(Debug)]
-struct Bucket {
-    per_second: f64,
-    capacity: f64,
-    tokens: f64,
-    at: Instant,
+    /// To go; on trial, if it has a number.
+    Go { trial: Option<u64> },
+    /// To wait until then, or until something has changed.
+    Until(Instant),
 }
 
 /// A request's leave to be under way: its place, given back when dropped, and the tokens that were reserved for it.
 struct Pass {
     gate: Arc<Gate>,
-    reserved: f64,
+    expected: Tokens,
+    /// What it has had when it is dropped.
+    had: Tokens,
     trial: Option<u64>,
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -185,41 +176,41 @@ impl Gate {
                 closed_until: now,
                 opening: Opening::All,
                 trials: 0,
-                bucket: limits.tokens_per_minute.map(|limit| Bucket::full(limit, now)),
+                window: limits.tokens_per_minute.map(Window::new),
             }),
-            tried: Notify::new(),
+            changed: Notify::new(),
         }
     }
 
     /// Waits for a place, for the end of a pause and for tokens. Dropping the future leaves the queue.
-    async fn pass(self: Arc<Self>, needed: u64) -> Result<Pass, ModelFailure> {
+    async fn pass(self: Arc<Self>, expected: Tokens) -> Result<Pass, ModelFailure> {
         let turn = self.turn.lock().await;
         let place = match self.limits.concurrent {
             // The semaphore is never closed, so there is always a place at last.
             Some(_) => self.places.clone().acquire_owned().await.ok(),
             None => None,
         };
-        let (reserved, trial) = loop {
-            match self.leave(needed)? {
-                Leave::Go { reserved, trial } => break (reserved, trial),
-                Leave::At(again) => tokio::time::sleep_until(again).await,
-                Leave::Tried(latest) => {
-                    // Whether it is over or takes too long: what that means is seen in the next round.
-                    let _ = tokio::time::timeout_at(latest, self.tried.notified()).await;
+        let trial = loop {
+            match self.leave(expected)? {
+                Leave::Go { trial } => break trial,
+                Leave::Until(latest) => {
+                    // Whether it has changed or takes too long: what that means is seen in the next round.
+                    let _ = tokio::time::timeout_at(latest, self.changed.notified()).await;
                 }
             }
         };
         drop(turn);
         Ok(Pass {
             gate: self,
-            reserved,
+            expected,
+            had: expected,
             trial,
             _place: place,
         })
     }
 
     /// Takes the tokens if all is open, or says what to wait for.
-    fn leave(&self, needed: u64) -> Result<Leave, ModelFailure> {
+    fn leave(&self, expected: Tokens) -> Result<Leave, ModelFailure> {
         let now = Instant::now();
         let mut state = self.lock();
         let pause = state.closed_until.saturating_duration_since(now);
@@ -233,25 +224,23 @@ impl Gate {
             });
         }
         if !pause.is_zero() {
-            return Ok(Leave::At(state.closed_until));
+            return Ok(Leave::Until(state.closed_until));
         }
         if let Opening::None { since, .. } = state.opening {
             let latest = since.checked_add(self.limits.longest_wait);
             let latest = latest.unwrap_or_else(|| after(Duration::MAX));
             if now < latest {
-                return Ok(Leave::Tried(latest));
+                return Ok(Leave::Until(latest));
             }
             state.opening = Opening::All;
         }
-        let reserved = match &mut state.bucket {
-            Some(bucket) => match bucket.take(needed, now) {
-                Ok(reserved) => reserved,
-                Err(again) => return Ok(Leave::At(again)),
-            },
-            None => 0.0,
-        };
+        if let Some(window) = &mut state.window
+            && let Err(Full(until)) = window.begin(expected, now)
+        {
+            return Ok(Leave::Until(until.unwrap_or_else(|| after(Duration::MAX))));
+        }
         let trial = state.begin_trial(now);
-        Ok(Leave::Go { reserved, trial })
+        Ok(Leave::Go { trial })
     }
 
     /// Lets all through, if it is still that trial that they wait for.
@@ -263,7 +252,7 @@ impl Gate {
         let mut state = self.lock();
         if matches!(state.opening, Opening::None { trial: current, .. } if current == trial) {
             state.opening = opening;
-            self.tried.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -305,18 +294,21 @@ impl Pass {
         }))
     }
 
-    /// Settles the tokens and the trial, and closes the gate for all where the provider could not answer. A request that is dropped
-    /// instead keeps its tokens reserved: the provider has counted it.
-    fn end(self, result: &Result<ModelReply, ModelFailure>) {
+    /// Settles the trial, and closes the gate for all where the provider could not answer.
+    fn end(mut self, result: &Result<ModelReply, ModelFailure>) {
         let now = Instant::now();
-        let used = match result {
-            Ok(reply) => as_f64(reply.usage.tokens()),
-            Err(_) => 0.0,
+        self.had = match result {
+            Ok(reply) => Tokens {
+                input: reply.usage.input_tokens,
+                output: reply.usage.output_tokens,
+            },
+            // The provider may have counted what it read.
+            Err(_) => Tokens {
+                output: 0,
+                ..self.expected
+            },
         };
         let mut state = self.gate.lock();
-        if let Some(bucket) = &mut state.bucket {
-            bucket.give_back(self.reserved - used, now);
-        }
         if let Err(ModelFailure {
             kind: ModelFailureKind::Unavailable { retry_after },
             ..
@@ -336,53 +328,15 @@ impl Pass {
 }
 
 impl Drop for Pass {
-    /// A trial without an answer leaves its place to the next request.
+    /// Settles the tokens; those of a request that was given up count in full, as the provider may have counted them. A trial without an
+    /// answer leaves its place to the next request.
     fn drop(&mut self) {
+        if let Some(window) = &mut self.gate.lock().window {
+            window.end(self.expected, self.had, Instant::now());
+        }
+        self.gate.changed.notify_one();
         if let Some(trial) = self.trial {
             self.gate.after_trial(trial, Opening::One);
         }
     }
-}
-
-impl Bucket {
-    fn full(limit: NonZeroU64, now: Instant) -> Self {
-        let capacity = as_f64(limit.get());
-        Bucket {
-            per_second: capacity / 60.0,
-            capacity,
-            tokens: capacity,
-            at: now,
-        }
-    }
-
-    fn refill(&mut self, now: Instant) {
-        let come = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
-        self.tokens = (self.tokens + come).min(self.capacity);
-        self.at = now;
-    }
-
-    /// A request that needs more than there ever is takes all there is.
-    fn take(&mut self, needed: u64, now: Instant) -> Result<f64, Instant> {
-        self.refill(now);
-        let needed = as_f64(needed).min(self.capacity);
-        let missing = needed - self.tokens;
-        if missing <= 0.0 {
-            self.tokens -= needed;
-            return Ok(needed);
-        }
-        // Rounded up, so that the wait ends with enough.
-        let wait = Duration::from_secs_f64(missing / self.per_second) + Duration::from_millis(1);
-        Err(now + wait)
-    }
-
-    /// Gives tokens back, or takes more. What a server says was used may be nonsense: the debt is a minute's worth at most.
-    fn give_back(&mut self, tokens: f64, now: Instant) {
-        self.refill(now);
-        self.tokens = (self.tokens + tokens).clamp(-self.capacity, self.capacity);
-    }
-}
-
-/// Beyond 2^53 tokens one more or less does not matter.
-fn as_f64(tokens: u64) -> f64 {
-    tokens as f64
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent_core::call::CallForm;
-use dirigent_core::message::{Message, Usage};
+use dirigent_core::message::{Message, estimated_tokens};
 use dirigent_core::tool::ToolSpec;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -25,6 +25,8 @@ pub struct ChatRequest {
     pub format: ReplyFormat,
     /// At most how many tokens the reply may have; the provider's own limit where not said.
     pub max_output_tokens: Option<u64>,
+    /// About how many tokens the request has, where the caller knows; otherwise they are estimated from its parts.
+    pub input_tokens: Option<u64>,
     /// Who is told the text as it comes.
     pub deltas: Option<Deltas>,
 }
@@ -39,6 +41,7 @@ impl ChatRequest {
             tools: Arc::default(),
             format: ReplyFormat::Text,
             max_output_tokens: None,
+            input_tokens: None,
             deltas: None,
         }
     }
@@ -79,17 +82,26 @@ impl ChatRequest {
         self
     }
 
-    /// About how many tokens the request has, the tools' descriptions included.
-    pub(crate) fn estimated_tokens(&self) -> u64 {
-        let said = self.messages.iter().map(Message::estimated_tokens);
-        said.chain(self.tools.iter().map(ToolSpec::estimated_tokens))
-            .sum()
+    /// Says about how many tokens the request has.
+    pub fn input_tokens(self, tokens: u64) -> Self {
+        ChatRequest {
+            input_tokens: Some(tokens),
+            ..self
+        }
     }
-}
 
-/// Four characters make a token, as a rule of thumb: for where nobody has counted.
-pub(crate) fn estimated_tokens(characters: usize) -> u64 {
-    u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
+    /// About how many tokens the request has, the tools' definitions and the reply's schema included.
+    pub(crate) fn estimated_tokens(&self) -> u64 {
+        self.input_tokens.unwrap_or_else(|| {
+            let said = self.messages.iter().map(Message::estimated_tokens);
+            let tools = self.tools.iter().map(ToolSpec::estimated_tokens);
+            let schema = match &self.format {
+                ReplyFormat::Text => 0,
+                ReplyFormat::JsonSchema { schema, .. } => estimated_tokens(&schema.to_string()),
+            };
+            said.chain(tools).fold(schema, u64::saturating_add)
+        })
+    }
 }
 
 /// The moment after that span from now; in practice never, where the span is too long to be told.
@@ -97,17 +109,6 @@ pub(crate) fn after(span: Duration) -> Instant {
     const YEARS: Duration = Duration::from_secs(30 * 365 * 86_400);
     let now = Instant::now();
     now.checked_add(span.min(YEARS)).unwrap_or(now)
-}
-
-/// What one reply used.
-pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
-    Usage {
-        model_calls: 1,
-        tool_calls: 0,
-        input_tokens,
-        output_tokens,
-        ..Usage::default()
-    }
 }
 
 /// What the text of a reply must look like.

@@ -279,10 +279,7 @@ impl AgentState {
                     Ok(leave) => leave,
                     Err(overdrawn) => return AgentMsg::OverBudget { effect, overdrawn },
                 };
-                let request = ChatRequest {
-                    max_output_tokens: leave.max_output_tokens(),
-                    ..request
-                };
+                let request = leave.bound(request);
                 // The request shares the conversation; it is gone before the reply is read.
                 let result = leave.spend(effects::ask_model(model, request)).await;
                 AgentMsg::ModelEnded { effect, result }
@@ -323,7 +320,8 @@ impl AgentState {
             }));
         }
         let expected = Expected {
-            input_tokens: machine.request_tokens(),
+            model: spec.model.clone(),
+            size: machine.request_size(),
             max_output_tokens: profile.max_output_tokens,
             price: profile.price,
         };

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dirigent_core::budget::{Budget, Expected, Grant, Overdrawn, Reservation};
 use dirigent_core::message::{ModelReply, Usage};
+use dirigent_model::ChatRequest;
 use tokio::sync::Notify;
 
 /// A run's budget. Nobody holds its lock across an await.
@@ -62,10 +63,16 @@ impl Purse {
 }
 
 impl Leave {
-    /// Tokens that the reply may have; `None` where nothing limits them.
-    pub(crate) fn max_output_tokens(&self) -> Option<u64> {
-        self.reservation
-            .and_then(|reservation| reservation.max_output_tokens)
+    /// The request as it may be sent: with what its reply is allowed, and the tokens that it is expected to have.
+    pub(crate) fn bound(&self, request: ChatRequest) -> ChatRequest {
+        match &self.reservation {
+            Some(reservation) => ChatRequest {
+                max_output_tokens: reservation.max_output_tokens,
+                input_tokens: Some(reservation.input_tokens()),
+                ..request
+            },
+            None => request,
+        }
     }
 
     /// Asks the model. A request that fails has used nothing.
@@ -73,7 +80,11 @@ impl Leave {
         mut self,
         ask: impl Future<Output = Result<ModelReply, E>>,
     ) -> Result<ModelReply, E> {
-        self.used = self.reservation.map_or_else(Usage::default, |held| held.sent());
+        self.used = self
+            .reservation
+            .as_ref()
+            .map(Reservation::sent)
+            .unwrap_or_default();
         let result = ask.await;
         self.used = match &result {
             Ok(reply) => reply.counted(),

@@ -19,10 +19,15 @@ struct Column {
     cell: fn(&Tally) -> String,
 }
 
-const MODEL_COLUMNS: [Column; 7] = [
+const MODEL_COLUMNS: [Column; 8] = [
     Column {
         title: "calls",
         cell: |tally| unless_zero(tally.usage.model_calls.into()),
+    },
+    // Of the calls, those whose tokens the provider did not count.
+    Column {
+        title: "estimated",
+        cell: |tally| unless_zero(tally.usage.estimated_calls.into()),
     },
     Column {
         title: "tokens in",

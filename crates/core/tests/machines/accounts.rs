@@ -399,6 +399,30 @@ fn host_10_a_table_says_nothing_of_money_where_no_price_is_known() {
 }
 
 #[test]
+fn host_6_a_table_says_of_how_many_calls_the_tokens_are_estimates() {
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    let estimated = Usage {
+        estimated_calls: 1,
+        ..usage(100, 20)
+    };
+    let look = |usage| by("big", usage, says_call("look", json!({"path": "x"}), false));
+    watched.agent(100, 1, replied("a1.1", look(estimated)));
+    watched.agent(100, 1, tool_ended("a1.2", ToolResult::success(Value::Null)));
+    watched.agent(200, 1, replied("a1.3", look(usage(130, 20))));
+    let account = watched.view.account();
+    check(
+        &account,
+        Detail::Concise,
+        &[
+            "  model  calls  estimated  tokens in  tokens out    time",
+            "  big        2          1        230          40  200 ms",
+        ],
+    );
+    assert_eq!(json!(account)["estimated_calls"], 1);
+}
+
+#[test]
 fn host_10_a_run_that_asked_no_model_has_no_table() {
     check(&Account::default(), Detail::Verbose, &[]);
     let mut watched = Watched::started();

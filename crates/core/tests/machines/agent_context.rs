@@ -1,12 +1,15 @@
 //! A conversation that nears its model's context window (LOOP-11), and the order in which it grows.
 
 use dirigent_core::agent::{Agent, AgentInput, AgentRole};
+use dirigent_core::call::{CallForm, ToolCall};
 use dirigent_core::machine::Machine;
-use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_core::tool::{SeenFile, ToolResult};
+use dirigent_core::message::{
+    FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, estimated_tokens,
+};
+use dirigent_core::tool::{SeenFile, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, started, text, tool_ended};
+use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, started, text, tool_ended, usage};
 
 /// An agent whose model has a window of so many tokens, of which a quarter is kept for the reply.
 fn with_window(tokens: u64) -> Agent {
@@ -16,6 +19,12 @@ fn with_window(tokens: u64) -> Agent {
     // Only the window makes anything shorter.
     spec.agents[1].profile.max_result = None;
     started(spec, AgentRole::Sub("implement".to_owned()))
+}
+
+/// About how many tokens its request has.
+fn tokens(agent: &Agent) -> u64 {
+    let size = agent.request_size();
+    size.counted + size.estimated
 }
 
 fn uncounted(reply: ModelReply) -> ModelReply {
@@ -184,10 +193,10 @@ fn loop_11_a_request_that_the_provider_finds_too_long_is_made_shorter() {
     let long = "word ".repeat(1_200);
     steps.look(&mut agent, "a", &long);
     steps.look(&mut agent, "b", &long);
-    let (turns, before) = (agent.turns(), agent.request_tokens());
+    let (turns, before) = (agent.turns(), tokens(&agent));
     assert_eq!(steps.too_long(&mut agent), ["ask a7.6"]);
     assert_eq!(agent.turns(), turns, "the request that failed was no turn");
-    assert!(agent.request_tokens() < before / 10 * 9);
+    assert!(tokens(&agent) < before / 10 * 9);
     check_pairs(agent.request());
 }
 
@@ -204,7 +213,7 @@ fn loop_11_a_request_that_cannot_be_made_shorter_is_the_end() {
 fn loop_11_an_output_longer_than_the_window_is_shortened_with_its_handle() {
     let (mut agent, mut steps) = (with_window(4_000), Steps(0));
     steps.look(&mut agent, "a", &"word ".repeat(20_000));
-    assert!(agent.request_tokens() < 4_000, "{}", agent.request_tokens());
+    assert!(tokens(&agent) < 4_000, "{}", tokens(&agent));
     let shortened = result(agent.request().last().unwrap())["output"].to_string();
     assert!(
         shortened.contains("read them with read_output, handle a7.2"),
@@ -315,4 +324,86 @@ fn paor_6_a_journal_from_before_shows_results_whole() {
     let long = "word ".repeat(20_000);
     steps.look(&mut agent, "a", &long);
     assert_eq!(result(agent.request().last().unwrap())["output"], json!(long));
+}
+
+// What goes with a request beside its messages
+
+#[test]
+fn host_6_a_requests_size_has_the_tool_definitions_or_the_schema_that_are_sent_with_it() {
+    let size = |calls| {
+        let mut spec = spec();
+        spec.agents[1].profile.calls = calls;
+        let agent = started(spec, AgentRole::Sub("implement".to_owned()));
+        let role = &agent.brief().unwrap().role;
+        let (tools, schema) = (agent.offered(), agent.context().reply_schema(role));
+        let text: u64 = agent.request().iter().map(Message::estimated_tokens).sum();
+        (agent.request_size().estimated - text, tools, schema)
+    };
+    let (beside, tools, _) = size(CallForm::Native);
+    assert_eq!(tools.len(), 2);
+    assert_eq!(beside, tools.iter().map(ToolSpec::estimated_tokens).sum::<u64>());
+    assert!(beside > 50, "{beside}");
+    let (beside, _, schema) = size(CallForm::JsonSchema);
+    assert_eq!(beside, estimated_tokens(&schema.to_string()));
+    assert!(beside > 50, "{beside}");
+    for calls in [CallForm::Json, CallForm::ToolCall, CallForm::Auto] {
+        assert_eq!(size(calls).0, 0, "the system prompt tells of the tools");
+    }
+}
+
+#[test]
+fn host_6_what_its_provider_has_counted_is_no_estimate_and_an_estimate_no_count() {
+    let mut agent = with_window(1_000_000);
+    let mut reply = says_call("look", json!({"path": "a"}), false);
+    reply.usage = usage(700, 20);
+    agent.handle(at(0), replied("a7.1", reply.clone())).unwrap();
+    let result = tool_ended("a7.2", ToolResult::success(json!("x".repeat(4_000))));
+    agent.handle(at(0), result).unwrap();
+    let size = agent.request_size();
+    assert_eq!(
+        size.counted, 720,
+        "the request, and the reply that is sent with the next"
+    );
+    assert!((1_000..1_100).contains(&size.estimated), "{size:?}");
+    reply.usage.input_tokens = 9_000;
+    reply.usage.estimated_calls = 1;
+    agent.handle(at(0), replied("a7.3", reply)).unwrap();
+    let after = agent.request_size();
+    assert_eq!(after.counted, 720);
+    assert!(
+        after.estimated > size.estimated,
+        "the reply is estimated: {after:?}"
+    );
+}
+
+#[test]
+fn host_6_a_call_that_stands_in_the_text_is_estimated_once() {
+    let call = says_call("look", json!({"path": "a".repeat(400)}), false);
+    let calls = vec![ToolCall {
+        id: String::new(),
+        tool: "look".to_owned(),
+        parameters: json!({"path": "a".repeat(400)}),
+        terminate: false,
+    }];
+    let assistant = |content: &str| Message::Assistant {
+        content: content.to_owned(),
+        calls: calls.clone(),
+    };
+    assert_eq!(
+        assistant(&call.content).estimated_tokens(),
+        estimated_tokens(&call.content) + 4
+    );
+    assert!(assistant("I look.").estimated_tokens() > 100);
+}
+
+#[test]
+fn host_6_what_a_model_thought_is_not_sent_again() {
+    let mut agent = with_window(1_000_000);
+    let mut reply = says_call("look", json!({"path": "a"}), false);
+    reply.usage = usage(700, 20_000);
+    let most = 4 * (estimated_tokens(&reply.content) + 4);
+    agent.handle(at(0), replied("a7.1", reply)).unwrap();
+    let result = tool_ended("a7.2", ToolResult::success(json!("x")));
+    agent.handle(at(0), result).unwrap();
+    assert_eq!(agent.request_size().counted, 700 + most);
 }

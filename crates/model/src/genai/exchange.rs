@@ -140,8 +140,7 @@ impl Shared {
                 None
             }
         };
-        let asked = || request.estimated_tokens();
-        Ok(reply.finish(end.as_ref(), seen, request.messages.len(), asked))
+        Ok(reply.finish(end.as_ref(), seen, request))
     }
 
     /// The reply itself can't say why it was cut.

@@ -1,15 +1,17 @@
 //! From what comes of a stream to a [`ModelReply`].
 
 use dirigent_core::call::{ToolCall, read_arguments};
-use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, Usage};
+use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, estimated_tokens};
 use genai::chat::{StopReason, StreamEnd};
 use serde_json::Value;
 
 use super::Provider;
 use super::tap::Seen;
 use super::wire::own_name;
-use crate::request::{Deltas, estimated_tokens, usage};
+use crate::ChatRequest;
+use crate::request::Deltas;
 use crate::secrets::{Cleaner, Secrets};
+use crate::usage::Counts;
 
 /// A reply that is under way.
 pub(super) struct Collector {
@@ -96,30 +98,21 @@ impl Collector {
         self.content.len() + self.cleaner.held() + calls.sum::<usize>()
     }
 
-    /// The reply to a conversation of so many messages; `end` is none where it was cut. `asked` estimates the tokens of the request,
-    /// for where none were counted.
-    pub(super) fn finish(
-        self,
-        end: Option<&StreamEnd>,
-        seen: Seen,
-        messages: usize,
-        asked: impl FnOnce() -> u64,
-    ) -> ModelReply {
+    /// The reply to that request; `end` is none where it was cut.
+    pub(super) fn finish(self, end: Option<&StreamEnd>, seen: Seen, request: &ChatRequest) -> ModelReply {
         let stop = end.and_then(|end| end.captured_stop_reason.as_ref());
         let counted = end.and_then(|end| end.captured_usage.as_ref());
-        let usage = counted.and_then(counted_usage).unwrap_or_else(|| {
-            let called = self
-                .calls
-                .iter()
-                .map(|call| call.name.chars().count() + call.arguments.chars().count());
-            let said = self.content.chars().count() + called.sum::<usize>();
-            usage(asked(), estimated_tokens(said))
-        });
+        let called = self
+            .calls
+            .iter()
+            .map(|call| estimated_tokens(&call.name) + estimated_tokens(&call.arguments));
+        let said = called.fold(estimated_tokens(&self.content), u64::saturating_add);
+        let usage = counted.map(counts).unwrap_or_default().usage(request, said);
         let (provider, secrets) = (self.provider, self.secrets);
         let (calls, mut malformed_calls) = self
             .calls
             .into_iter()
-            .zip(messages..)
+            .zip(request.messages.len()..)
             .map(|(call, number)| call.clean(&secrets).read(provider, number))
             .fold((Vec::new(), Vec::new()), |(mut calls, mut malformed), read| {
                 match read {
@@ -184,20 +177,19 @@ fn own_id(provider: Provider, id: String, number: usize) -> String {
 }
 
 /// The tokens that the provider counted. Those that were written to a cache or read from one are among the tokens sent.
-fn counted_usage(counted: &genai::chat::Usage) -> Option<Usage> {
+fn counts(counted: &genai::chat::Usage) -> Counts {
     let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
-    let input = tokens(counted.prompt_tokens)?;
     let sent = counted.prompt_tokens_details.as_ref();
     let received = counted.completion_tokens_details.as_ref();
-    // Gemini may have thought and said nothing.
-    let output = tokens(counted.completion_tokens)
-        .or_else(|| tokens(received?.reasoning_tokens))
-        .unwrap_or(0);
-    let cached = sent.and_then(|sent| tokens(sent.cached_tokens)).unwrap_or(0);
-    Some(Usage {
-        cached_input_tokens: cached,
-        ..usage(input, output)
-    })
+    Counts {
+        input: tokens(counted.prompt_tokens),
+        cached: sent.and_then(|sent| tokens(sent.cached_tokens)),
+        output: tokens(counted.completion_tokens)
+            // Gemini may have thought and said nothing.
+            .or_else(|| tokens(received?.reasoning_tokens))
+            // An empty reply is not always counted.
+            .or(counted.prompt_tokens.map(|_| 0)),
+    }
 }
 
 /// Gemini gives a call that it could not read itself as a reason to stop.

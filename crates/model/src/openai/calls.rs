@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use dirigent_core::call::{ToolCall, read_arguments};
-use dirigent_core::message::MalformedCall;
+use dirigent_core::message::{MalformedCall, estimated_tokens};
 
 use super::reply::CallPiece;
 use crate::secrets::Secrets;
@@ -123,12 +123,12 @@ impl Assembly {
         }
     }
 
-    /// The characters of all names and arguments.
-    pub(super) fn characters(&self) -> usize {
+    /// About how many tokens all names and arguments have.
+    pub(super) fn estimated_tokens(&self) -> u64 {
         let sizes = self
             .calls
             .iter()
-            .map(|call| call.name.chars().count() + call.arguments.chars().count());
+            .map(|call| estimated_tokens(&call.name) + estimated_tokens(&call.arguments));
         sizes.sum()
     }
 

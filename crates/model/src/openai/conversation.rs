@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use dirigent_core::call::{CallForm, ToolCall};
-use dirigent_core::message::Message;
+use dirigent_core::message::{Message, names_call};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -212,13 +212,6 @@ impl fmt::Display for Spoken<'_> {
         }
         f.write_str(&parts.join("\n"))
     }
-}
-
-/// Whether a call stands in the text. An object with the tool's name in it is taken for the call: which forms are understood is for
-/// the parser to know.
-fn names_call(content: &str, call: &ToolCall) -> bool {
-    let object = content.find('{').and_then(|begin| content.get(begin..));
-    object.is_some_and(|object| object.contains(call.tool.as_str()))
 }
 
 /// Messages of the user's as one text.

@@ -16,7 +16,7 @@ use super::reply::{Chunk, Collector, Ended};
 use super::sse::EventReader;
 use super::{Delivery, Shared};
 use crate::ChatRequest;
-use crate::request::{after, estimated_tokens};
+use crate::request::after;
 
 /// How long the end of a stream is waited for when the reply is complete: its usage comes last.
 const TRAILER: Duration = Duration::from_secs(5);
@@ -207,7 +207,8 @@ impl Shared {
             Body::TooLong => {
                 self.warn_of_cut("it is longer than max_reply_bytes");
                 let mut reply = collector.finish(Ended::CutOff, asked);
-                reply.usage.output_tokens = estimated_tokens(self.options.max_reply_bytes);
+                let read = u64::try_from(self.options.max_reply_bytes).unwrap_or(u64::MAX);
+                reply.usage.output_tokens = read.div_ceil(4);
                 return Ok(reply);
             }
         };

@@ -2,15 +2,16 @@
 //!
 //! Fields that nobody knows are passed over; one that is missing, null or of another type than expected counts as missing.
 
-use dirigent_core::message::{FinishReason, ModelReply, Usage};
+use dirigent_core::message::{FinishReason, ModelReply, estimated_tokens};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::calls::Assembly;
 use super::exchange::Asked;
-use crate::request::{Deltas, estimated_tokens, usage};
+use crate::request::Deltas;
 use crate::secrets::{Cleaner, Secrets};
+use crate::usage::Counts;
 
 /// A longer name of a model is none.
 const LONGEST_NAME: usize = 200;
@@ -118,32 +119,31 @@ impl<'de> Deserialize<'de> for Arguments {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 struct WireUsage {
     #[serde(default, deserialize_with = "tolerant")]
-    prompt_tokens: u64,
+    prompt_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tolerant")]
-    completion_tokens: u64,
+    completion_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tolerant")]
     prompt_tokens_details: PromptDetails,
     /// DeepSeek's word for the tokens that were read before.
     #[serde(default, deserialize_with = "tolerant")]
-    prompt_cache_hit_tokens: u64,
+    prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 struct PromptDetails {
     #[serde(default, deserialize_with = "tolerant")]
-    cached_tokens: u64,
+    cached_tokens: Option<u64>,
 }
 
 impl WireUsage {
-    /// What it counts as. More tokens that were read before than were sent are nonsense.
-    fn counted(self) -> Usage {
-        let cached = self
-            .prompt_tokens_details
-            .cached_tokens
-            .max(self.prompt_cache_hit_tokens);
-        Usage {
-            cached_input_tokens: cached.min(self.prompt_tokens),
-            ..usage(self.prompt_tokens, self.completion_tokens)
+    fn counts(self) -> Counts {
+        Counts {
+            input: self.prompt_tokens,
+            cached: self
+                .prompt_tokens_details
+                .cached_tokens
+                .max(self.prompt_cache_hit_tokens),
+            output: self.completion_tokens,
         }
     }
 }
@@ -195,7 +195,7 @@ impl Collector {
 
     /// Takes a chunk; the text in it is told.
     pub(super) fn add(&mut self, chunk: Chunk, deltas: Option<&Deltas>) {
-        if chunk.usage.prompt_tokens > 0 || chunk.usage.completion_tokens > 0 {
+        if chunk.usage.prompt_tokens > Some(0) || chunk.usage.completion_tokens > Some(0) {
             self.usage = chunk.usage;
         }
         if self.model.is_empty() && is_name(&chunk.model) {
@@ -255,7 +255,7 @@ impl Collector {
         text.saturating_add(self.calls.held())
     }
 
-    /// The reply. The request's tokens are estimated for servers that count none.
+    /// The reply.
     pub(super) fn finish(mut self, ended: Ended, asked: Asked<'_>) -> ModelReply {
         let rest = self.cleaner.end();
         self.say(&rest, asked.request.deltas.as_ref());
@@ -264,17 +264,8 @@ impl Collector {
         } else {
             self.content
         };
-        let usage = match self.usage {
-            WireUsage {
-                prompt_tokens: 0,
-                completion_tokens: 0,
-                ..
-            } => {
-                let said = content.chars().count() + self.calls.characters();
-                usage(asked.request.estimated_tokens(), estimated_tokens(said))
-            }
-            counted => counted.counted(),
-        };
+        let said = estimated_tokens(&content).saturating_add(self.calls.estimated_tokens());
+        let usage = self.usage.counts().usage(asked.request, said);
         let finish = match ended {
             Ended::CutOff => FinishReason::Interrupted,
             Ended::Complete => reason(&self.finish_reason, self.calls.is_empty()),

@@ -230,7 +230,8 @@ async fn call_7_a_reply_whose_stream_breaks_off_is_interrupted() {
             "{events:?}"
         );
         // Be brief. Hello?
-        assert_eq!(reply.usage.input_tokens, 5);
+        assert_eq!(reply.usage.input_tokens, 13);
+        assert_eq!(reply.usage.estimated_calls, 1);
         assert!(reply.usage.output_tokens > 0);
     }
 }

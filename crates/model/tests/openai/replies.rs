@@ -14,9 +14,14 @@ const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 
 /// A reply with that message and finish reason, delivered that way.
 fn says(delivery: Delivery, message: &Value, finish_reason: &str, usage: &Value) -> Answer {
+    says_raw(delivery, message, finish_reason, &usage.to_string())
+}
+
+/// The same with the text of its usage.
+fn says_raw(delivery: Delivery, message: &Value, finish_reason: &str, usage: &str) -> Answer {
     let choice = |field: &str, said: &Value| {
-        json!({"choices": [{"index": 0, field: said, "finish_reason": finish_reason}], "usage": usage})
-            .to_string()
+        let choices = json!([{"index": 0, field: said, "finish_reason": finish_reason}]);
+        format!(r#"{{"choices": {choices}, "usage": {usage}}}"#)
     };
     match delivery {
         Delivery::Whole => Answer::json("200 OK", choice("message", message)),
@@ -71,11 +76,7 @@ async fn host_6_tokens_that_were_read_before_are_counted_however_the_server_says
             counted(json!({"prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 5})),
             7,
         ),
-        // More than were sent, and other nonsense.
-        (
-            counted(json!({"prompt_tokens_details": {"cached_tokens": 99}})),
-            12,
-        ),
+        // Nonsense.
         (
             counted(json!({"prompt_tokens_details": {"cached_tokens": -1}})),
             0,
@@ -146,13 +147,94 @@ async fn usage_is_estimated_where_the_server_counts_none() {
         let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
             .await
             .unwrap();
-        // Messages of 9 and 6 characters, and a reply of 25.
+        // Messages of 9 and 6 characters, with four tokens for each message itself, and a reply of 25.
         assert_eq!(
             (reply.usage.input_tokens, reply.usage.output_tokens),
-            (5, 7),
+            (13, 7),
             "{delivery:?}"
         );
+        assert_eq!(reply.usage.estimated_calls, 1);
     }
+}
+
+/// Where what was sent is estimated, it is 13 tokens, and a reply 7.
+#[tokio::test]
+async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
+    let counts = |sent: &str, received: &str| {
+        format!(r#"{{"prompt_tokens": {sent}, "completion_tokens": {received}}}"#)
+    };
+    let cached = |sent: u64, cached: u64| {
+        json!({"prompt_tokens": sent, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": cached}})
+            .to_string()
+    };
+    for (usage, input, output, estimated) in [
+        (counts("12", "3"), 12, 3, 0),
+        (counts("-12", "3"), 13, 3, 1),
+        (counts("12", "-3"), 12, 7, 1),
+        (counts("0", "3"), 13, 3, 1),
+        (counts("12", "0"), 12, 7, 1),
+        (counts("0", "0"), 13, 7, 1),
+        (counts("1e300", "1e300"), 13, 7, 1),
+        (counts("12.5", "3.5"), 13, 7, 1),
+        (counts("\"12\"", "\"3\""), 13, 7, 1),
+        (counts("\"NaN\"", "null"), 13, 7, 1),
+        (counts("[12]", "{}"), 13, 7, 1),
+        (counts("18446744073709551615", "18446744073709551615"), 13, 7, 1),
+        (counts("18446744073709551616", "99999999999999999999999"), 13, 7, 1),
+        // No model reads or writes so much.
+        (counts("12", "20000000"), 12, 7, 1),
+        // More than the request can have, with all that a provider may add to it.
+        (counts("100000", "3"), 13, 3, 1),
+        (counts("30000", "3"), 30_000, 3, 0),
+        (cached(12, 12), 12, 3, 0),
+        (cached(12, 14), 13, 3, 1),
+        ("\"many\"".to_owned(), 13, 7, 1),
+    ] {
+        for delivery in BOTH {
+            let message = json!({"content": "Four characters make one."});
+            let reply = ask(delivery, says_raw(delivery, &message, "stop", &usage))
+                .await
+                .unwrap();
+            let Usage {
+                input_tokens,
+                output_tokens,
+                cached_input_tokens,
+                estimated_calls,
+                model_calls,
+                ..
+            } = reply.usage;
+            assert_eq!(
+                (input_tokens, output_tokens, estimated_calls, model_calls),
+                (input, output, estimated, 1),
+                "{usage} {delivery:?}"
+            );
+            assert!(cached_input_tokens <= input_tokens);
+        }
+    }
+}
+
+#[tokio::test]
+async fn host_6_a_reply_far_longer_than_was_allowed_counts_as_the_estimate() {
+    for (counted, output) in [(50, 50), (5_000, 5_000), (30_000, 30_000), (40_000, 7)] {
+        let usage = json!({"prompt_tokens": 12, "completion_tokens": counted});
+        let message = json!({"content": "Four characters make one."});
+        let server = Server::start([says(Delivery::Whole, &message, "stop", &usage)]).await;
+        let asked = request().max_output_tokens(50);
+        let reply = server.model(Delivery::Whole).chat(asked).await.unwrap();
+        assert_eq!(reply.usage.output_tokens, output);
+    }
+}
+
+#[tokio::test]
+async fn host_6_the_estimate_of_who_asks_stands_in_for_a_missing_count() {
+    let message = json!({"content": "Hi."});
+    let server = Server::start([says(Delivery::Whole, &message, "stop", &Value::Null)]).await;
+    let reply = server
+        .model(Delivery::Whole)
+        .chat(request().input_tokens(1_234))
+        .await
+        .unwrap();
+    assert_eq!(reply.usage.input_tokens, 1_234);
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! Keeping to a provider's limits.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use dirigent_core::message::ModelFailureKind;
+use dirigent_core::message::{Message, ModelFailureKind};
 use dirigent_core::time::Millis;
-use dirigent_model::{ChatModel, Limited, ModelLimits};
+use dirigent_model::{ChatModel, ChatRequest, Limited, ModelLimits};
 use futures::future::{FutureExt, join_all};
 
 use crate::script::{Script, Scripted, ok, request, unavailable};
@@ -46,48 +47,114 @@ async fn host_7_each_name_has_its_own_limits() {
     assert_eq!(script.times(), [0, 0]);
 }
 
+fn per_minute(tokens: u64) -> ModelLimits {
+    ModelLimits {
+        tokens_per_minute: NonZeroU64::new(tokens),
+        ..NO_LIMITS
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn host_7_tokens_come_back_over_a_minute() {
-    // Each request has 200 tokens: 100 asked, 100 answered. 400 a minute are 200 in 30 seconds.
+async fn host_7_tokens_per_minute_hold_from_the_first_minute() {
+    // Each request has 200 tokens: 100 asked, 100 answered a second later.
+    let script = Scripted::new((0..5).map(|_| ok()));
+    let model = Limited::new(Script(script.clone()), per_minute(400));
+    join_all((0..5).map(|_| model.chat(request()))).await;
+    // What was sent first counts for a minute and a moment, the replies for a second more.
+    assert_eq!(script.times(), [0, 0, 61_000, 62_000, 123_000]);
+}
+
+/// What a provider counts: tokens sent at the beginning of each request, and received at its end.
+fn most_in_any_minute(times: &[u128], input: u64, output: u64) -> u64 {
+    let sent = times.iter().map(|at| (*at, input));
+    let all: Vec<(u128, u64)> = sent.chain(times.iter().map(|at| (*at + 1_000, output))).collect();
+    let minute = |begin: u128| {
+        let within = all
+            .iter()
+            .filter(move |(at, _)| (begin..begin + 60_000).contains(at));
+        within.map(|(_, tokens)| tokens).sum()
+    };
+    all.iter().map(|(at, _)| minute(*at)).max().unwrap_or(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_7_no_minute_has_more_tokens_than_the_limit_whoever_asks_and_whenever() {
+    for limit in [200, 250, 500, 999, 1_400, 5_000] {
+        let script = Scripted::new((0..60).map(|_| ok()));
+        let model = Limited::new(Script(script.clone()), per_minute(limit));
+        // They come over five minutes, some together.
+        let asks = (0..60_u64).map(|number| {
+            let model = model.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(number / 3 * 15)).await;
+                model.chat(request()).await
+            }
+        });
+        let replies = join_all(asks).await;
+        assert!(replies.iter().all(Result::is_ok));
+        let most = most_in_any_minute(&script.times(), 100, 100);
+        assert!(most <= limit, "{most} of {limit}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_7_a_request_beyond_a_minutes_tokens_is_sent_alone() {
     let script = Scripted::new((0..4).map(|_| ok()));
-    let limits = ModelLimits {
-        tokens_per_minute: NonZeroU64::new(400),
-        ..NO_LIMITS
+    let model = Limited::new(Script(script.clone()), per_minute(150));
+    let small = || {
+        let content = "x".repeat(40);
+        ChatRequest::new(Arc::new(vec![Message::User { content }])).max_output_tokens(10)
     };
-    let model = Limited::new(Script(script.clone()), limits);
-    join_all((0..4).map(|_| model.chat(request()))).await;
-    let times = script.times();
-    assert_eq!(times[..2], [0, 0]);
-    assert!((30_000..30_010).contains(&times[2]), "{times:?}");
-    assert!((60_000..60_020).contains(&times[3]), "{times:?}");
+    let asks = [request(), small(), request(), small()];
+    join_all(asks.map(|asked| model.chat(asked))).await;
+    // Those beyond it wait until nothing counts any more; the small ones fit beside a reply.
+    assert_eq!(script.times(), [0, 61_000, 123_000, 184_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_beyond_a_minutes_tokens_waits_for_all_of_them_and_goes() {
+async fn host_7_a_reply_longer_than_expected_makes_those_after_it_wait() {
     let script = Scripted::new([ok(), ok()]);
-    let limits = ModelLimits {
-        tokens_per_minute: NonZeroU64::new(50),
-        ..NO_LIMITS
-    };
-    let model = Limited::new(Script(script.clone()), limits);
-    model.chat(request()).await.unwrap();
-    model.chat(request()).await.unwrap();
-    // The first used 200 of 50: the debt is a minute's worth, so that two minutes fill the bucket.
-    let second = script.times()[1];
-    assert!((121_000..121_010).contains(&second), "{second}");
+    let model = Limited::new(Script(script.clone()), per_minute(250));
+    let expected = || request().max_output_tokens(10);
+    model.chat(expected()).await.unwrap();
+    model.chat(expected()).await.unwrap();
+    // The first had 200 tokens, where 110 were expected: 50 are left.
+    assert_eq!(script.times(), [0, 61_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_that_a_failed_request_did_not_use_are_given_back() {
-    let script = Scripted::new([unavailable(Some(0)), ok()]);
-    let limits = ModelLimits {
-        tokens_per_minute: NonZeroU64::new(200),
-        ..NO_LIMITS
-    };
-    let model = Limited::new(Script(script.clone()), limits);
+async fn host_7_nonsense_of_a_server_is_forgotten_after_a_minute() {
+    let mut nonsense = ok();
+    if let Ok(reply) = &mut nonsense {
+        reply.usage.output_tokens = u64::MAX;
+    }
+    let script = Scripted::new([nonsense, ok()]);
+    let model = Limited::new(Script(script.clone()), per_minute(1_000));
+    model.chat(request()).await.unwrap();
+    model.chat(request()).await.unwrap();
+    assert_eq!(script.times(), [0, 62_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_7_a_failed_request_gives_back_the_tokens_of_its_reply() {
+    let script = Scripted::new([unavailable(Some(0)), ok(), ok()]);
+    let model = Limited::new(Script(script.clone()), per_minute(300));
     model.chat(request()).await.unwrap_err();
     model.chat(request()).await.unwrap();
-    assert_eq!(script.times(), [0, 1_000]);
+    model.chat(request()).await.unwrap();
+    // 100 were sent in vain, and may have been counted.
+    assert_eq!(script.times(), [0, 1_000, 62_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_7_a_request_that_is_given_up_counts_in_full() {
+    let script = Scripted::new([ok(), ok()]);
+    let model = Limited::new(Script(script.clone()), per_minute(399));
+    let mut given_up = model.chat(request());
+    assert!((&mut given_up).now_or_never().is_none());
+    drop(given_up);
+    model.chat(request()).await.unwrap();
+    assert_eq!(script.times(), [0, 61_000]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -77,8 +77,9 @@ impl ChatModel for Script {
     }
 }
 
+/// A request of a hundred tokens, four of them for the message itself, whose reply may have a hundred.
 pub fn request() -> ChatRequest {
-    let content = "x".repeat(400);
+    let content = "x".repeat(384);
     ChatRequest::new(Arc::new(vec![Message::User { content }])).max_output_tokens(100)
 }
 

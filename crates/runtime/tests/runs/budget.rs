@@ -1,13 +1,15 @@
 //! HOST-6: one budget for a run and all its agents, reserved before it is used.
 
 use dirigent_core::budget::BudgetKind;
+use dirigent_core::call::CallForm;
 use dirigent_core::message::ModelReply;
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::price::{Cost, Price};
 use dirigent_core::run::{EndReason, Report};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::resuming::cut_off;
 use crate::script::{Asked, Gate, Reply, Scripted, achieved, plan, plan_work, say, work};
@@ -43,6 +45,28 @@ async fn host_6_a_request_that_has_no_room_is_not_sent() {
     assert_eq!(overdrawn(&report), (BudgetKind::Tokens, 625, 900));
     assert_eq!(world.model.asked(), 2, "the reflector was not asked");
     assert_eq!(report.usage.tokens(), 625);
+}
+
+#[tokio::test]
+async fn host_6_tool_definitions_that_are_sent_with_a_request_are_reserved() {
+    for (calls, asked) in [(CallForm::Native, 0), (CallForm::Json, 3)] {
+        let mut world = World::new(Scripted::new(plan_and_work), ToolRegistry::new()).await;
+        world.spec.limits.max_tokens = Some(5_000);
+        world.spec.planner.profile.calls = calls;
+        world.spec.planner.tools.push("look".to_owned());
+        world.spec.tools.push(ToolSpec {
+            name: "look".to_owned(),
+            description: "Looks. ".repeat(3_000),
+            parameters: json!({"type": "object"}),
+            repeat: Repeat::Safe,
+            access: Access::ReadOnly,
+            requires_approval: false,
+            example: Value::Null,
+        });
+        let report = world.run().await;
+        assert_eq!(world.model.asked(), asked, "{calls:?}: {:?}", report.end);
+        assert_eq!(report.is_achieved(), asked > 0);
+    }
 }
 
 #[tokio::test]

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::budget::RequestSize;
 use crate::call::ToolCall;
 use crate::id::EffectId;
-use crate::message::{Message, estimated_tokens};
+use crate::message::{Message, Usage, estimated_tokens};
 use crate::prompt;
 use crate::spec::AgentSpec;
+use crate::token_ratio::TokenRatio;
 use crate::tool::ToolResult;
 
 /// Bytes up to which a result is left as it is: a line in its place would save nothing.
@@ -27,7 +29,7 @@ pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
     /// The ids of its calls, with the handles of those that were carried out.
     calls: BTreeMap<String, Option<EffectId>>,
-    /// About how many tokens it has, tools that are offered natively included.
+    /// About how many tokens it has, with what goes with each of its requests ([`crate::spec::RunContext::request_overhead`]).
     estimated: u64,
     counted: Counted,
     shown: Shown,
@@ -72,34 +74,29 @@ impl Shown {
 }
 
 /// How its provider counts tokens.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
-    /// What it counted last: the tokens of what was estimated at so many; none where messages were changed since.
-    last: Option<(u64, u64)>,
-    /// How many tokens it counts for a thousand that are estimated.
-    per_thousand: u64,
+    /// What it counted last; none where messages were changed since.
+    last: Option<Count>,
+    ratio: TokenRatio,
 }
 
-impl Default for Counted {
-    fn default() -> Self {
-        Counted {
-            last: None,
-            per_thousand: 1_000,
-        }
-    }
-}
-
-impl Counted {
-    fn tokens_of(&self, estimated: u64) -> u64 {
-        estimated.saturating_mul(self.per_thousand) / 1_000
-    }
+/// A provider's count of the beginning of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    tokens: u64,
+    /// What was estimated of it.
+    estimated: u64,
+    /// What it counted of the reply, until that is said.
+    reply: Option<u64>,
 }
 
 impl Conversation {
-    pub(super) fn new(spec: &AgentSpec, task: String, besides: u64) -> Self {
+    /// The conversation before its first request; `overhead` are the tokens that each request has beside its messages.
+    pub(super) fn new(spec: &AgentSpec, task: String, overhead: u64) -> Self {
         let system = spec.system_prompt.clone();
         let mut conversation = Conversation {
-            estimated: besides,
+            estimated: overhead,
             shown: Shown::to(spec),
             ..Conversation::default()
         };
@@ -119,7 +116,16 @@ impl Conversation {
     }
 
     pub(super) fn say(&mut self, message: Message) {
-        self.estimated += message.estimated_tokens();
+        let estimated = message.estimated_tokens();
+        self.estimated += estimated;
+        if let (Message::Assistant { .. }, Some(count)) = (&message, &mut self.counted.last)
+            && let Some(reply) = count.reply.take()
+        {
+            // What the model thought for its reply is not sent again: it has no more tokens than its text can have.
+            let reply = reply.min(TokenRatio::MOST.tokens(estimated));
+            count.tokens = count.tokens.saturating_add(reply);
+            count.estimated = self.estimated;
+        }
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.messages).push(message);
     }
@@ -185,28 +191,33 @@ impl Conversation {
         }
     }
 
-    /// The provider has counted the request of all that is said now.
-    pub(super) fn count(&mut self, tokens: u64) {
-        if tokens > 0 {
+    /// The provider has counted the request of all that is said now. An estimate in the place of its count says nothing new.
+    pub(super) fn count(&mut self, usage: &Usage) {
+        let tokens = usage.input_tokens;
+        if tokens > 0 && usage.estimated_calls == 0 {
             self.counted = Counted {
-                last: Some((self.estimated, tokens)),
-                // What a server says was used may be nonsense.
-                per_thousand: (tokens.saturating_mul(1_000) / self.estimated.max(1)).clamp(250, 8_000),
+                last: Some(Count {
+                    tokens,
+                    estimated: self.estimated,
+                    reply: Some(usage.output_tokens),
+                }),
+                ratio: TokenRatio::between(tokens, self.estimated),
             };
         }
     }
 
-    /// About how many tokens a request has: what its provider counted, and an estimate of what came after.
-    pub(super) fn tokens(&self) -> u64 {
-        let (estimated, tokens) = self.counted.last.unwrap_or_default();
-        let since = self.estimated.saturating_sub(estimated);
-        tokens.saturating_add(self.counted.tokens_of(since))
+    /// How long a request is: what its provider has counted, and the estimate of what came after.
+    pub(super) fn size(&self) -> RequestSize {
+        let count = self.counted.last.unwrap_or_default();
+        RequestSize {
+            counted: count.tokens,
+            estimated: self.estimated.saturating_sub(count.estimated),
+        }
     }
 
-    /// About how many tokens a request of those messages has.
-    pub(super) fn tokens_of(&self, messages: &[Message]) -> u64 {
-        self.counted
-            .tokens_of(messages.iter().map(Message::estimated_tokens).sum())
+    /// About how many tokens a request has.
+    pub(super) fn tokens(&self) -> u64 {
+        self.size().tokens(self.counted.ratio)
     }
 
     /// Changes messages; `change` returns what it thereby saved, as estimated.
@@ -234,7 +245,7 @@ impl Conversation {
         self.change(|messages, handles| {
             let mut saved = 0;
             for message in &mut messages[..latest] {
-                if counted.tokens_of(saved) >= over {
+                if counted.ratio.tokens(saved) >= over {
                     break;
                 }
                 if let Message::Tool { call_id, content, .. } = message
@@ -252,7 +263,7 @@ impl Conversation {
     pub(super) fn shorten_latest(&mut self, tokens: u64) {
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
         let results: usize = self.messages[latest..].iter().filter_map(result_characters).sum();
-        let all = self.counted.tokens_of(results.div_ceil(4) as u64).max(1);
+        let all = self.counted.ratio.tokens(results.div_ceil(4) as u64).max(1);
         if over == 0 || results == 0 {
             return;
         }

@@ -21,6 +21,7 @@ use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
 use crate::approval::Approval;
+use crate::budget::RequestSize;
 use crate::call::{CallForm, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
@@ -166,11 +167,19 @@ impl Agent {
         }
     }
 
-    /// About how many tokens the present model request has.
-    pub fn request_tokens(&self) -> u64 {
+    /// How long the present model request is, with the definitions and the schema that go with it.
+    pub fn request_size(&self) -> RequestSize {
         match &self.state {
-            State::Summarising(request) => self.conversation.tokens_of(request),
-            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => self.conversation.tokens(),
+            State::Summarising(request) => {
+                let role = self.brief.as_ref().map(|brief| &brief.role);
+                let overhead = role.map_or(0, |role| self.context.request_overhead(role));
+                let messages: u64 = request.iter().map(Message::estimated_tokens).sum();
+                RequestSize {
+                    counted: 0,
+                    estimated: messages.saturating_add(overhead),
+                }
+            }
+            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => self.conversation.size(),
         }
     }
 
@@ -326,11 +335,8 @@ impl Agent {
             return;
         };
         let timeout = spec.limits.timeout;
-        let besides = match spec.profile.calls {
-            CallForm::Native => self.offered().iter().map(ToolSpec::estimated_tokens).sum(),
-            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => 0,
-        };
-        self.conversation = Conversation::new(spec, brief.task.clone(), besides);
+        let overhead = self.context.request_overhead(&brief.role);
+        self.conversation = Conversation::new(spec, brief.task.clone(), overhead);
         self.started_at = now;
         self.deadline = now + timeout;
         self.brief = Some(brief);

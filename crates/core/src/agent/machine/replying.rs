@@ -13,7 +13,7 @@ impl Agent {
     pub(super) fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
         self.work.usage += reply.counted();
-        self.conversation.count(reply.usage.input_tokens);
+        self.conversation.count(&reply.usage);
         let said = parse_after(&reply, self.call_form(), &self.conversation.prompts());
         match (said, self.answer()) {
             (Ok(Said::Calls(mut calls)), _) => {
