@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use dirigent_core::delegate::DELEGATE;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
@@ -164,16 +165,17 @@ impl Crew {
     ) -> Result<RunSpec, DirigentError> {
         let roster = self.roster_in(Path::new(&workspace));
         let model_of = |agent: &AgentDefinition| self.models.of(agent);
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
         let agents = Maker::new(&self.tools, &roster, &model_of).all()?;
         Ok(RunSpec {
             goal,
             workspace,
-            limits: limits.unwrap_or_else(|| self.limits.clone()),
             planner: self.planner.clone(),
             reflector: self.reflector.clone(),
-            agents,
+            agents: within_depth(agents, &limits),
             tools: self.tools.clone(),
             policy: self.policy.clone(),
+            limits,
         })
     }
 
@@ -209,17 +211,31 @@ impl Crew {
             agents.extend(gone);
         }
         let (planner, reflector) = maker.those_of_every_run()?;
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
-            limits: limits.unwrap_or_else(|| self.limits.clone()),
             planner,
             reflector,
-            agents,
+            agents: within_depth(agents, &limits),
+            limits,
             tools: self.tools.clone(),
             policy: self.policy.clone(),
             goal,
             workspace,
         })
     }
+}
+
+/// The agents without the tool to delegate, where no agent of the run may (PAOR-5).
+fn within_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentSpec> {
+    for agent in &mut agents {
+        if limits.max_depth <= 1
+            && let Some(prompt) = agent.deepest_prompt.take()
+        {
+            agent.system_prompt = prompt;
+            agent.tools.retain(|tool| tool != DELEGATE);
+        }
+    }
+    agents
 }
 
 /// Makes what runs have of agents.

@@ -96,14 +96,15 @@ impl Counted {
 }
 
 impl Conversation {
-    pub(super) fn new(spec: &AgentSpec, task: String, besides: u64) -> Self {
-        let system = spec.system_prompt.clone();
+    pub(super) fn new(spec: &AgentSpec, system: &str, task: String, besides: u64) -> Self {
         let mut conversation = Conversation {
             estimated: besides,
             shown: Shown::to(spec),
             ..Conversation::default()
         };
-        conversation.say(Message::System { content: system });
+        conversation.say(Message::System {
+            content: system.to_owned(),
+        });
         conversation.say(Message::User { content: task });
         conversation
     }

@@ -25,7 +25,7 @@ use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Message;
 use crate::observation::AgentWork;
-use crate::spec::{AgentSpec, AnswerForm, RunContext};
+use crate::spec::{AgentSpec, AnswerForm, Depth, RunContext};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
 
@@ -324,7 +324,8 @@ impl Agent {
             CallForm::Native => self.offered().iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => 0,
         };
-        self.conversation = Conversation::new(spec, brief.task.clone(), besides);
+        let prompt = spec.prompt_at(Depth::of(&brief, &self.context.spec().limits));
+        self.conversation = Conversation::new(spec, prompt, brief.task.clone(), besides);
         self.started_at = now;
         self.deadline = now + timeout;
         self.brief = Some(brief);
@@ -433,8 +434,8 @@ impl Agent {
 
     /// What its model may call, its terminating tool included; nothing before its first input.
     pub fn offered(&self) -> Arc<Vec<ToolSpec>> {
-        let role = self.brief.as_ref().map(|brief| &brief.role);
-        role.map(|role| self.context.offered(role)).unwrap_or_default()
+        let brief = self.brief.as_ref();
+        brief.map(|brief| self.context.offered(brief)).unwrap_or_default()
     }
 
     fn limits_timeout(&self) -> Millis {
