@@ -46,19 +46,20 @@ fn open() -> Gate {
 
 /// The answers that the run's journal has.
 fn answers(place: &Place) -> Vec<Value> {
-    let steps = place
-        .dirigent(["show", "last", "--steps", "--json"])
-        .with_code(0)
-        .json_lines();
-    let entries = steps.iter().map(|step| step.to_string());
-    let answered = entries.filter(|step| step.contains(r#""user_answered":{"#));
-    answered
-        .map(|step| {
-            let (_, rest) = step.split_once(r#""answer":"#).unwrap();
-            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-            values.next().unwrap().unwrap()
-        })
-        .collect()
+    let file = place.folder().join("recording.jsonl");
+    let recorded = place
+        .command(["show", "last", "--record"])
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(recorded.success());
+    let recording = std::fs::read_to_string(&file).unwrap();
+    let answered = recording.lines().filter_map(|line| {
+        let (_, input) = line.split_once(r#""user_answered":"#)?;
+        let mut values = serde_json::Deserializer::from_str(input).into_iter::<Value>();
+        Some(values.next()?.ok()?["answer"].clone())
+    });
+    answered.collect()
 }
 
 /// The run in the list of all.
@@ -194,7 +195,10 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
     );
     // The one that goes on waits at the gate.
     let refused = ended.recv().unwrap().with_code(2);
-    assert!(refused.stderr.contains("is carried out by process"), "{refused}");
+    assert!(
+        refused.stderr.contains("is being carried out by process"),
+        "{refused}"
+    );
     let planner = served.wait_for_requests(before + 1)[before].clone();
     gate.open();
     let _ = ended.recv().unwrap().with_code(0);

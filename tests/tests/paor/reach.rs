@@ -182,7 +182,9 @@ fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
                 text.replace("calls = \"json\"", &format!("calls = \"{form}\"")),
             )
             .unwrap();
-            served.place.write(".dirigent/agents/boss.md", boss);
+            let agents = served.place.folder().join("home/.config/dirigent/agents");
+            std::fs::create_dir_all(&agents).unwrap();
+            std::fs::write(agents.join("boss.md"), boss).unwrap();
             let _ = served.place.dirigent(RUN).with_code(0);
             let requests = served.requests();
             let asked = requests
