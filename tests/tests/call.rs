@@ -157,6 +157,7 @@ fn scout(form: CallForm) -> Agent {
         role: AgentRole::Sub("scout".to_owned()),
         task: "Do it.".to_owned(),
         agents_left: None,
+        guidance: None,
         depth: 0,
         caller: None,
         changed: None,

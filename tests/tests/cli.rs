@@ -167,9 +167,9 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
         .dirigent(["resume", "last", "--max-model-calls", "50", "--json"])
         .with_code(0);
     let lines = resumed.json_lines();
-    let recovered = lines
-        .iter()
-        .position(|line| line["event"] == "phase_changed" && line["from"] == "failed" && line["to"] == "planning");
+    let recovered = lines.iter().position(|line| {
+        line["event"] == "phase_changed" && line["from"] == "failed" && line["to"] == "planning"
+    });
     assert!(recovered.is_some(), "{resumed}");
     assert!(place.read("price.js").contains("readPrice"));
     let over = place

@@ -324,8 +324,8 @@ pub(crate) struct DemoCommand {
 pub(crate) struct ResumeCommand {
     /// The run: its id, four digits or more of it, or `last`
     pub(crate) run: String,
-    /// The answer to the run's question
-    #[arg(long, value_name = "TEXT")]
+    /// The answer to the run's question, or the number of one of its choices
+    #[arg(long, value_name = "TEXT", value_parser = text, allow_hyphen_values = true)]
     pub(crate) answer: Option<String>,
     #[command(flatten)]
     pub(crate) limits: Limits,
@@ -406,7 +406,7 @@ pub(crate) struct AnswerCommand {
     /// The run: its id, four digits or more of it, or `last`
     pub(crate) run: String,
     /// Your answer, or the number of one of the choices
-    #[arg(value_name = "TEXT", value_parser = text)]
+    #[arg(value_name = "TEXT", value_parser = text, allow_negative_numbers = true)]
     pub(crate) answer: String,
     /// Print what came of it as a JSON object
     #[arg(long)]

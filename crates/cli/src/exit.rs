@@ -8,7 +8,8 @@ use dirigent::{DirigentError, EndReason, RuntimeError, StoreError};
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    the goal was achieved (or what was asked for was shown)
-  1    the run failed: the goal cannot be reached, or something broke
+  1    the run failed: the goal cannot be reached, or something broke; or standard output could not be
+       written (a reader that has gone is no error)
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
        a run that is over or that another process carries out, a recording that cannot be used,
        something said to a run that it does not take, a file that cannot be undone
@@ -88,6 +89,7 @@ impl Exit {
             | RuntimeError::NoQuestion { .. }
             | RuntimeError::NoAgent { .. }
             | RuntimeError::Decision { .. }
+            | RuntimeError::Answer { .. }
             | RuntimeError::Refused { .. }
             | RuntimeError::NoFork { .. } => Exit::Usage,
             RuntimeError::NotRunning { .. }

@@ -24,6 +24,7 @@ mod time;
 mod undo;
 mod waits;
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Parser;
@@ -41,8 +42,11 @@ const WINDING_UP: Duration = Duration::from_secs(5);
 const KILLING: Duration = Duration::from_secs(1);
 
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse();
     let output = Output::new();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(shown) => return show_usage(&shown, &output),
+    };
     keep_to_itself();
     start_log();
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -54,7 +58,45 @@ fn main() -> std::process::ExitCode {
         }
         Err(error) => fail(&error.into(), &output),
     };
-    exit.into()
+    written(exit, &output).into()
+}
+
+/// Prints the help or the version that was asked for, or what is wrong with the arguments.
+fn show_usage(shown: &clap::Error, output: &Output) -> std::process::ExitCode {
+    let exit = if shown.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Success
+    };
+    let printed = shown.print().and_then(|()| std::io::stdout().flush());
+    if let Err(error) = printed
+        && !shown.use_stderr()
+    {
+        output.note_failure(error);
+    }
+    written(exit, output).into()
+}
+
+/// The command's end, given that what it printed may not have been written.
+fn written(exit: Exit, output: &Output) -> Exit {
+    let Some(error) = output.failure() else {
+        return exit;
+    };
+    output.error(&format!(
+        "standard output cannot be written, so that what was printed is not complete: {error}"
+    ));
+    match exit {
+        Exit::Success => Exit::Failed,
+        Exit::Failed
+        | Exit::Usage
+        | Exit::Limit
+        | Exit::NeedsUser
+        | Exit::Journal
+        | Exit::Configuration
+        | Exit::Different
+        | Exit::Cancelled
+        | Exit::Killed => exit,
+    }
 }
 
 fn fail(error: &anyhow::Error, output: &Output) -> Exit {

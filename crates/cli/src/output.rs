@@ -1,7 +1,8 @@
 //! Standard output and error: colours where they are wanted, and no panic where nobody reads.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use console::Style;
 
@@ -9,6 +10,8 @@ use console::Style;
 pub(crate) struct Output {
     attended: bool,
     redraws: bool,
+    /// Why standard output could not be written, since when nothing more is: part of it would be missing.
+    failure: OnceLock<io::Error>,
 }
 
 impl Output {
@@ -24,6 +27,7 @@ impl Output {
         Output {
             attended: stdin && stdout && stderr,
             redraws: stdout && stderr && std::env::var("TERM").as_deref() != Ok("dumb"),
+            failure: OnceLock::new(),
         }
     }
 
@@ -37,27 +41,43 @@ impl Output {
         self.redraws
     }
 
-    /// A line or several on standard output. A reader that has gone is no error: `dirigent runs | head` is fine.
+    /// A line or several on standard output. A reader that has gone is no error: `dirigent runs | head` is fine. Any other failure is told
+    /// by [`Self::failure`].
     pub(crate) fn say(&self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| {
-            if text.ends_with('\n') {
-                Ok(())
-            } else {
-                out.write_all(b"\n")
-            }
-        });
-        let _ = out.flush();
+        let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+        self.write(&[text.as_bytes(), end]);
+    }
+
+    /// Why something could not be written to standard output, if so.
+    pub(crate) fn failure(&self) -> Option<&io::Error> {
+        self.failure.get()
+    }
+
+    /// Notes that standard output could not be written, unless its reader has gone.
+    pub(crate) fn note_failure(&self, error: io::Error) {
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            // The first failure counts.
+            let _ = self.failure.set(error);
+        }
+    }
+
+    fn write(&self, parts: &[&[u8]]) {
+        if self.failure.get().is_some() {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        let written = parts.iter().try_for_each(|part| out.write_all(part));
+        if let Err(error) = written.and_then(|()| out.flush()) {
+            self.note_failure(error);
+        }
     }
 
     /// The same for bytes that are not to be changed: where they are piped on, they are. A person sees them as text that does no harm.
     pub(crate) fn say_bytes(&self, bytes: &[u8]) {
-        let mut out = std::io::stdout().lock();
-        if out.is_terminal() {
-            drop(out);
+        if io::stdout().is_terminal() {
             return self.say(&coloured_diff(&inert(&String::from_utf8_lossy(bytes))));
         }
-        let _ = out.write_all(bytes).and_then(|()| out.flush());
+        self.write(&[bytes]);
     }
 
     /// Something for the person at the terminal, out of the way of what is piped on.
@@ -67,8 +87,7 @@ impl Output {
 
     /// Asks the person at the terminal for a line; none where it is at its end.
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(question.as_bytes()).and_then(|()| out.flush());
+        self.write(&[question.as_bytes()]);
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
         read.is_ok_and(|bytes| bytes > 0).then_some(line)

@@ -11,7 +11,7 @@ use dirigent::{
 use serde_json::json;
 
 use crate::args::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand};
-use crate::attend::{approval_lines, chosen, question_lines};
+use crate::attend::{approval_lines, question_lines};
 use crate::exit::Exit;
 use crate::kept::{kept_json, kept_line, kept_of};
 use crate::output::{Output, inert};
@@ -211,26 +211,16 @@ pub(crate) async fn answer(
     let Some((effect, question)) = &addressed.waits.question else {
         return addressed.refuse(RuntimeError::NoQuestion { run }, command.json, output);
     };
-    let said = command.answer.trim();
-    let answer = chosen(question, said);
-    // A number that was not taken for its choice is one of no choice.
-    if !question.choices.is_empty() && answer == said && is_no_choice(said, &question.choices) {
-        let reason = format!("{said} is none of the {} choices", question.choices.len());
-        return addressed.refuse(RuntimeError::Refused { run, reason }, command.json, output);
-    }
+    let answer = match question.choose(&command.answer) {
+        Ok(answer) => answer,
+        Err(fault) => return addressed.refuse(RuntimeError::Answer { run, fault }, command.json, output),
+    };
     let taken = format!("Run {} has its answer: {}", run.short(), inert(&answer));
     let said = Steering::Answer {
         effect: *effect,
         answer,
     };
     addressed.say(said, &taken, command.json, output).await
-}
-
-/// Whether it is a bare number that stands for none of them.
-fn is_no_choice(said: &str, choices: &[String]) -> bool {
-    let number = said.parse::<usize>();
-    number.is_ok_and(|number| number == 0 || number > choices.len())
-        && !choices.iter().any(|choice| choice == said)
 }
 
 pub(crate) async fn cancel(

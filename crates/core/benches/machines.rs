@@ -36,6 +36,7 @@ fn spec() -> RunSpec {
         },
         answer,
         asks: None,
+        deepest_prompt: None,
         profile: ModelProfile::default(),
     };
     RunSpec {
@@ -137,6 +138,7 @@ fn agent_step(criterion: &mut Criterion) {
         role: AgentRole::Sub("explore".to_owned()),
         task: "Look.".to_owned(),
         agents_left: None,
+        guidance: None,
         depth: 0,
         caller: None,
         changed: None,

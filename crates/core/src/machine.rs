@@ -50,6 +50,9 @@ pub enum Refusal {
     /// A decision that does not count (APPROVE-3).
     #[error(transparent)]
     Decision(#[from] crate::approval::DecisionFault),
+    /// A text that does not answer the run's question (PAOR-9).
+    #[error(transparent)]
+    Answer(#[from] crate::run::AnswerFault),
     /// A step between phases that there is not (PAOR-1).
     #[error(transparent)]
     Transition(#[from] crate::run::ImpossibleTransition),

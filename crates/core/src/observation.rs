@@ -120,7 +120,7 @@ pub struct ObservedCall {
 /// An agent's work without its transcript, which stays in the journal under its id (PAOR-5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    /// Its tool calls, shortened to what reflection needs.
+    /// Its tool calls, refused ones included, shortened to what reflection needs; after them those of the agents that it delegated to.
     pub calls: Vec<CallDigest>,
     /// What they changed.
     pub changes: Vec<StateChange>,
@@ -131,11 +131,12 @@ pub struct AgentWork {
     pub findings_so_far: String,
 }
 
-/// A tool call of an agent, in short.
+/// A tool call of an agent, in short; also one that was refused and did not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallDigest {
-    /// The handle to read the whole of it.
-    pub effect: EffectId,
+    /// The handle to read the whole result; `None` if the call did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<EffectId>,
     /// The tool's name.
     pub tool: String,
     /// The parameters, or `null` where they were long.

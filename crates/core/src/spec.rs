@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::AgentRole;
+use crate::agent::{AgentBrief, AgentRole};
 use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::delegate::{DELEGATE, delegate_tool};
 use crate::limits::{AgentLimits, RunLimits};
@@ -55,6 +55,9 @@ pub struct AgentSpec {
     pub description: String,
     /// Its whole system prompt, as rendered by [`crate::prompt`].
     pub system_prompt: String,
+    /// The same for where it may not delegate, as it is as deep as agents may be ([`RunLimits::max_depth`]); `None` for one that never may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deepest_prompt: Option<String>,
     /// The names of the tools it may call.
     pub tools: Vec<String>,
     /// What those tools may do.
@@ -142,6 +145,8 @@ pub struct RunContext {
     submissions: ToolSet,
     /// By agent.
     offers: BTreeMap<AgentRole, Offer>,
+    /// The same for agents that are too deep to delegate.
+    deepest: BTreeMap<AgentRole, Offer>,
 }
 
 /// What an agent's model is offered.
@@ -149,6 +154,8 @@ pub struct RunContext {
 struct Offer {
     /// The agent's tools and its terminating one.
     tools: Arc<Vec<ToolSpec>>,
+    /// The names of its own tools.
+    names: Vec<String>,
     /// The tool by which it delegates, if it may.
     delegation: Option<ToolSet>,
     /// What a reply must look like where the server holds the model to it.
@@ -172,10 +179,16 @@ impl RunContext {
             .agents
             .iter()
             .map(|agent| (AgentRole::Sub(agent.name.clone()), agent));
-        let offers = own.into_iter().chain(subs);
-        let offers = offers.map(|(role, agent)| (role.clone(), Offer::new(&role, agent, &spec)));
+        let agents: Vec<(AgentRole, &AgentSpec)> = own.into_iter().chain(subs).collect();
+        let offers = |depth: Depth| {
+            let offers = agents
+                .iter()
+                .map(|(role, agent)| (role.clone(), Offer::new(role, agent, &spec, depth)));
+            offers.collect()
+        };
         RunContext {
-            offers: offers.collect(),
+            offers: offers(Depth::Above),
+            deepest: offers(Depth::Deepest),
             tools: ToolSet::new(spec.tools.clone()),
             submissions: ToolSet::new(submissions),
             spec,
@@ -197,31 +210,41 @@ impl RunContext {
         &self.submissions
     }
 
-    /// The tools of the agent with that role, its terminating one included, in the order of its spec.
-    pub fn offered(&self, agent: &AgentRole) -> Arc<Vec<ToolSpec>> {
-        self.offers
-            .get(agent)
+    /// The tools of an agent, its terminating one included, in the order of its spec.
+    pub fn offered(&self, brief: &AgentBrief) -> Arc<Vec<ToolSpec>> {
+        self.offer(brief)
             .map(|offer| offer.tools.clone())
             .unwrap_or_default()
     }
 
-    /// The tool by which the agent with that role delegates ([`crate::delegate`]); none for one that may not.
-    pub fn delegation(&self, agent: &AgentRole) -> Option<&ToolSet> {
-        self.offers.get(agent)?.delegation.as_ref()
+    /// The names of an agent's own tools.
+    pub fn own_tools(&self, brief: &AgentBrief) -> &[String] {
+        self.offer(brief).map_or(&[], |offer| &offer.names)
     }
 
-    /// The JSON Schema of the replies of the agent with that role ([`CallForm::JsonSchema`]); `null` for one in another form.
-    pub fn reply_schema(&self, agent: &AgentRole) -> Arc<Value> {
-        self.offers
-            .get(agent)
+    /// The tool by which an agent delegates ([`crate::delegate`]); `None` for one that may not, or is too deep to (PAOR-5).
+    pub fn delegation(&self, brief: &AgentBrief) -> Option<&ToolSet> {
+        self.offer(brief)?.delegation.as_ref()
+    }
+
+    /// The JSON Schema of an agent's replies ([`CallForm::JsonSchema`]); `null` for one in another form.
+    pub fn reply_schema(&self, brief: &AgentBrief) -> Arc<Value> {
+        self.offer(brief)
             .map(|offer| offer.reply.clone())
             .unwrap_or_default()
     }
 
-    /// About how many tokens each request of the agent with that role has beside its messages: the definitions of tools that are offered
-    /// natively, or the schema of its replies. Counted once for the run.
-    pub fn request_overhead(&self, agent: &AgentRole) -> u64 {
-        self.offers.get(agent).map_or(0, |offer| offer.overhead)
+    /// About how many tokens each request of the agent has beside its messages: the definitions of tools that are offered natively, or the schema
+    /// of its replies. Counted once for the run.
+    pub fn request_overhead(&self, brief: &AgentBrief) -> u64 {
+        self.offer(brief).map_or(0, |offer| offer.overhead)
+    }
+
+    fn offer(&self, brief: &AgentBrief) -> Option<&Offer> {
+        match Depth::of(brief, &self.spec.limits) {
+            Depth::Above => self.offers.get(&brief.role),
+            Depth::Deepest => self.deepest.get(&brief.role),
+        }
     }
 
     /// The spec of the agent with that role; none where the run has no agent of that name.
@@ -234,22 +257,52 @@ impl RunContext {
     }
 }
 
+/// Whether an agent could have others work for it.
+#[derive(Clone, Copy)]
+pub(crate) enum Depth {
+    /// Those that it started would not be too deep.
+    Above,
+    /// It is as deep as agents may be.
+    Deepest,
+}
+
+impl Depth {
+    pub(crate) fn of(brief: &AgentBrief, limits: &RunLimits) -> Self {
+        if brief.depth < limits.max_depth {
+            Depth::Above
+        } else {
+            Depth::Deepest
+        }
+    }
+}
+
+impl AgentSpec {
+    /// The system prompt of an agent at that depth.
+    pub(crate) fn prompt_at(&self, depth: Depth) -> &str {
+        match (depth, &self.deepest_prompt) {
+            (Depth::Deepest, Some(prompt)) => prompt,
+            (Depth::Deepest, None) | (Depth::Above, _) => &self.system_prompt,
+        }
+    }
+}
+
 impl Offer {
-    fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec) -> Self {
+    fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: Depth) -> Self {
         // A run's own tool of that name is what its agents call, as in journals from before there was delegation.
         let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
-        let delegate = match role {
-            AgentRole::Sub(_) if agent.may_delegate() && !own_tool => {
+        let delegate = match (role, depth) {
+            (AgentRole::Sub(_), Depth::Above) if agent.may_delegate() && !own_tool => {
                 delegate_tool(agent.access, &spec.agents)
             }
-            AgentRole::Sub(_) | AgentRole::Planner | AgentRole::Reflector => None,
+            (AgentRole::Sub(_) | AgentRole::Planner | AgentRole::Reflector, _) => None,
         };
         let named = |name: &String| {
             let tools = spec.tools.iter().chain(&delegate);
             tools.into_iter().find(|tool| tool.name == *name).cloned()
         };
-        let own = agent.tools.iter().filter_map(named);
-        let tools: Vec<ToolSpec> = own.chain(submission(agent.answer)).collect();
+        let own: Vec<ToolSpec> = agent.tools.iter().filter_map(named).collect();
+        let names = own.iter().map(|tool| tool.name.clone()).collect();
+        let tools: Vec<ToolSpec> = own.into_iter().chain(submission(agent.answer)).collect();
         let reply = match agent.profile.calls {
             CallForm::JsonSchema => reply_schema(&tools, text_allowed(agent.answer)),
             CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => Value::Null,
@@ -262,6 +315,7 @@ impl Offer {
         Offer {
             overhead,
             tools: Arc::new(tools),
+            names,
             delegation: delegate.map(|tool| ToolSet::new(vec![tool])),
             reply: Arc::new(reply),
         }

@@ -38,7 +38,7 @@ pub enum Steering {
     Answer {
         /// Which question.
         effect: EffectId,
-        /// The user's words.
+        /// The user's words, or the number of one of the question's choices.
         answer: String,
     },
     /// The run is to end (HOST-8).

@@ -63,6 +63,7 @@ fn faults(plan: &Plan) -> Vec<String> {
         limits: AgentLimits::default(),
         answer: AnswerForm::Text,
         asks: None,
+        deepest_prompt: None,
         profile: ModelProfile::default(),
     };
     let search = ToolSpec {
@@ -84,6 +85,7 @@ fn faults(plan: &Plan) -> Vec<String> {
         tools: &ToolSet::new(vec![search]),
         max_subtasks: 6,
         agents_left: 4,
+        guidance: Some(2),
     };
     plan.faults(&rules).iter().map(ToString::to_string).collect()
 }
@@ -113,6 +115,21 @@ fn paor_4_a_sound_plan_has_no_faults() {
     ]);
     assert_eq!(faults(&sound), Vec::<String>::new());
     assert_eq!(faults(&plan(Vec::new())), Vec::<String>::new());
+}
+
+#[test]
+fn paor_8_a_plan_answers_only_guidance_that_was_given() {
+    let answering = |numbers: &[u32]| Plan {
+        answers_guidance: numbers.to_vec(),
+        ..plan(Vec::new())
+    };
+    assert_eq!(faults(&answering(&[1, 2, 2])), Vec::<String>::new());
+    assert_eq!(
+        faults(&answering(&[3, 1, 0, 3])),
+        [
+            "`answers_guidance` names 0, 3, but the numbers of the user's guidance are 1 to 2: name only guidance that this plan answers"
+        ]
+    );
 }
 
 #[test]

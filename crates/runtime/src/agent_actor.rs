@@ -306,7 +306,7 @@ impl AgentState {
             CallForm::JsonSchema if !machine.is_summarising() => {
                 request = request.format(ReplyFormat::JsonSchema {
                     name: "reply".to_owned(),
-                    schema: machine.context().reply_schema(&self.brief.role),
+                    schema: machine.context().reply_schema(&self.brief),
                 });
             }
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {}

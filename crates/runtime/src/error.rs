@@ -4,7 +4,7 @@ use dirigent_core::approval::DecisionFault;
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
 use dirigent_core::recording::Difference;
-use dirigent_core::run::EndReason;
+use dirigent_core::run::{AnswerFault, EndReason};
 use dirigent_store::StoreError;
 
 /// Why a run could not be started, watched or carried on.
@@ -34,7 +34,7 @@ pub enum RuntimeError {
         run: RunId,
     },
     /// An answer came, but nothing was asked.
-    #[error("run {} has no question that waits for an answer", run.short())]
+    #[error("run {} has no question that waits for an answer: it asks none, or has an answer already", run.short())]
     NoQuestion {
         /// Which.
         run: RunId,
@@ -54,6 +54,14 @@ pub enum RuntimeError {
         run: RunId,
         /// Why.
         fault: DecisionFault,
+    },
+    /// A text does not answer the run's question, which still waits (PAOR-9).
+    #[error("run {}: {fault}", run.short())]
+    Answer {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        fault: AnswerFault,
     },
     /// What was said does not count for another reason, or the process that carries the run out said why.
     #[error("run {} did not take it: {reason}", run.short())]
@@ -126,6 +134,7 @@ impl RuntimeError {
     pub(crate) fn or_decision(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {
             Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
+            Refusal::Answer(fault) => RuntimeError::Answer { run, fault },
             Refusal::Stale { .. }
             | Refusal::Over { .. }
             | Refusal::AtLimit { .. }
@@ -139,7 +148,11 @@ impl RuntimeError {
         match self {
             RuntimeError::Decision { fault, .. } => fault.to_string(),
             RuntimeError::Refused { reason, .. } => reason.clone(),
-            RuntimeError::NoQuestion { .. } => "it has no question that waits for an answer".to_owned(),
+            RuntimeError::NoQuestion { .. } => {
+                "it has no question that waits for an answer: it asks none, or has an answer already"
+                    .to_owned()
+            }
+            RuntimeError::Answer { fault, .. } => fault.to_string(),
             RuntimeError::NoAgent { run, agent } => format!(
                 "it has no agent {agent} at work; see its agents with `dirigent show {}`",
                 run.short()

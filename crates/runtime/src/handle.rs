@@ -73,10 +73,11 @@ impl RunHandle {
         self.steer(Steering::Decide { effect, decision }).await
     }
 
-    /// Answers the question that the run asks at this moment (PAOR-9), and no later one. Returns once that is journaled.
+    /// Answers the question that the run asks at this moment (PAOR-9), and no later one: in the user's words, or with the number of one of its
+    /// choices. Returns once that is journaled.
     ///
     /// # Errors
-    /// [`RuntimeError::NoQuestion`] where it asks none, or somebody else's answer came first. As [`Self::steer`].
+    /// [`RuntimeError::Answer`] for a number that no choice has: the question still waits. [`RuntimeError::NoQuestion`] where it asks none, or somebody else's answer came first. As [`Self::steer`].
     pub async fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
         self.still_under_way()?;
         let effect = self.door.question().map_err(|refused| refused.of(self.run))?;
@@ -107,7 +108,7 @@ impl RunHandle {
     /// Says anything that can be said to a run, and returns once it is journaled: whatever becomes of this process, it counts then.
     ///
     /// # Errors
-    /// Why it does not count: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`],
+    /// Why it does not count: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`], [`RuntimeError::Answer`],
     /// [`RuntimeError::Refused`], or [`RuntimeError::Ended`] where the run is over and did not hear it. [`RuntimeError::Unheard`] where a
     /// breakdown or the run's end left open whether it counts.
     pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {

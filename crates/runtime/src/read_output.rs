@@ -1,15 +1,16 @@
-//! The tool `read_output`: the whole of an output that was shortened in a prompt, by its handle (PAOR-6).
+//! The tool `read_output`: the whole of what was shortened or left out in a prompt, by its handle (PAOR-6).
 //!
 //! It reads the journal alone: what a tool has returned, never what the tool would return now.
 
 mod text;
 
-use dirigent_core::agent::AgentInput;
-use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::prompt::READ_OUTPUT;
-use dirigent_core::run::RunInput;
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec, code};
+use dirigent_core::observation::{Finding, Observation};
+use dirigent_core::prompt::{Handle, READ_OUTPUT, whole_observations, whole_report};
+use dirigent_core::run::{Round, RunInput};
+use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult, ToolSpec, code};
 use dirigent_store::{Journal, StoreError};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
@@ -17,6 +18,10 @@ use futures::future::BoxFuture;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use self::text::Readable;
+use crate::error::RuntimeError;
+use crate::handle::{read_entries, read_run};
 
 /// Characters that one call returns if it does not say.
 const DEFAULT_LENGTH: usize = 8_000;
@@ -30,13 +35,15 @@ const BEFORE_MATCH: usize = 100;
 /// What a compiled pattern may take, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads an earlier tool call's whole result, by the handle that stands where it was shortened. Returns the lines from \
+const DESCRIPTION: &str = "Reads what was shortened or left out, whole, by the handle that stands there: a tool call's result (`a3.2`, \
+    `run.7`), an agent's findings (`a3`) or all observations of a round (`round.2`), of whatever agent and round. Returns the lines from \
     `start_line` to `end_line`; or, with `pattern`, the lines in which that is found, with their numbers; or else `length` characters from \
-    `offset` on. Where more is to be had, `next_line` or `next_offset` says from where; `cut` says that a line was too long, and can be read by \
-    `offset` alone.";
+    `offset` on. Lines are those of the text itself, such as a command's stdout or a file's content; several texts follow each other, and \
+    `texts` says at which line each begins; `rest` has the result's other values. Where more is to be had, `next_line` or `next_offset` says \
+    from where; `cut` says that a line was too long, and can be read by `offset` alone.";
 
-/// The tool `read_output`. It reads a result as text: each value of its JSON after its name (`output.exit_code: 0`), and text of several
-/// lines line by line below its name (`output.stdout:`). What its calls return:
+/// The tool `read_output`. It reads a result as text ([`text::Readable`]): the texts of its output as they are, or each value after its name
+/// (`output.total: 3`) if it has none. What its calls return:
 ///
 /// | asked | output |
 /// | --- | --- |
@@ -44,7 +51,10 @@ const DESCRIPTION: &str = "Reads an earlier tool call's whole result, by the han
 /// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` where there is more; a line of more than 32,000 characters is cut, and `"cut": true` says so |
 /// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`, and `next_line` where there are more than 100; of a long line what is near the place |
 ///
-/// The codes of its failures: `bad_parameters`; `not_found`, where no call of the run has the handle or the output has no such line; and
+/// Each has `texts`, the first line of each text by its name, where there are several, and `rest`, the other values of the result, where
+/// there are any.
+///
+/// The codes of its failures: `bad_parameters`; `not_found`, where nothing in the run has the handle or the output has no such line; and
 /// `journal`, where the journal could not be read.
 pub(crate) struct ReadOutput {
     journal: Journal,
@@ -52,7 +62,7 @@ pub(crate) struct ReadOutput {
 
 #[derive(Deserialize)]
 struct Parameters {
-    handle: EffectId,
+    handle: Handle,
     offset: Option<usize>,
     length: Option<usize>,
     start_line: Option<usize>,
@@ -91,7 +101,7 @@ impl Tool for ReadOutput {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "handle": {"type": "string", "description": "The handle, such as `run.7` or `a3.2`."},
+                    "handle": {"type": "string", "description": "The handle, such as `run.7`, `a3.2`, `a3` or `round.2`."},
                     "offset": {"type": "integer", "minimum": 0, "description": "The first character, from 0."},
                     "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "How many characters."},
                     "start_line": {"type": "integer", "minimum": 1, "description": "The first line, from 1."},
@@ -130,10 +140,9 @@ fn read(journal: &Journal, run: RunId, parameters: Value) -> ToolResult {
         Ok(asked) => asked,
         Err(wrong) => return ToolResult::failure(wrong).with_code(code::BAD_PARAMETERS),
     };
-    match find_result(journal, run, handle) {
-        Ok(Some(result)) => asked.of(&text::of(&result.for_model())),
-        Ok(None) => ToolResult::failure(format!("no call of this run has the handle `{handle}`"))
-            .with_code(code::NOT_FOUND),
+    match find(journal, run, handle) {
+        Ok(Some(found)) => asked.of(&Readable::of(&found)),
+        Ok(None) => ToolResult::failure(nothing_there(handle)).with_code(code::NOT_FOUND),
         Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
     }
 }
@@ -166,7 +175,24 @@ impl Parameters {
 }
 
 impl Asked {
-    fn of(&self, text: &str) -> ToolResult {
+    fn of(&self, readable: &Readable) -> ToolResult {
+        let mut result = self.part_of(&readable.text);
+        if let ToolOutcome::Success { output } = &mut result.outcome {
+            if readable.texts.len() > 1 {
+                output["texts"] = readable
+                    .texts
+                    .iter()
+                    .map(|(name, line)| (name.clone(), json!(line)))
+                    .collect();
+            }
+            if !readable.rest.is_empty() {
+                output["rest"] = Value::Object(readable.rest.clone());
+            }
+        }
+        result
+    }
+
+    fn part_of(&self, text: &str) -> ToolResult {
         let total_lines = text.lines().count();
         match self {
             Asked::Characters { offset, length } => {
@@ -248,9 +274,52 @@ fn around(line: &str, at: usize) -> String {
     format!("{begin}{shown}{end}")
 }
 
+/// What the journal has under that handle, as a model reads it.
+fn find(journal: &Journal, run: RunId, handle: Handle) -> Result<Option<Value>, RuntimeError> {
+    match handle {
+        Handle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
+        Handle::Agent(agent) => {
+            let (view, _) = read_run(journal, run)?;
+            let report = view.agent(agent).and_then(Agent::report);
+            Ok(report
+                .map(whole_report)
+                .or_else(|| whole_findings(view.run().rounds(), agent)))
+        }
+        Handle::Round(round) => {
+            let (view, _) = read_run(journal, run)?;
+            // A round that a run's end cut off and that was planned anew is there twice.
+            let rounds = view
+                .run()
+                .rounds()
+                .iter()
+                .filter(|other| other.iteration == round);
+            let observed: Vec<&Observation> = rounds.clone().flat_map(|round| &round.observations).collect();
+            Ok((rounds.count() > 0).then(|| whole_observations(observed)))
+        }
+    }
+}
+
+/// The findings of an agent that has reported nothing itself, as it broke down.
+fn whole_findings(rounds: &[Round], agent: AgentId) -> Option<Value> {
+    let mut observations = rounds.iter().flat_map(|round| &round.observations);
+    let observation = observations.find(|observation| match &observation.finding {
+        Finding::Agent { agent: other, .. } => *other == agent,
+        Finding::Calls { .. } | Finding::Skipped { .. } => false,
+    });
+    observation.map(|observation| whole_observations([observation]))
+}
+
+fn nothing_there(handle: Handle) -> String {
+    match handle {
+        Handle::Call(effect) => format!("no call of this run that ran to its end has the handle `{effect}`"),
+        Handle::Agent(agent) => format!("no agent `{agent}` of this run has ended"),
+        Handle::Round(round) => format!("this run has no plan of a round {round}"),
+    }
+}
+
 /// The result that the journal has under that handle.
 fn find_result(journal: &Journal, run: RunId, handle: EffectId) -> Result<Option<ToolResult>, StoreError> {
-    let entries = crate::handle::read_entries(journal, run)?;
+    let entries = read_entries(journal, run)?;
     Ok(entries.into_iter().find_map(|Entry { input, .. }| match input {
         Input::Run(RunInput::ToolFinished { effect, result })
         | Input::Agent(AgentInput::ToolFinished { effect, result })
@@ -265,8 +334,6 @@ fn find_result(journal: &Journal, run: RunId, handle: EffectId) -> Result<Option
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use dirigent_core::tool::ToolOutcome;
 
     use super::*;
 
@@ -283,7 +350,7 @@ mod tests {
         let asked = parameters
             .asked()
             .map_err(|wrong| ("bad_parameters".to_owned(), wrong))?;
-        match asked.of(text).outcome {
+        match asked.part_of(text).outcome {
             ToolOutcome::Success { output } => Ok(output),
             ToolOutcome::Failure { code, error, .. } => Err((code, error)),
         }

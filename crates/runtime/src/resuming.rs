@@ -15,6 +15,7 @@ use crate::error::RuntimeError;
 use crate::forking::Past;
 use crate::handle::RunHandle;
 use crate::orchestrator::{Orchestrator, UserPresence, blocking};
+use crate::steering::post_for_later;
 use crate::supervisor::{Begin, Recovery};
 
 /// How a run is resumed. By default nobody is there to be asked, nothing is answered, and the run's limits stay as they are.
@@ -38,7 +39,8 @@ impl Resume {
         self
     }
 
-    /// The answer to the question with which the run stopped.
+    /// The answer to the question with which the run stopped: in the user's words, or the number of one of its choices. The run takes it
+    /// after what was said to it before.
     #[must_use]
     pub fn answer(mut self, answer: impl Into<Option<String>>) -> Self {
         self.answer = answer.into();
@@ -59,7 +61,8 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`RuntimeError::Ended`] for a run that is over, [`RuntimeError::AtLimit`] for one that would be at a limit at once,
-    /// [`RuntimeError::NeverBegan`] for one without any input, [`RuntimeError::NoQuestion`] for an answer that nobody asked for,
+    /// [`RuntimeError::NeverBegan`] for one without any input, [`RuntimeError::NoQuestion`] for an answer that nobody asked for or before
+    /// which another came, [`RuntimeError::Answer`] for a number that no choice has: the run does not go on, and its question still waits;
     /// [`RuntimeError::Journal`] for one that another process carries out or whose journal cannot be read,
     /// [`RuntimeError::Replay`] for one whose journal does not fit the machines.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, RuntimeError> {
@@ -75,19 +78,19 @@ impl Orchestrator {
             Err(_) if !has_ended => Recovery::StayEnded,
             Err(refusal) => return Err(not_resumed(run, refusal)),
         };
-        let (hearing, first) = match (view.run().question(), answer) {
-            (None, Some(_)) => return Err(RuntimeError::NoQuestion { run }),
-            (Some((question, _)), None) => (Hearing::Asking(question), None),
-            (Some((effect, _)), Some(answer)) => {
-                (Hearing::Nothing, Some(Steering::Answer { effect, answer }))
-            }
-            (None, None) => (Hearing::Nothing, None),
-        };
+        let question = view.run().question().map(|(effect, _)| effect);
+        if let Some(answer) = answer {
+            let effect = question.ok_or(RuntimeError::NoQuestion { run })?;
+            let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
+            let said = Steering::Answer { effect, answer };
+            blocking(move || post_for_later(&journal, run, at, &said)).await?;
+        }
+        let hearing = question.map_or(Hearing::Nothing, Hearing::Asking);
         let begin = Begin::Resume {
             past: Box::new(past),
             recovery,
             limits: limits.map(Box::new),
-            first,
+            first: None,
         };
         self.launch(run, claim, begin, Door::new(user, hearing)).await
     }
@@ -197,6 +200,7 @@ fn not_resumed(run: RunId, refusal: Refusal) -> RuntimeError {
         | Refusal::Stale { .. }
         | Refusal::Misplaced { .. }
         | Refusal::Decision(_)
+        | Refusal::Answer(_)
         | Refusal::Transition(_) => RuntimeError::Ended { run },
     }
 }

@@ -84,19 +84,17 @@ pub struct Kept {
 /// # Errors
 /// A failure to read.
 pub fn kept(journal: &Journal, run: RunId) -> Result<Vec<Kept>, StoreError> {
-    // What is not understood is refused by who carries the run out.
-    let read = |message: Message| {
-        Some(Kept {
-            message: message.id,
-            at: message.at,
-            steering: serde_json::from_str(&message.body).ok()?,
-        })
-    };
-    Ok(journal
-        .waiting_messages(run)?
-        .into_iter()
-        .filter_map(read)
-        .collect())
+    let waiting = journal.waiting_messages(run)?;
+    Ok(waiting.into_iter().filter_map(understood).collect())
+}
+
+/// What a message says. One that is not understood is refused by the process that carries the run out.
+fn understood(message: Message) -> Option<Kept> {
+    Some(Kept {
+        message: message.id,
+        at: message.at,
+        steering: serde_json::from_str(&message.body).ok()?,
+    })
 }
 
 /// Whether nobody carries the run out.
@@ -106,14 +104,32 @@ fn is_idle(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
     Ok(journal.run(run)?.held_by.is_none())
 }
 
-/// Whether the run would take that when it goes on, after all that waits for it.
-fn rehearse(journal: &Journal, run: RunId, at: Timestamp, steering: &Steering) -> Result<(), RuntimeError> {
-    let mut rehearsal = Rehearsal::new(run, Past::read(journal, run)?, at)?;
-    for earlier in kept(journal, run)? {
-        // The run's process refuses it then as well.
-        let _ = rehearsal.hear(earlier.steering);
+/// Leaves a message for a run that goes on only later, if the run would take it then, after all that waits for it. Of two that exclude each
+/// other, such as two answers to one question, one is refused, whichever processes they come from.
+///
+/// # Errors
+/// Why the run would not take it; [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
+pub(crate) fn post_for_later(
+    journal: &Journal,
+    run: RunId,
+    at: Timestamp,
+    steering: &Steering,
+) -> Result<MessageId, RuntimeError> {
+    loop {
+        let waiting = journal.waiting_messages(run)?;
+        let last = waiting.last().map(|message| message.id);
+        let mut rehearsal = Rehearsal::new(run, Past::read(journal, run)?, at)?;
+        for earlier in waiting.into_iter().filter_map(understood) {
+            // The run's process refuses it then as well.
+            let _ = rehearsal.hear(earlier.steering);
+        }
+        rehearsal.hear(steering.clone())?;
+        match journal.post_after(run, at, body(steering), last) {
+            // Somebody has said something meanwhile.
+            Err(StoreError::OtherMessages { .. }) => {}
+            posted => return posted.map_err(|error| not_posted(run, error)),
+        }
     }
-    rehearsal.hear(steering.clone())
 }
 
 /// The message, and whether anybody carries the run out.
@@ -123,14 +139,23 @@ fn post(
     at: Timestamp,
     steering: &Steering,
 ) -> Result<(MessageId, bool), RuntimeError> {
-    #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
-    let body = serde_json::to_string(steering).expect("what is said serializes");
-    if is_idle(journal, run)? {
-        rehearse(journal, run, at, steering)?;
-    }
-    let message = journal.post(run, at, body).map_err(|error| match error {
-        StoreError::Over { run } => RuntimeError::Ended { run },
-        error => RuntimeError::Journal(error),
-    })?;
+    let message = if is_idle(journal, run)? {
+        post_for_later(journal, run, at, steering)?
+    } else {
+        let posted = journal.post(run, at, body(steering));
+        posted.map_err(|error| not_posted(run, error))?
+    };
     Ok((message, journal.run(run)?.held_by.is_some()))
+}
+
+#[expect(clippy::expect_used, reason = "plain data, which always serializes")]
+fn body(steering: &Steering) -> String {
+    serde_json::to_string(steering).expect("what is said serializes")
+}
+
+fn not_posted(run: RunId, error: StoreError) -> RuntimeError {
+    match error {
+        StoreError::Over { .. } => RuntimeError::Ended { run },
+        error => RuntimeError::Journal(error),
+    }
 }

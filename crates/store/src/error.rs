@@ -185,6 +185,12 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
+    /// Other messages wait for the run than its sender knows of.
+    #[error("other messages wait for run {run} by now: look at them and post again")]
+    OtherMessages {
+        /// The run.
+        run: RunId,
+    },
     /// No message has that number.
     #[error("there is no message {message} in the journal {}", path.display())]
     NoSuchMessage {

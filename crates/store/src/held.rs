@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::contents;
 use crate::error::StoreError;
 use crate::journal::{Ending, ForkPoint, NewEntry};
-use crate::message::{self, PostFault};
+use crate::message::{self, MessageId, PostFault};
 use crate::owner::{self, Liveness, Owner};
 use crate::tail::Progress;
 use crate::writer::{Job, Outcome};
@@ -70,7 +70,9 @@ impl HeldRuns {
                 ending,
                 ..
             } => self.end(db, *run, *at, status, *ending),
-            Job::Post { run, at, body, .. } => post(db, path, *run, *at, body),
+            Job::Post {
+                run, at, body, last, ..
+            } => post(db, path, *run, *at, body, *last),
             Job::Refuse { run, message, reason } => match self.runs.get(run) {
                 None => Ok(Outcome::Refused(StoreError::NotHeld { run: *run })),
                 Some(held) => message::refuse(db, *message, held.id, reason).map(|()| Outcome::Done(0)),
@@ -359,12 +361,20 @@ impl HeldRuns {
     }
 }
 
-fn post(db: &Connection, path: &Path, run: RunId, at: Timestamp, body: &str) -> Applied {
-    Ok(match message::post(db, run, at, body)? {
+fn post(
+    db: &Connection,
+    path: &Path,
+    run: RunId,
+    at: Timestamp,
+    body: &str,
+    last: Option<MessageId>,
+) -> Applied {
+    Ok(match message::post(db, run, at, body, last)? {
         Ok(message) => Outcome::Done(message.0),
         Err(PostFault::NoSuchRun) => Outcome::Refused(no_such_run(path, run)),
         Err(PostFault::Over) => Outcome::Refused(StoreError::Over { run }),
         Err(PostFault::TooMany) => Outcome::Refused(StoreError::TooManyMessages { run }),
+        Err(PostFault::Outdated) => Outcome::Refused(StoreError::OtherMessages { run }),
     })
 }
 

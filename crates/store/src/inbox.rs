@@ -29,9 +29,40 @@ impl Journal {
     /// [`StoreError::Over`] for a run that has ended, [`StoreError::NoSuchRun`], [`StoreError::MessageTooLong`],
     /// [`StoreError::TooManyMessages`]; a failure to write.
     pub fn post(&self, run: RunId, at: Timestamp, body: String) -> Result<MessageId, StoreError> {
+        self.post_if(run, at, body, None)
+    }
+
+    /// As [`Self::post`], but only if `last` is still the newest message that waits for the run, `None` if none does: for a message that
+    /// counts only after exactly those that its sender knows of.
+    ///
+    /// # Errors
+    /// [`StoreError::OtherMessages`] if others wait by now; as [`Self::post`].
+    pub fn post_after(
+        &self,
+        run: RunId,
+        at: Timestamp,
+        body: String,
+        last: Option<MessageId>,
+    ) -> Result<MessageId, StoreError> {
+        self.post_if(run, at, body, Some(last.unwrap_or(MessageId(0))))
+    }
+
+    fn post_if(
+        &self,
+        run: RunId,
+        at: Timestamp,
+        body: String,
+        last: Option<MessageId>,
+    ) -> Result<MessageId, StoreError> {
         message::check_length(&body)?;
         let (reply, answer) = mpsc::sync_channel(1);
-        self.send(Job::Post { run, at, body, reply })?;
+        self.send(Job::Post {
+            run,
+            at,
+            body,
+            last,
+            reply,
+        })?;
         answer.recv().map_err(|_| self.stopped())?
     }
 

@@ -96,12 +96,14 @@ pub(crate) fn state(db: &Connection, message: MessageId) -> rusqlite::Result<Opt
         .optional()
 }
 
-/// Within a transaction. The outer failure is the transaction's.
+/// Within a transaction. `last` is the newest message that must be waiting, 0 for none; `None` for no such condition. The outer failure is
+/// the transaction's.
 pub(crate) fn post(
     db: &Connection,
     run: RunId,
     at: Timestamp,
     body: &str,
+    last: Option<MessageId>,
 ) -> rusqlite::Result<Result<MessageId, PostFault>> {
     let found = db
         .prepare_cached("SELECT id, ended_at IS NOT NULL AND NOT paused FROM runs WHERE run = ?1")?
@@ -114,9 +116,14 @@ pub(crate) fn post(
         Some((_, true)) => return Ok(Err(PostFault::Over)),
         Some((id, false)) => id,
     };
-    let waiting: i64 = db
-        .prepare_cached("SELECT count(*) FROM messages WHERE run = ?1 AND body IS NOT NULL")?
-        .query_row([run], |row| row.get(0))?;
+    let (waiting, newest): (i64, i64) = db
+        .prepare_cached(
+            "SELECT count(*), coalesce(max(id), 0) FROM messages WHERE run = ?1 AND body IS NOT NULL",
+        )?
+        .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if last.is_some_and(|last| last.0 != newest.unsigned_abs()) {
+        return Ok(Err(PostFault::Outdated));
+    }
     if waiting.unsigned_abs() >= MAX_WAITING_MESSAGES {
         return Ok(Err(PostFault::TooMany));
     }
@@ -130,6 +137,8 @@ pub(crate) enum PostFault {
     NoSuchRun,
     Over,
     TooMany,
+    /// Other messages wait by now.
+    Outdated,
 }
 
 /// Marks a message as taken by an entry of its run, within the transaction that stores it. `false` where it does not wait for

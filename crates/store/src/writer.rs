@@ -60,6 +60,8 @@ pub(crate) enum Job {
         run: RunId,
         at: Timestamp,
         body: String,
+        /// The newest message that must be waiting, if that matters.
+        last: Option<MessageId>,
         reply: SyncSender<Result<MessageId, StoreError>>,
     },
     Refuse {

@@ -109,7 +109,7 @@ async fn paor_5_a_subagent_has_its_own_context_tools_model_and_limits() {
             "success": false,
             "code": "access_denied",
             "error": "the tool `file_operations` exists, but you may not call it: your tools are `search`",
-            "so_far": {"calls": 2}
+            "so_far": {"calls": 3, "failed": 1}
         })
     );
 }

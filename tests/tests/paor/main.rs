@@ -6,5 +6,6 @@ mod ending;
 mod guidance;
 mod observation;
 mod plan;
+mod reach;
 mod result;
 mod states;

@@ -12,7 +12,7 @@ use dirigent::core::run::Question;
 use dirigent::core::steering::Steering;
 use dirigent::{DirigentError, RuntimeError};
 
-use super::dialog::{WORDS, Word, approval_lines, chosen, question_lines};
+use super::dialog::{WORDS, Word, approval_lines, question_lines};
 use super::editor::{Editor, Pressed, Prompt};
 use super::keys::Key;
 use crate::output::inert;
@@ -299,10 +299,13 @@ impl Desk {
         };
         match &asked.what {
             What::Question(_, _) if line.trim().is_empty() => Vec::new(),
-            What::Question(effect, question) => vec![Act::Say(Steering::Answer {
-                effect: *effect,
-                answer: chosen(question, line.trim()),
-            })],
+            What::Question(effect, question) => match question.choose(&line) {
+                Ok(answer) => vec![Act::Say(Steering::Answer {
+                    effect: *effect,
+                    answer: answer.trim().to_owned(),
+                })],
+                Err(fault) => vec![Act::Show(vec![format!("  {}", inert(&fault.to_string()))])],
+            },
             What::Call(waiting) => {
                 let (effect, digest) = (waiting.call.approval.effect, waiting.call.approval.digest.clone());
                 let answer = if asked.edits {
@@ -398,14 +401,16 @@ impl Asked {
     }
 }
 
-/// Whether the person can say something else about the same call.
+/// Whether the person can say something else about the same call or question.
 fn is_to_be_said_again(error: &DirigentError) -> bool {
     matches!(
         error,
-        DirigentError::Runtime(RuntimeError::Decision {
-            fault: DecisionFault::Parameters(_) | DecisionFault::Denied(_),
-            ..
-        })
+        DirigentError::Runtime(
+            RuntimeError::Decision {
+                fault: DecisionFault::Parameters(_) | DecisionFault::Denied(_),
+                ..
+            } | RuntimeError::Answer { .. }
+        )
     )
 }
 

@@ -296,7 +296,7 @@ fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was
 
 #[test]
 fn paor_9_a_question_is_answered_in_words_or_by_a_number() {
-    for (typed, answer) in [("neither\n", "neither"), ("\n2\n", "getPrice"), ("3\n", "3")] {
+    for (typed, answer) in [("neither\n", "neither"), ("\n2\n", "getPrice")] {
         let mut desk = opened(asking(&["readPrice", "getPrice"]));
         let said = Steering::Answer {
             effect: "run.9".parse().unwrap(),
@@ -304,6 +304,21 @@ fn paor_9_a_question_is_answered_in_words_or_by_a_number() {
         };
         assert_eq!(types(&mut desk, typed), [Act::Say(said)]);
     }
+}
+
+#[test]
+fn paor_9_after_a_number_of_no_choice_the_question_is_still_on_the_table() {
+    let mut desk = opened(asking(&["readPrice", "getPrice"]));
+    let told = shown(&types(&mut desk, "3\n"));
+    assert!(
+        told.contains("3 is none of the 2 choices: 1 `readPrice`, 2 `getPrice`"),
+        "{told}"
+    );
+    let said = Steering::Answer {
+        effect: "run.9".parse().unwrap(),
+        answer: "readPrice".to_owned(),
+    };
+    assert_eq!(types(&mut desk, "1\n"), [Act::Say(said)]);
 }
 
 #[test]

@@ -68,17 +68,6 @@ pub(crate) fn question_lines(question: &Question) -> Vec<String> {
     text
 }
 
-/// The answer that a line means: the choice of that number, or the line itself.
-pub(crate) fn chosen(question: &Question, line: &str) -> String {
-    let number = line
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_sub(1));
-    number
-        .and_then(|index| question.choices.get(index))
-        .map_or_else(|| line.to_owned(), Clone::clone)
-}
-
 /// What was typed about a call that waits.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Word {
@@ -309,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_9_choices_are_numbered_and_a_number_picks_one() {
+    fn paor_9_choices_are_numbered() {
         let question = Question {
             question: "Which name?\nBoth are free.".to_owned(),
             choices: vec!["getPrice".to_owned(), "fetch\u{1b}Price".to_owned()],
@@ -321,10 +310,6 @@ mod tests {
             1  getPrice
             2  fetch⟨U+001B⟩Price
         ");
-        assert_eq!(chosen(&question, "1"), "getPrice");
-        assert_eq!(chosen(&question, "3"), "3");
-        assert_eq!(chosen(&question, "0"), "0");
-        assert_eq!(chosen(&question, "neither"), "neither");
     }
 
     #[test]

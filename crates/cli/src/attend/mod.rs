@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use desk::Past;
 use desk::{Act, Desk, Sight};
-pub(crate) use dialog::{approval_lines, chosen, question_lines};
+pub(crate) use dialog::{approval_lines, question_lines};
 pub(crate) use editor::Prompt;
 use keyboard::Keyboard;
 use keys::Key;

@@ -44,6 +44,9 @@ pub struct AgentBrief {
     /// Sub-agents that a plan may still start; only a planner needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_left: Option<u32>,
+    /// How many pieces of guidance it was given, which its plan names by their numbers from 1 on (PAOR-8); only a planner needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<u32>,
     /// How deep it is: 0 for planner and reflector, 1 for a plan's sub-agent, one more than its caller's for one that was delegated to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
@@ -241,6 +244,15 @@ pub enum AgentAnswer {
 
 impl AgentAnswer {
     /// What it says, in words.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            AgentAnswer::Text(text) => text,
+            AgentAnswer::Plan(plan) => &plan.summary,
+            AgentAnswer::Reflection(reflection) => &reflection.summary,
+        }
+    }
+
+    /// The same, without a copy.
     pub(crate) fn into_text(self) -> String {
         match self {
             AgentAnswer::Text(text) => text,

@@ -21,7 +21,7 @@ pub fn plan_schema() -> Value {
             "answers_guidance": {
                 "type": "array",
                 "items": {"type": "integer", "minimum": 0},
-                "description": "The numbers of the user's guidance that this plan answers."
+                "description": "The numbers of the user's guidance that this plan answers, as GUIDANCE has them; none without guidance."
             },
             "subtasks": {
                 "type": "array",

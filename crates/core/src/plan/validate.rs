@@ -1,7 +1,7 @@
 //! What can be wrong with a plan, all of it named at once, so that the planner can put it right in one go (PAOR-4).
 //! Nothing here changes a plan or guesses what was meant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::draw::is_invisible;
@@ -22,6 +22,8 @@ pub struct PlanRules<'a> {
     pub max_subtasks: u32,
     /// Sub-agents that the run may still start (PAOR-5).
     pub agents_left: u32,
+    /// How many pieces of guidance the planner was given; they have the numbers from 1 on (PAOR-8). `None` if unknown.
+    pub guidance: Option<u32>,
 }
 
 /// One thing that is wrong with a plan. The message is for the planner: what is wrong, where, and what to do.
@@ -145,6 +147,14 @@ pub enum PlanFault {
         /// How many it may start.
         left: u32,
     },
+    /// Guidance that the user never gave (PAOR-8).
+    #[error("`answers_guidance` names {}, {}", listed_numbers(numbers), known_guidance(*known))]
+    UnknownGuidance {
+        /// The numbers that no guidance has.
+        numbers: Vec<u32>,
+        /// How many pieces of guidance there are.
+        known: u32,
+    },
 }
 
 /// A text of a sub-task that people read.
@@ -169,6 +179,24 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest
         .map(|name| format!(" (did you mean {}?)", quoted(name)))
         .unwrap_or_default()
+}
+
+fn listed_numbers(numbers: &[u32]) -> String {
+    const SHOWN: usize = 20;
+    let mut shown: Vec<String> = numbers.iter().take(SHOWN).map(u32::to_string).collect();
+    if numbers.len() > SHOWN {
+        shown.push(format!("and {} more", numbers.len() - SHOWN));
+    }
+    shown.join(", ")
+}
+
+fn known_guidance(known: u32) -> String {
+    let valid = match known {
+        0 => return "but the user gave no guidance: leave `answers_guidance` out".to_owned(),
+        1 => "the only number of the user's guidance is 1".to_owned(),
+        known => format!("the numbers of the user's guidance are 1 to {known}"),
+    };
+    format!("but {valid}: name only guidance that this plan answers")
 }
 
 fn describe_cycle(members: &[SubTaskId], others: &[SubTaskId]) -> String {
@@ -196,7 +224,7 @@ fn listed_path(members: &[SubTaskId]) -> String {
 
 impl Plan {
     /// Everything that is wrong with the plan: first its shape (ids, dependencies, cycles), then each sub-task's work in
-    /// plan order, then the limits. Empty where it can be carried out.
+    /// plan order, then the limits, then the guidance that it names. Empty where it can be carried out.
     pub fn faults(&self, rules: &PlanRules<'_>) -> Vec<PlanFault> {
         let Structure { mut faults, .. } = structure(self);
         let mut agents = AgentNames::new(rules.agents);
@@ -220,7 +248,19 @@ impl Plan {
             work_faults(subtask, rules, &mut agents, &mut faults);
         }
         limit_faults(self, rules, &mut faults);
+        faults.extend(rules.guidance.and_then(|known| self.unknown_guidance(known)));
         faults
+    }
+}
+
+impl Plan {
+    fn unknown_guidance(&self, known: u32) -> Option<PlanFault> {
+        let numbers: BTreeSet<u32> = self.answers_guidance.iter().copied().collect();
+        let numbers: Vec<u32> = numbers
+            .into_iter()
+            .filter(|number| !(1..=known).contains(number))
+            .collect();
+        (!numbers.is_empty()).then_some(PlanFault::UnknownGuidance { numbers, known })
     }
 }
 

@@ -6,6 +6,7 @@
 //! What a template fills in is said by users, tools, models and files. None of it can open or close a section
 //! (`inert`), and none of it that stands below a heading can make another.
 
+mod handle;
 mod observations;
 mod parameters;
 mod requests;
@@ -20,7 +21,9 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, Value};
 use serde::Serialize;
 
-pub use observations::observation_line;
+pub use handle::{Handle, NoHandle};
+pub(crate) use observations::earlier_observations;
+pub use observations::{observation_line, whole_observations, whole_report};
 pub use requests::{
     Answer, PastReflection, PastRound, RoundContext, plan_request, reflect_request, summarise_request,
     summary, task_request,

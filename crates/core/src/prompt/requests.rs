@@ -55,6 +55,9 @@ pub struct PastRound<'a> {
     /// Why the run ended before the plan was carried out; the user has resumed the run since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<&'a str>,
+    /// What was observed, in short and with handles; empty where the request has it at length.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<Value>,
 }
 
 /// An earlier judgement in short.
@@ -111,7 +114,7 @@ pub fn plan_request(
             round,
             agents,
             tools,
-            observations: observation_lines(observed),
+            observations: observation_lines(observed, round.rounds.last().map(|last| last.round)),
         },
     )
 }
@@ -142,15 +145,15 @@ pub fn reflect_request(
         Values {
             round,
             plan,
-            observations: observation_lines(observed),
+            observations: observation_lines(observed, Some(round.round)),
             changed: changed.iter().map(|path| one_line(path)).collect(),
         },
     )
 }
 
-/// A sub-agent's brief: its task and the observations of what it depends on, nothing else (PAOR-5).
-pub fn task_request(task: &str, findings: &[&Observation]) -> String {
-    let findings = observation_lines(findings.iter().copied());
+/// A sub-agent's brief: its task and the observations of what it depends on in that round, nothing else (PAOR-5).
+pub fn task_request(task: &str, round: u32, findings: &[&Observation]) -> String {
+    let findings = observation_lines(findings.iter().copied(), Some(round));
     render("task_request", json!({"task": task, "findings": findings}))
 }
 

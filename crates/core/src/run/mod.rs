@@ -13,6 +13,7 @@
 mod changes;
 mod machine;
 mod phase;
+mod question;
 mod rejections;
 mod report;
 mod round;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use changes::{ChangedFile, FileFate};
 pub use machine::Run;
 pub use phase::{ImpossibleTransition, Phase, Transition};
+pub use question::{AnswerFault, Question};
 pub use report::{Detail, GuidanceGiven, Report, WaitingCall};
 pub use round::{Active, Round};
 
@@ -107,7 +109,7 @@ pub enum RunInput {
     UserAnswered {
         /// Which question.
         effect: EffectId,
-        /// The user's words.
+        /// The user's words; of a choice its text, whichever way it was chosen.
         answer: String,
     },
     /// Nobody can answer the run's question, or decide about the calls that it waits for: the run stops until somebody does.
@@ -223,16 +225,6 @@ pub enum RunCommand {
         /// Why.
         reason: EndReason,
     },
-}
-
-/// A question to the user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
-    /// What to decide.
-    pub question: String,
-    /// Answers to choose from; none where any text will do.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<String>,
 }
 
 /// The one reason for which a run ended (PAOR-12).

@@ -529,11 +529,14 @@ fn render_finding(finding: &Finding, text: &mut String) {
             work,
         } => {
             for call in &work.calls {
-                let _ = writeln!(
-                    text,
-                    "    {} {} {} ({})",
-                    call.effect, call.tool, call.parameters, call.duration
-                );
+                let _ = match call.effect {
+                    Some(effect) => writeln!(
+                        text,
+                        "    {effect} {} {} ({})",
+                        call.tool, call.parameters, call.duration
+                    ),
+                    None => writeln!(text, "    {} {} did not run", call.tool, call.parameters),
+                };
                 if let Some(started) = call.agent {
                     let _ = writeln!(text, "      → started {started}");
                 }

@@ -58,6 +58,7 @@ impl Watched {
             role,
             task: "t".to_owned(),
             agents_left: None,
+            guidance: None,
             depth: 0,
             caller: None,
             changed: None,

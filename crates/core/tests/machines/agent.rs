@@ -649,7 +649,7 @@ fn paor_6_the_report_holds_what_was_done() {
     let expected = AgentWork {
         calls: vec![
             CallDigest {
-                effect: effect("a7.2"),
+                effect: Some(effect("a7.2")),
                 tool: "change".to_owned(),
                 parameters: json!({"path": "x"}),
                 success: true,
@@ -658,7 +658,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 agent: None,
             },
             CallDigest {
-                effect: effect("a7.4"),
+                effect: Some(effect("a7.4")),
                 tool: "look".to_owned(),
                 parameters: json!({ "path": long }),
                 success: false,

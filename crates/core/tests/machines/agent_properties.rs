@@ -219,6 +219,7 @@ fn brief(role: &AgentRole) -> AgentBrief {
         role: role.clone(),
         task: "t".to_owned(),
         agents_left: None,
+        guidance: None,
         depth: 0,
         caller: None,
         changed: None,

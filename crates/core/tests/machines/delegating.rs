@@ -1,14 +1,17 @@
 //! Agents that have others do something (PAOR-5).
 
+use std::sync::Arc;
+
 use dirigent_core::agent::{
-    Agent, AgentAnswer, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
+    Agent, AgentAnswer, AgentBrief, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
 use dirigent_core::approval::{ApprovalAnswer, Decision};
+use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
 use dirigent_core::observation::{AgentWork, CallDigest, Finding};
 use dirigent_core::recording::{Difference, Part, Recording, replay};
 use dirigent_core::run::{EndReason, Run, RunInput};
-use dirigent_core::spec::RunSpec;
+use dirigent_core::spec::{RunContext, RunSpec};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};
@@ -62,6 +65,71 @@ fn paor_5_nobody_delegates_to_an_agent_that_may_do_more() {
         offered.last().unwrap().parameters["properties"]["agent"]["enum"],
         json!(["explore"])
     );
+}
+
+#[test]
+fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
+    let mut spec = delegating();
+    spec.limits.max_depth = 2;
+    spec.agents[1].deepest_prompt = Some("You work alone.".to_owned());
+    let context = Arc::new(RunContext::new(Arc::new(spec)));
+    for (depth, offers, prompt) in [(1, true, "You are the implement."), (2, false, "You work alone.")] {
+        let mut agent = Agent::new(AgentId(7), context.clone());
+        let brief = AgentBrief {
+            agent: AgentId(7),
+            role: AgentRole::Sub("implement".to_owned()),
+            task: "Do it.".to_owned(),
+            agents_left: None,
+            guidance: None,
+            depth,
+            caller: None,
+            changed: None,
+        };
+        let _ = agent.handle(at(0), AgentInput::Started { brief }).unwrap();
+        assert_eq!(agent.offered().iter().any(|tool| tool.name == "delegate"), offers);
+        assert_eq!(agent.conversation()[0].content(), prompt);
+        let commands = gives(&mut agent, replied("a7.1", says_delegate("explore")));
+        let told = agent.conversation().last().unwrap().content();
+        if offers {
+            assert_eq!(commands, ["delegate a7.2 to explore: Find `a`."]);
+        } else {
+            assert_eq!(commands, ["ask a7.2"]);
+            assert!(
+                told.contains("there is no tool `delegate`: the tools are `look`"),
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_callers() {
+    let mut run = calling(delegating());
+    give(&mut run, 10, delegated("a2.2", "explore"));
+    let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallDigest {
+        effect: of.map(effect),
+        tool: tool.to_owned(),
+        parameters: Value::Null,
+        success: error.is_none(),
+        duration: Millis(1),
+        error: error.map(str::to_owned),
+        agent: None,
+    };
+    let mut own = report(text("In a.rs."), &[]);
+    own.work.calls.push(digest(None, "change", Some("you may not")));
+    give(&mut run, 20, agent_ended("run.3", own));
+    let mut callers = report(text("Done."), &[]);
+    callers.work.calls.push(digest(Some("a2.2"), "delegate", None));
+    give(&mut run, 30, agent_ended("run.2", callers));
+    let Finding::Agent { work, .. } = &run.rounds()[0].observations[0].finding else {
+        panic!("an agent's");
+    };
+    let observed: Vec<_> = work
+        .calls
+        .iter()
+        .map(|call| (call.tool.as_str(), call.success))
+        .collect();
+    assert_eq!(observed, [("delegate", true), ("change", false)]);
 }
 
 #[test]
@@ -211,7 +279,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
     // the caller knows of it, so that its own report has the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallDigest {
-        effect: effect("a2.2"),
+        effect: Some(effect("a2.2")),
         tool: "delegate".to_owned(),
         parameters: Value::Null,
         success: true,

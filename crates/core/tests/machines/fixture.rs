@@ -75,6 +75,7 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
         limits: AgentLimits::default(),
         answer,
         asks: None,
+        deepest_prompt: None,
         profile: ModelProfile::default(),
     }
 }
@@ -107,6 +108,7 @@ pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
         role,
         task: "Do it.".to_owned(),
         agents_left: None,
+        guidance: None,
         depth: 0,
         caller: None,
         changed: None,

@@ -20,6 +20,7 @@ fn reflector(changed: Option<&[&str]>) -> Agent {
         role: AgentRole::Reflector,
         task: "Judge.".to_owned(),
         agents_left: None,
+        guidance: None,
         depth: 0,
         caller: None,
         changed: changed.map(|changed| changed.iter().map(|path| (*path).to_owned()).collect()),

@@ -57,7 +57,7 @@ fn observations() -> Vec<Observation> {
                 result: Ok("Renamed `a` to `b` in src/lib.rs:1.".to_owned()),
                 work: AgentWork {
                     calls: vec![CallDigest {
-                        effect: effect("a2.2"),
+                        effect: Some(effect("a2.2")),
                         tool: "change".to_owned(),
                         parameters: json!({"path": "src/lib.rs"}),
                         success: true,
@@ -145,6 +145,7 @@ fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
                     summary: "There are two.",
                 }),
                 cut_off: None,
+                observations: vec![json!({"subtask": "look", "status": "succeeded"})],
             },
             PastRound {
                 round: 2,
@@ -154,6 +155,7 @@ fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
                     summary: "One is left.",
                 }),
                 cut_off: None,
+                observations: Vec::new(),
             },
         ],
         ..first_round(spec)
@@ -216,12 +218,13 @@ fn the_reflectors_request_of_a_first_round_in_which_nothing_was_done() {
 #[test]
 fn paor_5_a_sub_agents_request() {
     assert_eq!(
-        check(&task_request("Rename `a`.", &[])),
+        check(&task_request("Rename `a`.", 1, &[])),
         "<TASK>\nRename `a`.\n</TASK>"
     );
     let observations = observations();
     insta::assert_snapshot!(check(&task_request(
         "Check it.",
+        1,
         &[&observations[0], &observations[1]]
     )));
 }
@@ -357,6 +360,7 @@ fn every_request(said: &str) -> Vec<String> {
             summary: said,
         }),
         cut_off: None,
+        observations: vec![json!({"subtask": said})],
     };
     let round = RoundContext {
         guidance: &guidance,
@@ -371,7 +375,7 @@ fn every_request(said: &str) -> Vec<String> {
     vec![
         plan_request(&round, &spec.agents, &spec.tools, &observed),
         reflect_request(&round, &plan, &observed, &[said]),
-        task_request(said, &[&observed[0]]),
+        task_request(said, 1, &[&observed[0]]),
         summary(said),
     ]
 }
@@ -399,11 +403,11 @@ fn no_text_opens_or_closes_a_section() {
 fn text_that_is_no_section_stays_as_it_is() {
     let task = "Replace `<TASKS>` and `</goals>` with `Vec<Task>` where a < plan / 2.";
     assert_eq!(
-        task_request(task, &[]),
+        task_request(task, 1, &[]),
         "<TASK>\nReplace `<TASKS>` and `</goals>` with `Vec<Task>` where a < plan / 2.\n</TASK>"
     );
     assert_eq!(
-        task_request("Replace \"</TASK>\" by \"<GOAL>\".", &[]),
+        task_request("Replace \"</TASK>\" by \"<GOAL>\".", 1, &[]),
         "<TASK>\nReplace \"\\u003c/TASK>\" by \"\\u003cGOAL>\".\n</TASK>"
     );
 }
@@ -420,7 +424,7 @@ fn no_spelling_of_its_closing_tag_ends_a_section() {
         "</task",
     ] {
         assert_eq!(
-            task_request(tag, &[]),
+            task_request(tag, 1, &[]),
             format!("<TASK>\n{}\n</TASK>", tag.replace('<', "\\u003c"))
         );
     }

@@ -270,6 +270,7 @@ fn paor_5_a_sub_agent_sees_its_task_and_the_findings_of_what_it_depends_on() {
                    </FINDINGS>"
                 .to_owned(),
             agents_left: None,
+            guidance: None,
             depth: 1,
             caller: None,
             changed: None,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use dirigent_core::delegate::DELEGATE;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
@@ -174,15 +175,16 @@ impl Crew {
         };
         let maker = Maker::new(&self.tools, &roster, &settings_of);
         let (planner, reflector) = maker.those_of_every_run()?;
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
             goal,
             workspace,
-            limits: limits.unwrap_or_else(|| self.limits.clone()),
             planner,
             reflector,
-            agents: maker.all()?,
+            agents: within_depth(maker.all()?, &limits),
             tools: self.tools.clone(),
             policy: self.policy.clone(),
+            limits,
         })
     }
 
@@ -226,17 +228,31 @@ impl Crew {
             agents.extend(gone);
         }
         let (planner, reflector) = maker.those_of_every_run()?;
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
-            limits: limits.unwrap_or_else(|| self.limits.clone()),
             planner,
             reflector,
-            agents,
+            agents: within_depth(agents, &limits),
+            limits,
             tools: self.tools.clone(),
             policy: self.policy.clone(),
             goal,
             workspace,
         })
     }
+}
+
+/// The agents without the tool to delegate, where no agent of the run may (PAOR-5).
+fn within_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentSpec> {
+    for agent in &mut agents {
+        if limits.max_depth <= 1
+            && let Some(prompt) = agent.deepest_prompt.take()
+        {
+            agent.system_prompt = prompt;
+            agent.tools.retain(|tool| tool != DELEGATE);
+        }
+    }
+    agents
 }
 
 /// Makes what runs have of agents.

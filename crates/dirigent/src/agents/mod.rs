@@ -171,6 +171,7 @@ impl AgentDefinition {
             name: self.name.clone(),
             description: self.description.clone(),
             system_prompt: String::new(),
+            deepest_prompt: None,
             tools: self.tools.clone(),
             access: self.access,
             model: None,
@@ -210,8 +211,18 @@ impl AgentDefinition {
                 }
             }
         }
+        let prompted = |tools: &[&ToolSpec]| {
+            prompt::system_prompt(&self.role, tools, self.answer, profile.calls, &limits)
+        };
+        let delegates = |tool: &&ToolSpec| {
+            delegate
+                .as_ref()
+                .is_some_and(|delegate| std::ptr::eq(*tool, delegate))
+        };
+        let others: Vec<&ToolSpec> = offered.iter().copied().filter(|tool| !delegates(tool)).collect();
         Ok(AgentSpec {
-            system_prompt: prompt::system_prompt(&self.role, &offered, self.answer, profile.calls, &limits),
+            system_prompt: prompted(&offered),
+            deepest_prompt: (others.len() < offered.len()).then(|| prompted(&others)),
             model,
             profile,
             limits,

@@ -180,7 +180,12 @@ async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
         (counts("\"NaN\"", "null"), 13, 7, 1),
         (counts("[12]", "{}"), 13, 7, 1),
         (counts("18446744073709551615", "18446744073709551615"), 13, 7, 1),
-        (counts("18446744073709551616", "99999999999999999999999"), 13, 7, 1),
+        (
+            counts("18446744073709551616", "99999999999999999999999"),
+            13,
+            7,
+            1,
+        ),
         // No model reads or writes so much.
         (counts("12", "20000000"), 12, 7, 1),
         // More than the request can have, with all that a provider may add to it.

@@ -2,33 +2,125 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// Each value on a line of its own after its name, and text of several lines below it. Nothing is left out, and nothing is escaped that
-/// JSON would escape.
-pub(super) fn of(result: &Value) -> String {
-    let mut text = String::new();
-    match result {
-        Value::Object(fields) => fields
-            .iter()
-            .for_each(|(name, field)| write(&mut text, name, field)),
-        other => write(&mut text, "result", other),
+/// Characters from which on a string on one line is a text of its own.
+const LONG: usize = 400;
+/// Characters of JSON up to which the values beside the texts are told beside them instead of in the text.
+const MAX_REST: usize = 1_000;
+
+/// A result as lines. Nothing of the result is left out, and no text in it is escaped.
+#[derive(Debug, PartialEq)]
+pub(super) struct Readable {
+    /// The texts of the result, one after another: the output itself, or the strings of the output and of the result that are long or have
+    /// several lines. A result without such a text is one line for each value: `output.exit_code: 0`.
+    pub(super) text: String,
+    /// The name of each text with its first line, from 1: `output.stdout`. Empty if the result has none.
+    pub(super) texts: Vec<(String, usize)>,
+    /// The other values of the result; empty if there are none, or if they follow in the text as they are long.
+    pub(super) rest: Map<String, Value>,
+}
+
+impl Readable {
+    pub(super) fn of(result: &Value) -> Self {
+        let Value::Object(fields) = result else {
+            return Readable::listed("result", result);
+        };
+        let mut rest = fields.clone();
+        let mut texts = take_texts(&mut rest);
+        if texts.is_empty() {
+            return Readable::listed("", result);
+        }
+        let mut readable = Readable {
+            text: String::new(),
+            texts: Vec::new(),
+            rest: Map::new(),
+        };
+        let mut line = 1;
+        for (name, text) in texts.drain(..) {
+            readable.texts.push((name, line));
+            readable.text.push_str(&text);
+            if !text.ends_with('\n') {
+                readable.text.push('\n');
+            }
+            line += text.lines().count();
+        }
+        let rest = Value::Object(rest);
+        if rest.to_string().chars().count() > MAX_REST {
+            write(&mut readable.text, "", &rest);
+        } else if let Value::Object(rest) = rest {
+            readable.rest = rest;
+        }
+        readable
     }
-    text
+
+    /// Each value on a line of its own after its name, and a text of several lines below it.
+    fn listed(name: &str, value: &Value) -> Self {
+        let mut text = String::new();
+        write(&mut text, name, value);
+        Readable {
+            text,
+            texts: Vec::new(),
+            rest: Map::new(),
+        }
+    }
+}
+
+/// Takes the texts out of a result: those of the output first.
+fn take_texts(result: &mut Map<String, Value>) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    match result.get_mut("output") {
+        Some(Value::String(_)) => {
+            if let Some(Value::String(text)) = result.shift_remove("output") {
+                texts.push(("output".to_owned(), text));
+            }
+        }
+        Some(Value::Object(output)) => {
+            take_long(output, "output.", &mut texts);
+            if output.is_empty() {
+                result.shift_remove("output");
+            }
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {}
+    }
+    take_long(result, "", &mut texts);
+    texts
+}
+
+fn take_long(fields: &mut Map<String, Value>, prefix: &str, texts: &mut Vec<(String, String)>) {
+    fields.retain(|name, value| match value {
+        Value::String(text) if text.contains('\n') || text.chars().count() > LONG => {
+            texts.push((format!("{prefix}{name}"), std::mem::take(text)));
+            false
+        }
+        Value::String(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_) => true,
+    });
 }
 
 fn write(text: &mut String, name: &str, value: &Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (field, value) in fields {
-                write(text, &format!("{name}.{field}"), value);
+                let name = if name.is_empty() {
+                    field.clone()
+                } else {
+                    format!("{name}.{field}")
+                };
+                write(text, &name, value);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
-                match item {
-                    Value::String(_) => write(text, &format!("{name}[{index}]"), item),
-                    item => line(text, &format!("{name}[{index}]"), item),
+                let name = format!("{name}[{index}]");
+                if has_several_lines(item) {
+                    write(text, &name, item);
+                } else {
+                    line(text, &name, item);
                 }
             }
         }
@@ -38,17 +130,32 @@ fn write(text: &mut String, name: &str, value: &Value) {
                 text.push('\n');
             }
         }
-        Value::String(one) => {
-            let _ = writeln!(text, "{name}: {one}");
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            line(text, name, value);
-        }
+        Value::String(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_) => line(text, name, value),
     }
 }
 
 fn line(text: &mut String, name: &str, value: &Value) {
-    let _ = writeln!(text, "{name}: {value}");
+    let _ = match value {
+        Value::String(one) => writeln!(text, "{name}: {one}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            writeln!(text, "{name}: {value}")
+        }
+    };
+}
+
+/// Whether a text of several lines is anywhere in the value.
+fn has_several_lines(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\n'),
+        Value::Array(items) => items.iter().any(has_several_lines),
+        Value::Object(fields) => fields.values().any(has_several_lines),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -56,13 +163,65 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[track_caller]
+    fn check(result: &Value, text: &str, texts: &[(&str, usize)], rest: Value) {
+        let texts = texts.iter().map(|(name, line)| ((*name).to_owned(), *line));
+        let expected = Readable {
+            text: text.to_owned(),
+            texts: texts.collect(),
+            rest: rest.as_object().cloned().unwrap_or_default(),
+        };
+        assert_eq!(Readable::of(result), expected);
+    }
+
     #[test]
-    fn a_result_reads_line_by_line() {
-        let result = json!({"success": true, "output": {"exit_code": 0, "stdout": "a \"b\"\nc", "matches": [{"line": 1}, "x\ny"], "none": []}});
-        assert_eq!(
-            of(&result),
-            "success: true\noutput.exit_code: 0\noutput.stdout:\na \"b\"\nc\noutput.matches[0]: {\"line\":1}\noutput.matches[1]:\nx\ny\n\
-             output.none: []\n"
+    fn paor_6_the_lines_are_those_of_the_text_that_the_output_has() {
+        check(
+            &json!({"success": true, "output": {"exit_code": 0, "stdout": "a \"b\"\nc\n", "stderr": ""}}),
+            "a \"b\"\nc\n",
+            &[("output.stdout", 1)],
+            json!({"success": true, "output": {"exit_code": 0, "stderr": ""}}),
         );
+        check(
+            &json!({"success": true, "output": "only this"}),
+            "only this\n",
+            &[("output", 1)],
+            json!({"success": true}),
+        );
+    }
+
+    #[test]
+    fn paor_6_several_texts_follow_each_other_those_of_the_output_first() {
+        check(
+            &json!({"success": false, "error": "it failed:\nsee below", "output": {"stdout": "a\nb", "stderr": "c\nd\n"}}),
+            "a\nb\nc\nd\nit failed:\nsee below\n",
+            &[("output.stdout", 1), ("output.stderr", 3), ("error", 5)],
+            json!({"success": false}),
+        );
+    }
+
+    #[test]
+    fn paor_6_a_result_without_a_text_has_a_line_for_each_value() {
+        check(
+            &json!({"success": true, "output": {"total": 2, "matches": [{"line": 1}, {"text": "x\ny"}], "none": []}}),
+            "success: true\noutput.total: 2\noutput.matches[0]: {\"line\":1}\noutput.matches[1].text:\nx\ny\noutput.none: []\n",
+            &[],
+            Value::Null,
+        );
+    }
+
+    #[test]
+    fn paor_6_long_other_values_follow_the_text() {
+        let numbers: Vec<u32> = (0..600).collect();
+        let readable =
+            Readable::of(&json!({"success": true, "output": {"body": "a\nb", "numbers": numbers}}));
+        assert!(
+            readable
+                .text
+                .starts_with("a\nb\nsuccess: true\noutput.numbers[0]: 0\n"),
+            "{}",
+            readable.text
+        );
+        assert_eq!(readable.rest, Map::new());
     }
 }

@@ -167,8 +167,10 @@ pub(super) fn addressed(run: RunId, machine: &Run, steering: Steering) -> Result
         },
         Steering::Answer { effect, answer } => match machine.question() {
             // After a restart the same question is asked again, by its next try.
-            Some((question, _)) if question.step == effect.step => {
-                let effect = question;
+            Some((asked, question)) if asked.step == effect.step => {
+                let chosen = question.choose(&answer);
+                let answer = chosen.map_err(|fault| RuntimeError::Answer { run, fault })?;
+                let effect = asked;
                 Addressed::Run(RunInput::UserAnswered { effect, answer })
             }
             Some(_) | None => return Err(RuntimeError::NoQuestion { run }),
@@ -181,6 +183,7 @@ pub(super) fn addressed(run: RunId, machine: &Run, steering: Steering) -> Result
 pub(super) fn refused_by_run(run: RunId, refusal: Refusal, end: Option<&EndReason>) -> RuntimeError {
     match (refusal, end) {
         (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
+        (Refusal::Answer(fault), _) => RuntimeError::Answer { run, fault },
         (_, Some(_)) => RuntimeError::Ended { run },
         (refusal, None) => {
             let reason = refusal.to_string();

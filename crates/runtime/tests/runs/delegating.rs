@@ -59,7 +59,7 @@ async fn tree(asked: Asked) -> Reply {
         ("worker", turn) if is("top") && turn < 4 => delegate("worker", &format!("middle {turn}")),
         ("worker", turn) if is("middle") && turn < 5 => delegate("worker", &format!("leaf {turn}")),
         ("worker", 0) if is("leaf") => delegate("worker", "deeper"),
-        ("worker", _) if is("leaf") && asked.last().contains("max_depth") => say("a leaf"),
+        ("worker", _) if is("leaf") && asked.last().contains("there is no tool `delegate`") => say("a leaf"),
         ("worker", _) if asked.last().contains("a leaf") => say("a leaf"),
         ("worker", _) => say("something else"),
         _ => achieved(),

@@ -105,6 +105,42 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
 }
 
 #[tokio::test]
+async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
+    let model = Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains(r#""answer":"b""#) => say("It is b."),
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => ask_user(),
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Present).await;
+    event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
+    let refused = handle.answer("3").await;
+    assert!(matches!(refused, Err(RuntimeError::Answer { .. })), "{refused:?}");
+    handle.leave().unwrap();
+    ended(&handle).await.unwrap();
+
+    let resume = |answer: &str| {
+        world
+            .orchestrator
+            .resume(handle.id(), Resume::new().answer(answer.to_owned()))
+    };
+    let refused = resume("0").await.err();
+    assert!(
+        matches!(refused, Some(RuntimeError::Answer { .. })),
+        "{refused:?}"
+    );
+    let report = ended(&resume("2").await.unwrap()).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    assert_eq!(report.summary, "It is b.");
+    let taken = answers(&world.journal, handle.id());
+    assert_eq!(taken, ["b"]);
+}
+
+#[tokio::test]
 async fn paor_9_an_answer_to_nothing_is_refused() {
     let gate = Gate::shut();
     let at_gate = gate.clone();

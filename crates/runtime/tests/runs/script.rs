@@ -324,6 +324,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
         },
         answer,
         asks: None,
+        deepest_prompt: None,
         profile: ModelProfile::default(),
     }
 }

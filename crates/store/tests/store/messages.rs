@@ -53,6 +53,32 @@ async fn a_message_of_another_process_is_taken_with_the_entry_it_becomes() {
     assert_eq!(stored(&other, run(1)), ["1 look at the tests"]);
 }
 
+#[test]
+fn a_message_that_is_to_follow_another_is_posted_only_while_that_is_the_newest() {
+    let f = fixture();
+    let claim = create(&f.journal, 1);
+    let other = open(&f.path);
+    let after = |journal: &Journal, last| journal.post_after(run(1), Timestamp(5), "next".to_owned(), last);
+
+    let first = after(&f.journal, None).unwrap();
+    assert!(matches!(
+        after(&other, None),
+        Err(StoreError::OtherMessages { .. })
+    ));
+    let second = after(&other, Some(first)).unwrap();
+    assert!(matches!(
+        after(&f.journal, Some(first)),
+        Err(StoreError::OtherMessages { .. })
+    ));
+    f.journal.refuse(&claim, second, "no".to_owned());
+    f.journal.flush().unwrap();
+    assert!(matches!(
+        after(&other, Some(second)),
+        Err(StoreError::OtherMessages { .. })
+    ));
+    after(&other, Some(first)).unwrap();
+}
+
 #[tokio::test]
 async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
     let f = fixture();

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentCommand, AgentFailure, AgentInput, AgentTimer};
-use crate::approval::{Approval, Decision, DecisionFault, Settled, expired_result, guided_result, settle};
+use crate::approval::{
+    Approval, Decision, DecisionFault, Settled, expired_result, guided_result, rejected_result, settle,
+};
 use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
@@ -79,11 +81,13 @@ impl Agent {
                 self.carry_out(now, effect, call, Edited::ByUser, approved, commands);
             }
             Settled::Reject(reason) => {
+                self.refuse_call(&call, &rejected_result(reason.as_deref()));
+                self.drop_calls();
                 let tool = call.tool;
                 self.finish(now, Err(AgentFailure::Rejected { tool, reason }), commands);
             }
             Settled::Guide(guidance) => {
-                self.read_no_result(effect, &call, &guided_result(&guidance));
+                self.refuse_call(&call, &guided_result(&guidance));
                 self.drop_calls();
                 self.next_call(now, VecDeque::new(), commands);
             }
@@ -101,8 +105,8 @@ impl Agent {
                 timer: AgentTimer::Approval,
             }));
         }
-        if let Some((effect, call, _)) = self.end_approval(now, commands) {
-            self.read_no_result(effect, &call, &expired_result());
+        if let Some((_, call, _)) = self.end_approval(now, commands) {
+            self.refuse_call(&call, &expired_result());
             let rest = self.take_calls();
             self.next_call(now, rest, commands);
         }
@@ -178,12 +182,6 @@ impl Agent {
         Some((effect, call, edited))
     }
 
-    /// The call did not run, and the model is told why.
-    fn read_no_result(&mut self, effect: EffectId, call: &ToolCall, result: &ToolResult) {
-        self.note_result(effect, call, result);
-        self.answer_call(call, Some(effect), result);
-    }
-
     /// The calls that come after the one that waited.
     fn take_calls(&mut self) -> VecDeque<ToolCall> {
         match std::mem::replace(&mut self.state, State::Asking) {
@@ -197,7 +195,7 @@ impl Agent {
         let why = "it did not run, as the user did not approve a call before it";
         let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);
         for call in self.take_calls() {
-            self.answer_call(&call, None, &result);
+            self.refuse_call(&call, &result);
         }
     }
 }

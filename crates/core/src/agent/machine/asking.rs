@@ -128,10 +128,12 @@ impl Agent {
         let calls = &self.work.calls;
         let line = |call: &CallDigest| {
             let outcome = if call.success { "succeeded" } else { "failed" };
-            format!(
-                "- {} {} {outcome} (handle {})",
-                call.tool, call.parameters, call.effect
-            )
+            let end = match (&call.effect, &call.error) {
+                (Some(handle), _) => format!(" (handle {handle})"),
+                (None, Some(error)) => format!(": {error}"),
+                (None, None) => String::new(),
+            };
+            format!("- {} {} {outcome}{end}", call.tool, call.parameters)
         };
         let latest = calls
             .iter()

@@ -43,20 +43,22 @@ impl Agent {
         {
             self.calls_of_turn = self.calls_of_turn.saturating_add(1);
             if self.calls_of_turn > most {
-                self.conversation.answer(&call, None, &too_many_calls(most), None);
+                let refused = too_many_calls(most);
+                self.note_result(None, &call, &refused);
+                self.conversation.answer(&call, None, &refused, None);
                 continue;
             }
             match self.submitted(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
-                Some(Err(refused)) => self.answer_call(&call, None, &refused),
+                Some(Err(refused)) => self.refuse_call(&call, &refused),
                 None => {
                     match self.check(&call).map(|()| self.verdict(&call)) {
                         Err(fault) => {
-                            self.answer_call(&call, None, &fault.result());
+                            self.refuse_call(&call, &fault.result());
                             continue;
                         }
                         Ok(Verdict::Denied(why)) => {
-                            self.answer_call(&call, None, &denied_result(why));
+                            self.refuse_call(&call, &denied_result(why));
                             continue;
                         }
                         Ok(Verdict::Runs) => {
@@ -98,8 +100,11 @@ impl Agent {
 
     /// CALL-6, and that the agent is allowed what the tool needs.
     pub(super) fn check(&self, call: &ToolCall) -> Result<(), CallFault> {
-        let own = self.spec().map(|spec| (&spec.tools[..], spec.access));
-        let (allowed, access) = own.unwrap_or((&[], Access::ReadOnly));
+        let allowed = self
+            .brief
+            .as_ref()
+            .map_or(&[][..], |brief| self.context.own_tools(brief));
+        let access = self.spec().map_or(Access::ReadOnly, |spec| spec.access);
         self.delegation(call)
             .unwrap_or(self.context.tools())
             .check(call, allowed, access)
@@ -143,6 +148,7 @@ impl Agent {
                 .as_ref()
                 .and_then(|brief| brief.agents_left)
                 .unwrap_or(spec.limits.max_agents),
+            guidance: self.brief.as_ref().and_then(|brief| brief.guidance),
         });
         if faults.is_empty() {
             return Ok(plan);
@@ -172,7 +178,7 @@ impl Agent {
         commands: &mut Commands,
     ) {
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
-        self.note_result(effect, &call, &result);
+        self.note_result(Some(effect), &call, &result);
         self.work.changes.extend(result.changes.iter().cloned());
         self.note_seen(&result);
         let repeated = self.note_repetition(&call, &result);
@@ -201,15 +207,17 @@ impl Agent {
         }
     }
 
-    /// What reflection sees of a call.
-    pub(super) fn note_result(&mut self, effect: EffectId, call: &ToolCall, result: &ToolResult) {
+    /// Records a call for reflection (PAOR-6); `effect` is `None` if it did not run.
+    fn note_result(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
         self.work.calls.push(digest(effect, call, result));
         self.failed += u32::from(!result.succeeded());
     }
 
-    pub(super) fn answer_call(&mut self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) {
+    /// Records a call that does not run, and tells the model why.
+    pub(super) fn refuse_call(&mut self, call: &ToolCall, result: &ToolResult) {
+        self.note_result(None, call, result);
         let note = self.note_repetition(call, result);
-        self.conversation.answer(call, effect, result, note);
+        self.conversation.answer(call, None, result, note);
     }
 
     /// LOOP-10: what the model is told where it repeats itself, within one reply too; past the limit the loop ends instead of another call or
@@ -268,7 +276,7 @@ fn too_many_calls(most: u32) -> ToolResult {
     ToolResult::failure(why).with_code(code::REFUSED)
 }
 
-fn digest(effect: EffectId, call: &ToolCall, result: &ToolResult) -> CallDigest {
+fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallDigest {
     CallDigest {
         effect,
         tool: call.tool.clone(),

@@ -93,14 +93,15 @@ struct Count {
 
 impl Conversation {
     /// The conversation before its first request; `overhead` are the tokens that each request has beside its messages.
-    pub(super) fn new(spec: &AgentSpec, task: String, overhead: u64) -> Self {
-        let system = spec.system_prompt.clone();
+    pub(super) fn new(spec: &AgentSpec, system: &str, task: String, overhead: u64) -> Self {
         let mut conversation = Conversation {
             estimated: overhead,
             shown: Shown::to(spec),
             ..Conversation::default()
         };
-        conversation.say(Message::System { content: system });
+        conversation.say(Message::System {
+            content: system.to_owned(),
+        });
         conversation.say(Message::User { content: task });
         conversation
     }

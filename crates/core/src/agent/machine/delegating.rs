@@ -49,6 +49,6 @@ impl Agent {
         if call.tool != DELEGATE {
             return None;
         }
-        self.context.delegation(&self.brief.as_ref()?.role)
+        self.context.delegation(self.brief.as_ref()?)
     }
 }

@@ -27,7 +27,7 @@ use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Message;
 use crate::observation::AgentWork;
-use crate::spec::{AgentSpec, AnswerForm, RunContext};
+use crate::spec::{AgentSpec, AnswerForm, Depth, RunContext};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
 
@@ -171,8 +171,8 @@ impl Agent {
     pub fn request_size(&self) -> RequestSize {
         match &self.state {
             State::Summarising(request) => {
-                let role = self.brief.as_ref().map(|brief| &brief.role);
-                let overhead = role.map_or(0, |role| self.context.request_overhead(role));
+                let brief = self.brief.as_ref();
+                let overhead = brief.map_or(0, |brief| self.context.request_overhead(brief));
                 let messages: u64 = request.iter().map(Message::estimated_tokens).sum();
                 RequestSize {
                     counted: 0,
@@ -335,8 +335,9 @@ impl Agent {
             return;
         };
         let timeout = spec.limits.timeout;
-        let overhead = self.context.request_overhead(&brief.role);
-        self.conversation = Conversation::new(spec, brief.task.clone(), overhead);
+        let overhead = self.context.request_overhead(&brief);
+        let prompt = spec.prompt_at(Depth::of(&brief, &self.context.spec().limits));
+        self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead);
         self.started_at = now;
         self.deadline = now + timeout;
         self.brief = Some(brief);
@@ -448,8 +449,8 @@ impl Agent {
 
     /// What its model may call, its terminating tool included; nothing before its first input.
     pub fn offered(&self) -> Arc<Vec<ToolSpec>> {
-        let role = self.brief.as_ref().map(|brief| &brief.role);
-        role.map(|role| self.context.offered(role)).unwrap_or_default()
+        let brief = self.brief.as_ref();
+        brief.map(|brief| self.context.offered(brief)).unwrap_or_default()
     }
 
     fn limits_timeout(&self) -> Millis {

@@ -81,7 +81,7 @@ impl Run {
                     .dependencies(index)
                     .filter_map(|dependency| round.observation(dependency))
                     .collect();
-                let task = prompt::task_request(task, &findings);
+                let task = prompt::task_request(task, self.iteration, &findings);
                 let brief = Arc::new(self.brief(AgentRole::Sub(agent.clone()), task));
                 self.sub_agents += 1;
                 let agent = brief.agent;

@@ -62,10 +62,11 @@ impl Run {
             Ok(()) => {
                 // It asks for more, so it knows what came of the last.
                 self.returned.remove(&caller);
+                let task = prompt::task_request(&task, self.iteration, &[]);
                 let child = AgentBrief {
                     depth: brief.depth + 1,
                     caller: Some(effect),
-                    ..self.brief(AgentRole::Sub(agent), prompt::task_request(&task, &[]))
+                    ..self.brief(AgentRole::Sub(agent), task)
                 };
                 self.sub_agents += 1;
                 let pending = Pending::Child {
@@ -181,6 +182,10 @@ impl Run {
             self.stop_children(agent, commands);
             return Ok(());
         }
+        report
+            .work
+            .calls
+            .extend(self.child_calls.remove(&agent).unwrap_or_default());
         self.stopping.remove(&effect.step);
         match self.outstanding.finish(effect)? {
             Pending::Child { brief, call } => self.end_child(now, &brief, call, report, commands),
@@ -209,6 +214,8 @@ impl Run {
         let Some(caller_effect) = self.effect_of(caller) else {
             return Ok(());
         };
+        let calls = self.child_calls.entry(caller).or_default();
+        calls.extend(report.work.calls.iter().cloned());
         match self.held.remove(&caller_effect.step) {
             Some(mut held) => {
                 held.work.changes.extend(report.work.changes);
@@ -316,7 +323,10 @@ fn answer_next(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
 /// Whether that work has the call in it, whichever try of it.
 fn knows_of(work: &AgentWork, call: EffectId) -> bool {
     let mut calls = work.calls.iter().rev();
-    calls.any(|known| known.effect.scope == call.scope && known.effect.step == call.step)
+    calls.any(|known| {
+        let effect = known.effect;
+        effect.is_some_and(|effect| effect.scope == call.scope && effect.step == call.step)
+    })
 }
 
 /// The result of the call by which the agent was started.

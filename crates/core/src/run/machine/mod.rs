@@ -25,8 +25,9 @@ use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
+use crate::observation::{CallDigest, Observation};
 use crate::plan::SubTask;
-use crate::prompt::{Answer, PastReflection, PastRound, RoundContext};
+use crate::prompt::{self, Answer, PastReflection, PastRound, RoundContext};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
@@ -51,6 +52,8 @@ pub struct Run {
     held: BTreeMap<u32, AgentReport>,
     /// What came of the last delegation of each agent, as long as the agent may not know of it.
     returned: BTreeMap<AgentId, Returned>,
+    /// The calls of the agents that each agent at work has delegated to; they become part of its report, so that reflection sees them.
+    child_calls: BTreeMap<AgentId, Vec<CallDigest>>,
     /// Whether nothing new starts, as the next plan is made as soon as nothing is under way (PAOR-8).
     redirecting: bool,
     /// The agents' calls that wait for people, each since when.
@@ -96,6 +99,7 @@ impl Run {
             stopping: BTreeSet::new(),
             held: BTreeMap::new(),
             returned: BTreeMap::new(),
+            child_calls: BTreeMap::new(),
             redirecting: false,
             asked: BTreeMap::new(),
             still: None,
@@ -391,6 +395,7 @@ impl Run {
             role,
             task,
             agents_left: None,
+            guidance: None,
             depth,
             caller: None,
             changed: None,
@@ -402,20 +407,31 @@ impl Run {
         commands.push(self.command(effect, &pending));
     }
 
+    /// What a planner or a reflector is told of the run and of so many of its rounds. The observations of the last round of all stand in the
+    /// request itself.
     fn round_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> RoundContext<'a> {
+        let in_short: Vec<(u32, &[Observation])> = self
+            .rounds
+            .iter()
+            .take(self.rounds.len().saturating_sub(1))
+            .map(|round| (round.iteration, &round.observations[..]))
+            .collect();
+        let observations = prompt::earlier_observations(&in_short).into_iter();
+        let rounds = self.rounds[..earlier].iter();
+        let rounds = rounds.zip(observations.chain(std::iter::repeat_with(Vec::new)));
         RoundContext {
             goal: &spec.goal,
             round: self.iteration,
             max_rounds: spec.limits.max_iterations,
             guidance: &self.guidance,
             answers: &self.answers,
-            rounds: self.rounds[..earlier]
-                .iter()
-                .map(|round| PastRound {
+            rounds: rounds
+                .map(|(round, observations)| PastRound {
                     round: round.iteration,
                     plan: &round.graph.plan().summary,
                     reflection: round.reflection.as_ref().map(PastReflection::from),
                     cut_off: round.cut_off.as_deref(),
+                    observations,
                 })
                 .collect(),
         }

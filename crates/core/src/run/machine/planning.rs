@@ -38,6 +38,7 @@ impl Run {
         let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
         let brief = AgentBrief {
             agents_left: Some(left),
+            guidance: Some(u32::try_from(self.guidance.len()).unwrap_or(u32::MAX)),
             ..self.brief(AgentRole::Planner, task)
         };
         self.start_agent(Pending::Planner(Arc::new(brief)), commands);

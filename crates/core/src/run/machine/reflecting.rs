@@ -80,18 +80,8 @@ impl Run {
         answer: String,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        match self.outstanding.get(effect)? {
-            Pending::Question { .. } => {}
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::Retired(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. }
-            | Pending::Approval { .. }
-            | Pending::Tool { .. } => {
-                return Err(Refusal::Stale { effect });
-            }
-        }
+        let question = self.outstanding.get(effect)?.question();
+        let answer = question.ok_or(Refusal::Stale { effect })?.choose(&answer)?;
         if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
             self.answers.push(Answer {
                 question: question.question,

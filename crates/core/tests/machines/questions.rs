@@ -1,0 +1,132 @@
+//! Questions to the user and what answers them (PAOR-9), and what a plan says of the user's guidance (PAOR-8).
+
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::machine::Machine;
+use dirigent_core::run::{AnswerFault, Question, Run, RunInput};
+use serde_json::json;
+
+use crate::driver::{brief_of, give, reflected, reflecting, refused};
+use crate::fixture::{agent_outline, at, effect, replied, says_call, spec};
+
+fn question(choices: &[&str]) -> Question {
+    Question {
+        question: "Which one?".to_owned(),
+        choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
+    }
+}
+
+/// A run that asks "Which one?" with the choices a and b, as `run.4`.
+fn asking() -> Run {
+    let mut run = reflecting(spec());
+    give(&mut run, 10, reflected("run.3", "ask_user", "Not clear."));
+    assert!(run.question().is_some());
+    run
+}
+
+fn answer(text: &str) -> RunInput {
+    RunInput::UserAnswered {
+        effect: effect("run.4"),
+        answer: text.to_owned(),
+    }
+}
+
+#[test]
+fn paor_9_a_number_is_the_choice_with_that_number_and_any_other_text_is_itself() {
+    let names = question(&["getPrice", "fetchPrice"]);
+    for (text, chosen) in [
+        ("1", "getPrice"),
+        (" 2\n", "fetchPrice"),
+        ("02", "fetchPrice"),
+        ("fetchPrice", "fetchPrice"),
+        ("neither", "neither"),
+        ("2 of them", "2 of them"),
+        ("1.5", "1.5"),
+        ("", ""),
+    ] {
+        assert_eq!(names.choose(text).as_deref(), Ok(chosen), "{text:?}");
+        assert_eq!(names.choose(chosen).as_deref(), Ok(chosen), "{text:?}");
+    }
+    for number in ["0", "3", "-1", "+3", "99999999999999999999999"] {
+        let fault = names.choose(number).unwrap_err();
+        assert!(
+            matches!(&fault, AnswerFault::NoSuchChoice { number: said, .. } if said == number),
+            "{fault}"
+        );
+    }
+    assert_eq!(
+        names.choose("7").unwrap_err().to_string(),
+        "7 is none of the 2 choices: 1 `getPrice`, 2 `fetchPrice`. Answer with a number from 1 to 2, or in your own words"
+    );
+}
+
+#[test]
+fn paor_9_the_text_of_a_choice_comes_before_its_number() {
+    let counts = question(&["10", "5", "1"]);
+    assert_eq!(counts.choose("5").as_deref(), Ok("5"));
+    assert_eq!(counts.choose("1").as_deref(), Ok("1"));
+    assert_eq!(counts.choose("2").as_deref(), Ok("5"));
+}
+
+#[test]
+fn paor_9_a_question_without_choices_takes_a_number_as_text() {
+    assert_eq!(question(&[]).choose("7").as_deref(), Ok("7"));
+}
+
+#[test]
+fn paor_9_the_next_plan_is_told_the_text_of_the_choice() {
+    let mut run = asking();
+    give(&mut run, 20, answer("2"));
+    let task = &brief_of(&run, "run.5").task;
+    assert!(
+        task.contains(
+            r#"<ANSWERS>
+{"question":"Which one?","answer":"b"}
+</ANSWERS>"#
+        ),
+        "{task}"
+    );
+}
+
+#[test]
+fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
+    let mut run = asking();
+    let why = refused(&mut run, 20, answer("3"));
+    assert!(
+        why.starts_with("3 is none of the 2 choices: 1 `a`, 2 `b`"),
+        "{why}"
+    );
+    give(&mut run, 30, answer("1"));
+    assert!(brief_of(&run, "run.5").task.contains(r#""answer":"a""#));
+}
+
+#[test]
+fn paor_8_a_planner_that_names_guidance_that_was_not_given_is_told_the_numbers() {
+    let mut run = asking();
+    give(
+        &mut run,
+        20,
+        RunInput::Guided {
+            guidance: "only in src".to_owned(),
+        },
+    );
+    give(&mut run, 30, answer("a"));
+    let brief = brief_of(&run, "run.5");
+    let mut planner = Agent::new(brief.agent, run.context().unwrap().clone());
+    let started = AgentInput::Started {
+        brief: (*brief).clone(),
+    };
+    let _ = planner.handle(at(40), started).unwrap();
+    let plan = |guidance| {
+        let parameters = json!({"summary": "Look.", "answers_guidance": [guidance], "subtasks": []});
+        says_call("submit_plan", parameters, true)
+    };
+    let refused = planner.handle(at(50), replied("a3.1", plan(2))).unwrap();
+    assert_eq!(agent_outline(&refused), ["ask a3.2"]);
+    let told = planner.conversation().last().unwrap().content();
+    assert!(
+        told.contains("`answers_guidance` names 2, but the only number of the user's guidance is 1"),
+        "{told}"
+    );
+    let accepted = planner.handle(at(60), replied("a3.2", plan(1))).unwrap();
+    assert_eq!(agent_outline(&accepted), ["finish with plan Look."]);
+}

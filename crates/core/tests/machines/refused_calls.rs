@@ -1,0 +1,175 @@
+//! Calls that did not run are recorded like those that did (PAOR-6), and counted in what a model is told of its work so far (LOOP-8).
+
+use dirigent_core::agent::Agent;
+use dirigent_core::approval::ApprovalAnswer;
+use dirigent_core::policy::Ruling;
+use dirigent_core::spec::RunSpec;
+use dirigent_core::tool::ToolResult;
+use serde_json::{Value, json};
+
+use crate::approvals::{decided, expiry, guide, implementer, reject, rule, tell};
+use crate::fixture::{call, native, replied, says_call, spec, text, tool_ended};
+
+/// Every `change` is asked about, and nobody may look at /etc.
+fn asking() -> RunSpec {
+    let mut spec = spec();
+    spec.tools[1].requires_approval = true;
+    spec.policy.rules = vec![rule(Ruling::Deny, "look(path: /etc/*)")];
+    spec
+}
+
+/// The agent's calls: tool, handle, success and error of each.
+fn calls(agent: &Agent) -> Vec<Value> {
+    let calls = agent.work().calls.iter();
+    calls
+        .map(|call| json!([call.tool, call.effect, call.success, call.error]))
+        .collect()
+}
+
+fn so_far(agent: &Agent) -> Value {
+    let told: Value = serde_json::from_str(agent.conversation().last().unwrap().content()).unwrap();
+    told["so_far"].clone()
+}
+
+/// An agent whose reply changes x and looks at y; the first of them waits for a person.
+fn waiting() -> Agent {
+    let mut agent = implementer(asking());
+    let reply = native(vec![
+        call("p", "change", json!({"path": "x"})),
+        call("q", "look", json!({"path": "y"})),
+    ]);
+    tell(&mut agent, 10, replied("a7.1", reply));
+    assert!(agent.approval().is_some());
+    agent
+}
+
+fn given(agent: &mut Agent, answer: ApprovalAnswer) {
+    let decision = decided(agent, answer);
+    tell(agent, 20, decision);
+}
+
+#[test]
+fn paor_6_a_call_that_does_not_fit_or_is_not_allowed_is_recorded_with_the_reason() {
+    let mut agent = implementer(asking());
+    let reply = native(vec![
+        call("p", "look", json!({"file": "x"})),
+        call("q", "lok", json!({"path": "x"})),
+        call("r", "look", json!({"path": "/etc/shadow"})),
+        call("s", "look", json!({"path": "x"})),
+    ]);
+    tell(&mut agent, 10, replied("a7.1", reply));
+    tell(
+        &mut agent,
+        20,
+        tool_ended("a7.2", ToolResult::success(json!("seen"))),
+    );
+
+    assert_eq!(so_far(&agent), json!({"calls": 4, "failed": 3}));
+    let recorded = calls(&agent);
+    for (call, tool, reason) in [
+        (&recorded[0], "look", "the parameters of `look` are wrong"),
+        (
+            &recorded[1],
+            "lok",
+            "there is no tool `lok` (did you mean `look`?)",
+        ),
+        (
+            &recorded[2],
+            "look",
+            "the user's policy denies `look` with path `/etc/*`",
+        ),
+    ] {
+        assert_eq!(
+            (&call[0], &call[1], &call[2]),
+            (&json!(tool), &Value::Null, &json!(false))
+        );
+        assert!(call[3].as_str().unwrap().starts_with(reason), "{call}");
+    }
+    assert_eq!(recorded[3], json!(["look", "a7.2", true, null]));
+    // Only calls that ran are used up.
+    assert_eq!(agent.work().usage.tool_calls, 1);
+}
+
+#[test]
+fn paor_6_a_rejected_call_and_those_after_it_are_recorded() {
+    let mut agent = waiting();
+    given(&mut agent, reject());
+    assert_eq!(
+        calls(&agent),
+        [
+            json!(["change", null, false, "the user rejected the call: not that file"]),
+            json!([
+                "look",
+                null,
+                false,
+                "it did not run, as the user did not approve a call before it"
+            ]),
+        ]
+    );
+}
+
+#[test]
+fn paor_6_a_guided_call_and_those_after_it_are_recorded() {
+    let mut agent = waiting();
+    given(&mut agent, guide());
+    assert_eq!(
+        calls(&agent),
+        [
+            json!([
+                "change",
+                null,
+                false,
+                "the user did not approve this call: Change z instead."
+            ]),
+            json!([
+                "look",
+                null,
+                false,
+                "it did not run, as the user did not approve a call before it"
+            ]),
+        ]
+    );
+    assert_eq!(so_far(&agent), json!({"calls": 2, "failed": 2}));
+}
+
+#[test]
+fn paor_6_a_call_that_nobody_approved_in_time_is_recorded() {
+    let mut agent = implementer(asking());
+    tell(
+        &mut agent,
+        10,
+        replied("a7.1", says_call("change", json!({"path": "x"}), false)),
+    );
+    let late = agent.approval().unwrap().expires_at.unwrap().0;
+    tell(&mut agent, late, expiry());
+    assert_eq!(
+        calls(&agent),
+        [json!([
+            "change",
+            null,
+            false,
+            "nobody approved it in time; it did not run"
+        ])]
+    );
+}
+
+#[test]
+fn paor_6_a_report_and_the_observation_of_it_have_refused_calls() {
+    let mut agent = implementer(asking());
+    tell(
+        &mut agent,
+        10,
+        replied("a7.1", says_call("look", json!({"file": "x"}), false)),
+    );
+    tell(&mut agent, 20, replied("a7.2", text("Nothing found.")));
+    let report = agent.report().unwrap();
+    let line = dirigent_core::prompt::whole_report(report);
+    assert_eq!(line["findings"], "Nothing found.");
+    assert_eq!(line["calls"][0]["success"], false);
+    let error = line["calls"][0]["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("the parameters of `look` are wrong: "),
+        "{error}"
+    );
+    assert_eq!(line["calls"][0].get("handle"), None);
+}

@@ -1,0 +1,304 @@
+//! PAOR-9: what answers a run's question, whichever way the answer comes, and that one question has one answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::process::{Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use dirigent_model_server::{Gate, Request, Script, Turn};
+use dirigent_tests::approving::RUN;
+use dirigent_tests::cli::{Ended, Place};
+use dirigent_tests::pty::Terminal;
+use dirigent_tests::scripted::calls;
+use dirigent_tests::served::{Served, achieved, ask_user, is_planner, mentions, plan};
+use serde_json::{Value, json};
+
+const CHOICES: [&str; 2] = ["the first file", "the second file"];
+
+/// Asks which file it is, and is done with any answer. The plan after the answer waits at the gate.
+fn asking(choices: &'static [&'static str], gate: &Gate) -> Script {
+    let gate = gate.clone();
+    let look = || plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]);
+    Script::answering(move |request| match is_answered(request) {
+        true if is_planner(request) => look().held_before_headers(&gate),
+        false if is_planner(request) => look(),
+        true => achieved(request, "It is clear."),
+        false => ask_user("Which one?", choices),
+    })
+}
+
+fn is_answered(request: &Request) -> bool {
+    mentions(request, "<ANSWERS>")
+}
+
+/// A run that has stopped with its question.
+fn stopped(choices: &'static [&'static str], gate: &Gate) -> Served {
+    let served = Served::new("", asking(choices, gate));
+    let _ = served.place.dirigent(RUN).with_code(4);
+    served
+}
+
+fn open() -> Gate {
+    let gate = Gate::new();
+    gate.open();
+    gate
+}
+
+/// The answers that the run's journal has.
+fn answers(place: &Place) -> Vec<Value> {
+    let file = place.folder().join("recording.jsonl");
+    let recorded = place
+        .command(["show", "last", "--record"])
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(recorded.success());
+    let recording = std::fs::read_to_string(&file).unwrap();
+    let answered = recording.lines().filter_map(|line| {
+        let (_, input) = line.split_once(r#""user_answered":"#)?;
+        let mut values = serde_json::Deserializer::from_str(input).into_iter::<Value>();
+        Some(values.next()?.ok()?["answer"].clone())
+    });
+    answered.collect()
+}
+
+/// The run in the list of all.
+fn listed(place: &Place) -> Value {
+    place
+        .dirigent(["runs", "--json"])
+        .with_code(0)
+        .json_lines()
+        .remove(0)
+}
+
+/// Commands that run at the same time, in the order in which they end.
+fn at_once<const N: usize>(place: &Place, commands: [&[&str]; N]) -> mpsc::Receiver<Ended> {
+    let (ended, end) = mpsc::channel();
+    let children: Vec<_> = commands
+        .into_iter()
+        .map(|arguments| {
+            let mut command = place.command(arguments);
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for child in children {
+        let ended = ended.clone();
+        thread::spawn(move || {
+            let output: Output = child.wait_with_output().unwrap();
+            let _ = ended.send(Ended::from(output));
+        });
+    }
+    end
+}
+
+#[test]
+fn paor_9_a_number_picks_the_choice_and_the_plan_is_told_its_text() {
+    for how in [&["resume", "last", "--answer", "2"][..], &["answer", "last", "2"]] {
+        let served = stopped(&CHOICES, &open());
+        let place = &served.place;
+        let _ = place.dirigent(how).with_code(0);
+        if how[0] == "answer" {
+            assert_eq!(listed(place)["kept"][0]["answer"], "the second file");
+            let _ = place.dirigent(["resume", "last"]).with_code(0);
+        }
+        assert_eq!(answers(place), ["the second file"], "{how:?}");
+        let told = served
+            .requests()
+            .into_iter()
+            .filter(|request| is_answered(request));
+        for request in told {
+            assert!(mentions(&request, r#""answer":"the second file""#), "{how:?}");
+        }
+        assert_eq!(listed(place)["state"], "goal_achieved", "{how:?}");
+    }
+}
+
+#[test]
+fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
+    let served = stopped(&CHOICES, &open());
+    let place = &served.place;
+    for how in [
+        &["resume", "last", "--answer", "3"][..],
+        &["resume", "last", "--answer", "0", "--json"],
+        &["resume", "last", "--answer", "-1"],
+        &["answer", "last", "3"],
+        &["answer", "last", "-1"],
+    ] {
+        let refused = place.dirigent(how).with_code(2);
+        for told in [
+            "is none of the 2 choices: 1 `the first file`, 2 `the second file`",
+            "Answer with a number from 1 to 2, or in your own words",
+        ] {
+            assert!(refused.stderr.contains(told), "{how:?}: {refused}");
+        }
+        let run = listed(place);
+        assert_eq!(
+            (&run["state"], &run["kept"]),
+            (&json!("user_required"), &json!([])),
+            "{how:?}"
+        );
+        assert_eq!(run["question"]["question"], "Which one?", "{how:?}");
+    }
+    let as_json = place
+        .dirigent(["answer", "last", "3", "--json"])
+        .with_code(2)
+        .json_lines();
+    assert_eq!(as_json[0]["state"], "refused");
+    let _ = place
+        .dirigent(["resume", "last", "--answer", "neither of them"])
+        .with_code(0);
+    assert_eq!(answers(place), ["neither of them"]);
+}
+
+#[test]
+fn paor_9_a_question_without_choices_takes_a_number_as_it_is() {
+    let served = stopped(&[], &open());
+    let _ = served
+        .place
+        .dirigent(["resume", "last", "--answer", "7"])
+        .with_code(0);
+    assert_eq!(answers(&served.place), ["7"]);
+}
+
+#[test]
+fn paor_9_the_terminal_and_other_processes_refuse_a_number_of_no_choice_alike() {
+    let served = Served::new("", asking(&CHOICES, &open()));
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    terminal.wait_for_prompt("your answer: ");
+    let refused = place.dirigent(["answer", "last", "3"]).with_code(2);
+    assert!(refused.stderr.contains("3 is none of the 2 choices"), "{refused}");
+    terminal.enters("4");
+    terminal.wait_for("4 is none of the 2 choices");
+    terminal.wait_for_prompt("your answer: ");
+    terminal.enters("2");
+    let _ = terminal.end_with(0);
+    assert_eq!(answers(place), ["the second file"]);
+}
+
+#[test]
+fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_the_other_is_refused() {
+    let gate = Gate::new();
+    let served = stopped(&[], &gate);
+    let place = &served.place;
+    let before = served.requests().len();
+    let ended = at_once(
+        place,
+        [
+            &["resume", "last", "--answer", "the left one"],
+            &["resume", "last", "--answer", "the right one"],
+        ],
+    );
+    // The one that goes on waits at the gate.
+    let refused = ended.recv().unwrap().with_code(2);
+    assert!(
+        refused.stderr.contains("is being carried out by process"),
+        "{refused}"
+    );
+    let planner = served.wait_for_requests(before + 1)[before].clone();
+    gate.open();
+    let _ = ended.recv().unwrap().with_code(0);
+
+    let taken = answers(place);
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    assert!(mentions(&planner, &format!(r#""answer":{}"#, taken[0])));
+    let run = listed(place);
+    assert_eq!(
+        (&run["state"], &run["kept"]),
+        (&json!("goal_achieved"), &json!([]))
+    );
+}
+
+#[test]
+fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_other_is_refused() {
+    let served = stopped(&[], &open());
+    let place = &served.place;
+    let ended = at_once(
+        place,
+        [
+            &["answer", "last", "the left one"],
+            &["answer", "last", "the right one"],
+        ],
+    );
+    let mut both = [ended.recv().unwrap(), ended.recv().unwrap()];
+    both.sort_by_key(Ended::code);
+    let [kept, refused] = both;
+    assert_eq!(
+        (kept.code(), refused.code()),
+        (Some(0), Some(2)),
+        "{kept}{refused}"
+    );
+    assert!(refused.stderr.contains("has an answer already"), "{refused}");
+    // An answer that comes later is refused like any other.
+    let late = place
+        .dirigent(["resume", "last", "--answer", "another"])
+        .with_code(2);
+    assert!(late.stderr.contains("has an answer already"), "{late}");
+    let words = listed(place)["kept"].clone();
+    assert_eq!(words.as_array().unwrap().len(), 1, "{words}");
+    let _ = place.dirigent(["resume", "last"]).with_code(0);
+    assert_eq!(answers(place), [words[0]["answer"].clone()]);
+}
+
+#[test]
+fn paor_9_of_a_resumption_with_an_answer_and_an_answer_at_once_one_counts_and_the_other_is_refused() {
+    let gate = Gate::new();
+    let served = stopped(&[], &gate);
+    let place = &served.place;
+    let ended = at_once(
+        place,
+        [
+            &["resume", "last", "--answer", "the left one"],
+            &["answer", "last", "the right one"],
+        ],
+    );
+    let first = ended.recv().unwrap();
+    gate.open();
+    let mut codes = [first.code(), ended.recv().unwrap().code()];
+    codes.sort_unstable();
+    assert_eq!(codes, [Some(0), Some(2)], "{first}");
+    if listed(place)["state"] == "user_required" {
+        let _ = place.dirigent(["resume", "last"]).with_code(0);
+    }
+    assert_eq!(answers(place).len(), 1);
+}
+
+#[test]
+fn paor_8_guidance_that_was_kept_is_part_of_the_plan_after_the_answer() {
+    let served = stopped(&[], &open());
+    let place = &served.place;
+    let before = served.requests().len();
+    let _ = place.dirigent(["guide", "last", "only in src"]).with_code(0);
+    let _ = place
+        .dirigent(["resume", "last", "--answer", "the left one"])
+        .with_code(0);
+    let planner = &served.requests()[before];
+    assert!(mentions(planner, "<GUIDANCE>\n1. only in src\n</GUIDANCE>"));
+    assert!(mentions(planner, r#""answer":"the left one""#));
+}
+
+#[test]
+fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_planner() {
+    let script = Script::answering(|request| match () {
+        () if mentions(
+            request,
+            "but the user gave no guidance: leave `answers_guidance` out",
+        ) =>
+        {
+            Turn::text("I was told.")
+        }
+        () => {
+            let parameters = json!({"summary": "Nothing.", "answers_guidance": [1], "subtasks": []});
+            Turn::text(
+                json!({"tool": "submit_plan", "parameters": parameters, "terminate": true}).to_string(),
+            )
+        }
+    });
+    let served = Served::new("", script);
+    let ended = served.place.dirigent(RUN).with_code(0);
+    assert!(ended.stdout.contains("I was told."), "{ended}");
+}

@@ -1,0 +1,113 @@
+//! HOST-3: what is printed is written, or the command fails; a reader that has gone is no failure.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs::OpenOptions;
+use std::process::Stdio;
+
+use dirigent_tests::cli::{Ended, Place};
+
+const RUN: [&str; 4] = ["run", "count the usages of parse_amount", "--workspace", "work"];
+
+/// The command, whose standard output is a disk without room.
+fn on_a_full_disk(place: &Place, arguments: &[&str]) -> Ended {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = place.command(arguments);
+    command.stdout(full).stderr(Stdio::piped());
+    command.spawn().unwrap().wait_with_output().unwrap().into()
+}
+
+/// The command, whose standard output has no reader any more.
+fn without_a_reader(place: &Place, arguments: &[&str]) -> Ended {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = place.command(arguments);
+    command.stdout(writer).stderr(Stdio::piped());
+    command.spawn().unwrap().wait_with_output().unwrap().into()
+}
+
+#[track_caller]
+fn fails(ended: Ended, of: &[&str]) {
+    let ended = ended.with_code(1);
+    assert!(
+        ended
+            .stderr
+            .contains("error: standard output cannot be written, so that what was printed is not complete: "),
+        "{of:?}: {ended}"
+    );
+    assert!(
+        ended.stderr.contains("No space left on device"),
+        "{of:?}: {ended}"
+    );
+}
+
+#[test]
+fn host_3_a_run_whose_output_cannot_be_written_fails_and_its_journal_is_complete() {
+    let place = Place::with_sample();
+    for flags in [&[][..], &["--json"], &["--verbose"]] {
+        let arguments = [&RUN[..], flags].concat();
+        fails(on_a_full_disk(&place, &arguments), &arguments);
+        let shown = place
+            .dirigent(["show", "last", "--json"])
+            .with_code(0)
+            .json_lines();
+        assert_eq!(shown[0]["reason"], "goal_achieved", "{arguments:?}");
+    }
+}
+
+#[test]
+fn host_3_every_command_that_prints_fails_if_its_output_cannot_be_written() {
+    let place = Place::new();
+    place.write(
+        "docs/a.md",
+        "one colour
+",
+    );
+    let _ = place
+        .dirigent([
+            "run",
+            "replace 'colour' with 'color' in docs/",
+            "--workspace",
+            "work",
+        ])
+        .with_code(0);
+    for arguments in [
+        &["runs"][..],
+        &["runs", "--json"],
+        &["show", "last"],
+        &["show", "last", "--json"],
+        &["show", "last", "--steps"],
+        &["show", "last", "--graph", "tree"],
+        &["diff", "last"],
+        &["undo", "last", "--dry-run"],
+        &["watch", "last"],
+        &["agents"],
+        &["config", "check", "--offline"],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        fails(on_a_full_disk(&place, arguments), arguments);
+    }
+}
+
+#[test]
+fn host_3_a_reader_that_has_gone_is_no_failure() {
+    let place = Place::with_sample();
+    let run = without_a_reader(&place, &RUN).with_code(0);
+    assert_eq!(run.stderr, "");
+    for arguments in [&["runs"][..], &["show", "last", "--verbose"], &["--help"]] {
+        let ended = without_a_reader(&place, arguments).with_code(0);
+        assert_eq!(ended.stderr, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn host_3_a_run_that_fails_anyway_keeps_its_exit_code() {
+    let place = Place::with_sample();
+    let limited = on_a_full_disk(&place, &[&RUN[..], &["--max-model-calls", "1"]].concat()).with_code(3);
+    assert!(
+        limited.stderr.contains("standard output cannot be written"),
+        "{limited}"
+    );
+}

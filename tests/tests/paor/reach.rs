@@ -1,0 +1,212 @@
+//! PAOR-5, PAOR-6: what agents can read of what others did, in their round and in later ones, and what they are not offered.
+
+use dirigent_model_server::{Request, Script, ToolCall, Turn};
+use dirigent_tests::approving::RUN;
+use dirigent_tests::scripted::{calls, delegate};
+use dirigent_tests::served::{
+    Served, achieved, call, command, go_on, is_planner, is_reflector, mentions, plan,
+};
+use serde_json::{Value, json};
+
+/// The last message of a request, which is a tool's result.
+fn result(request: &Request) -> Value {
+    let last = request.messages().last().unwrap().clone();
+    let content = last["content"].as_str().unwrap().to_owned();
+    // In the text forms a result is text with a JSON object in it.
+    let start = content.find('{').unwrap();
+    serde_json::from_str(&content[start..]).unwrap_or_else(|error| panic!("{error}: {content}"))
+}
+
+fn look() -> Value {
+    calls("look", [("search", json!({"pattern": "x"}))])
+}
+
+/// The section of that name in a request.
+fn section(request: &Request, name: &str) -> String {
+    let found = request.messages().iter().find_map(|message| {
+        let (_, after) = message["content"].as_str()?.split_once(&format!("<{name}>"))?;
+        Some(after.split_once(&format!("</{name}>"))?.0.to_owned())
+    });
+    found.unwrap_or_default()
+}
+
+#[test]
+fn paor_6_reflection_sees_the_refused_calls_of_an_agent() {
+    let script = Script::answering(|request| match () {
+        () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () => match request.turn {
+            1 => call("search", &json!({"patern": "x"})),
+            2 => call("execute_command", &json!({"command": ["ls"]})),
+            _ => Turn::text("I could not."),
+        },
+    });
+    let served = Served::new("", script);
+    let _ = served.place.dirigent(RUN).with_code(0);
+    let requests = served.requests();
+    let reflector = requests.iter().find(|request| is_reflector(request)).unwrap();
+    let seen: Value = serde_json::from_str(section(reflector, "OBSERVATIONS").trim()).unwrap();
+    let calls = seen["calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 2, "{seen}");
+    for (call, reason) in calls.iter().zip(["patern", "execute_command"]) {
+        assert_eq!(call["success"], false, "{call}");
+        assert!(call["error"].as_str().unwrap().contains(reason), "{call}");
+    }
+    // The agent itself was told how many of its calls came to nothing.
+    let agent = requests
+        .iter()
+        .filter(|request| mentions(request, "I could not") || request.turn == 3);
+    let told = agent.into_iter().find(|request| !is_planner(request)).unwrap();
+    assert_eq!(result(told)["so_far"], json!({"calls": 2, "failed": 2}));
+}
+
+#[test]
+fn paor_6_findings_of_two_rounds_ago_are_known_and_whole_by_their_handle() {
+    let found = format!(
+        "Found it in the first round. {}THE END OF IT",
+        "And more.\n".repeat(200)
+    );
+    let said = found.clone();
+    let script = Script::answering(move |request| match () {
+        () if is_planner(request) && mentions(request, "<ROUND>3 of") => {
+            plan("Third.", [delegate("third", "explore", "Read a2.")])
+        }
+        () if is_planner(request) && mentions(request, "<ROUND>2 of") => plan("Second.", [look()]),
+        () if is_planner(request) => plan("First.", [delegate("first", "explore", "Look around.")]),
+        () if is_reflector(request) && mentions(request, "<ROUND>3 of") => {
+            achieved(request, "The judgement is in.")
+        }
+        () if is_reflector(request) => go_on("Not yet."),
+        () if mentions(request, "Look around.") => Turn::text(said.clone()),
+        () => match request.turn {
+            1 => call("read_output", &json!({"handle": "a2", "start_line": 200})),
+            2 => call("read_output", &json!({"handle": "round.1", "pattern": "THE END"})),
+            _ => Turn::text("Read."),
+        },
+    });
+    let served = Served::new("", script);
+    let _ = served.place.dirigent(RUN).with_code(0);
+    let requests = served.requests();
+    let third = |request: &Request| mentions(request, "<ROUND>3 of");
+    for (who, is_it) in [
+        ("planner", is_planner as fn(&Request) -> bool),
+        ("reflector", is_reflector),
+    ] {
+        let asked = requests
+            .iter()
+            .find(|request| is_it(request) && third(request))
+            .unwrap();
+        let rounds = section(asked, "ROUNDS");
+        let first: Value = serde_json::from_str(rounds.trim().lines().next().unwrap()).unwrap();
+        let seen = first["observations"][0]["findings"].as_str().unwrap();
+        assert!(seen.starts_with("Found it in the first round."), "{who}: {seen}");
+        assert!(
+            seen.contains("read them with read_output, handle a2]"),
+            "{who}: {seen}"
+        );
+    }
+    let reader: Vec<_> = requests
+        .iter()
+        .filter(|request| mentions(request, "Read a2.") && request.turn > 1)
+        .collect();
+    let reader: Vec<_> = reader
+        .into_iter()
+        .filter(|request| !is_planner(request) && !is_reflector(request))
+        .collect();
+    let whole = result(reader[0]);
+    assert_eq!(whole["output"]["text"], "And more.\nTHE END OF IT\n", "{whole}");
+    assert_eq!(whole["output"]["total_lines"], found.lines().count(), "{whole}");
+    let matched = result(reader[1]);
+    assert_eq!(matched["output"]["total_matches"], 1, "{matched}");
+}
+
+#[test]
+fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
+    let script = Script::answering(|request| match () {
+        () if is_planner(request) => plan("Count.", [delegate("one", "implement", "Count.")]),
+        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () => match request.turn {
+            1 => command(&["seq", "1", "9000"]),
+            2 => call(
+                "read_output",
+                &json!({"handle": "a2.2", "start_line": 4000, "end_line": 4002}),
+            ),
+            3 => call("read_output", &json!({"handle": "a2.2", "pattern": "^8888$"})),
+            _ => Turn::text("Counted."),
+        },
+    });
+    let served = Served::new("", script);
+    let _ = served.place.dirigent(RUN).with_code(0);
+    let requests = served.requests();
+    let agents: Vec<_> = requests
+        .iter()
+        .filter(|request| !is_planner(request) && !is_reflector(request))
+        .collect();
+    let lines = result(agents[2])["output"].clone();
+    assert_eq!(lines["text"], "4000\n4001\n4002\n", "{lines}");
+    assert_eq!(lines["total_lines"], 9000, "{lines}");
+    assert_eq!(lines["rest"]["output"]["exit_code"], 0, "{lines}");
+    let matches = result(agents[3])["output"]["matches"].clone();
+    assert_eq!(matches, json!([{"line": 8888, "text": "8888"}]));
+}
+
+#[test]
+fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
+    let boss =
+        "---\nname: boss\ndescription: Has others work.\ntools: [search, delegate]\n---\nYou are the boss.\n";
+    for form in ["json", "native"] {
+        for (depth, offered) in [(1, false), (2, true)] {
+            let submit = move |tool: &str, parameters: Value| match form {
+                "native" => Turn::calls([ToolCall::new(tool, &parameters)]),
+                _ => {
+                    Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
+                }
+            };
+            let script = Script::answering(move |request| match () {
+                () if mentions(request, "You are the boss.") => Turn::text("Done."),
+                () if mentions(request, "You judge whether") => submit(
+                    "submit_reflection",
+                    json!({"verdict": "achieved", "summary": "Done.", "changed_files": []}),
+                ),
+                () => submit(
+                    "submit_plan",
+                    json!({"summary": "Do it.", "subtasks": [delegate("one", "boss", "Do it.")]}),
+                ),
+            });
+            let settings = format!("[limits]\nmax_depth = {depth}\n");
+            let served = Served::new(&settings, script);
+            let file = served.place.folder().join("home/.config/dirigent/dirigent.toml");
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(
+                &file,
+                text.replace("calls = \"json\"", &format!("calls = \"{form}\"")),
+            )
+            .unwrap();
+            let agents = served.place.folder().join("home/.config/dirigent/agents");
+            std::fs::create_dir_all(&agents).unwrap();
+            std::fs::write(agents.join("boss.md"), boss).unwrap();
+            let _ = served.place.dirigent(RUN).with_code(0);
+            let requests = served.requests();
+            let asked = requests
+                .iter()
+                .find(|request| mentions(request, "You are the boss."))
+                .unwrap();
+            assert_eq!(
+                asked.body.to_string().contains("Has another agent do"),
+                offered,
+                "{form}, {depth}"
+            );
+            assert_eq!(
+                asked.body.to_string().contains("delegate"),
+                offered,
+                "{form}, {depth}"
+            );
+            // Nor is the planner told that it could.
+            assert_eq!(
+                mentions(&requests[0], "; may delegate"),
+                offered,
+                "{form}, {depth}"
+            );
+        }
+    }
+}
