@@ -202,13 +202,13 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
     };
     give(&mut run, 50, deadline);
     let work = AgentWork {
-        calls: Vec::new(),
         changes: vec![StateChange::FileDeleted {
             path: "y".to_owned(),
             diff: None,
             before: None,
         }],
         usage: usage(100, 10),
+        ..AgentWork::default()
     };
     let before = run.usage();
     let limits = RunLimits {
