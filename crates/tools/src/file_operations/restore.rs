@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, SeenFile, StateChange, ToolResult, code};
 use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing, is_within};
 use serde_json::{Value, json};
@@ -68,6 +69,7 @@ pub(super) fn restore(
         context,
         workspace,
         contents,
+        left_by_run: left_by_run(&changed.undoing),
         done: Restored::default(),
     }
     .restore(changed))
@@ -100,6 +102,8 @@ struct Restorer<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
     contents: &'a dyn Contents,
+    /// The files that the run left, with the digests of their contents.
+    left_by_run: Vec<(String, String)>,
     done: Restored,
 }
 
@@ -201,7 +205,15 @@ impl Restorer<'_> {
     fn kept(&self, path: &str, version: &FileVersion) -> Result<Vec<u8>, Left> {
         let kept = self.contents.kept(&version.digest);
         let kept = kept.map_err(|error| Left::new(path, error))?;
-        kept.ok_or_else(|| Left::new(path, "what was in it is not kept"))
+        kept.or_else(|| self.under_another_name(&version.digest))
+            .ok_or_else(|| Left::new(path, "what was in it is not kept"))
+    }
+
+    /// The content of a file that was moved, which is kept nowhere else.
+    fn under_another_name(&self, digest: &str) -> Option<Vec<u8>> {
+        let (path, _) = self.left_by_run.iter().find(|(_, other)| other == digest)?;
+        let bytes = self.workspace.read(path).ok()?;
+        (sha256_hex(&bytes) == digest).then_some(bytes)
     }
 
     fn move_back(&mut self, back: &MoveBack) -> Result<(), Left> {
@@ -257,6 +269,18 @@ impl Restored {
         };
         result.with_changes(self.changes).with_seen(self.seen)
     }
+}
+
+fn left_by_run(undoing: &Undoing) -> Vec<(String, String)> {
+    let files = undoing.steps.iter().filter_map(|step| match step {
+        Step::Restore(Restoration {
+            path,
+            now: There::File(version),
+            ..
+        }) => Some((path.clone(), version.digest.clone())),
+        Step::Restore(_) | Step::Move(_) => None,
+    });
+    files.collect()
 }
 
 fn path_of(step: &Step) -> &str {
