@@ -47,11 +47,20 @@ fn code_with(place: &Place, word: &str) -> Vec<String> {
     lines
 }
 
-/// The same goal once more: there is nothing to do, and nothing is done.
+/// The same goal once more: its old name is nowhere, and nothing is done.
 fn assert_nothing_more_to_do(place: &Place, goal: &str) -> Ended {
     let before = place.files();
-    let again = place.run(goal).with_code(0);
-    assert!(again.stdout.contains("Nothing to do: "), "{again}");
+    let again = place.run(goal).with_code(1);
+    assert!(
+        again.stdout.contains("There is no function or other symbol "),
+        "{again}"
+    );
+    assert!(
+        again
+            .stdout
+            .contains("was renamed before, nothing is left to do. Nothing was changed."),
+        "{again}"
+    );
     assert!(place.files() == before, "the second run changed files: {again}");
     again
 }

@@ -191,6 +191,9 @@ pub(crate) struct RunCommand {
     /// The folder to work in; file tools stay beneath it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
+    /// Keep what was changed even if the goal cannot be reached: the goal gets a sentence that says so
+    #[arg(long, conflicts_with = "replay")]
+    keep: bool,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
@@ -204,6 +207,21 @@ pub(crate) struct RunCommand {
     /// Replay a recording, with no model and no tools, and say where it differs from what would happen now
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "Limits", "AgentLimitOptions"])]
     pub(crate) replay: Option<PathBuf>,
+}
+
+/// What `--keep` adds to a goal.
+const KEEP: &str = "Keep the changes even if the goal cannot be reached.";
+
+impl RunCommand {
+    /// The goal as the model is told it.
+    pub(crate) fn goal_as_told(&self) -> String {
+        let goal = self.goal.as_deref().unwrap_or_default().trim();
+        if self.keep && !goal.is_empty() {
+            format!("{}. {KEEP}", goal.trim_end_matches('.'))
+        } else {
+            goal.to_owned()
+        }
+    }
 }
 
 /// Where a run is recorded.

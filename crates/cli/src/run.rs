@@ -69,7 +69,7 @@ pub(crate) async fn start(
     if limits.max_cost.is_some() {
         tell_unpriced(&config, output);
     }
-    let goal = Goal::new(command.goal.unwrap_or_default())
+    let goal = Goal::new(command.goal_as_told())
         .workspace(command.workspace)
         .limits(limits)
         .user(presence(&command.watching, output));

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{Access, FileVersion, SeenFiles, ToolResult, ToolSpec};
+use dirigent_core::undo::Undoing;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -82,6 +83,27 @@ pub trait Contents: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// In words; the file must not be changed then.
     fn keep(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String>;
+
+    /// A content that is kept, by its digest; none where it is not. It blocks.
+    ///
+    /// # Errors
+    /// In words.
+    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String>;
+
+    /// What the finished calls of the run have changed so far. It blocks.
+    ///
+    /// # Errors
+    /// In words, also where there is no run.
+    fn changed(&self) -> Result<ChangedByRun, String>;
+}
+
+/// What a run has changed so far.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedByRun {
+    /// What undoes it.
+    pub undoing: Undoing,
+    /// Files as calls found them that may have changed them and were cut off before they could tell.
+    pub untold: Vec<(String, FileVersion)>,
 }
 
 /// What the user's configuration says of the tools that come with Dirigent. By default commands are confined, no database is known, and only

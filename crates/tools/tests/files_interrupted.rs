@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome};
 use dirigent_tools::workspace::{FileFault, Workspace};
-use dirigent_tools::{Contents, Tool, file_operations};
+use dirigent_tools::{ChangedByRun, Contents, Tool, file_operations};
 use folder::Folder;
 use serde_json::json;
 
@@ -124,6 +124,14 @@ struct Full;
 impl Contents for Full {
     fn keep(&self, _: &str, _: &FileVersion, _: &[u8]) -> Result<(), String> {
         Err("the database is full".to_owned())
+    }
+
+    fn kept(&self, _: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(None)
+    }
+
+    fn changed(&self) -> Result<ChangedByRun, String> {
+        Ok(ChangedByRun::default())
     }
 }
 

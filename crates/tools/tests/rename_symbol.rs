@@ -95,14 +95,14 @@ macro_rules! twice { ($old:expr) => { $old + new_name(r#"x"#) }; }
 fn main() {
     let new_name = 1; // old and bold
     let s = S { new_name, older: new_name };
-    assert_eq!(s.new_name, new_name("old \nold"), "{old}");
+    assert_eq!(s.new_name, new_name("old \nold"), "{new_name}");
     let S { new_name, .. } = s;
     new_name::<u8>();
 }
 "##,
     )
     .await;
-    assert_eq!(output["occurrences"], 12);
+    assert_eq!(output["occurrences"], 13);
     assert_eq!(output["totals"]["definitions"], 1);
     assert_eq!(
         output["files"][0]["occurrences"][0],
@@ -112,10 +112,7 @@ fn main() {
         })
     );
     assert_eq!(output["files"][0]["occurrences"][1].get("definition"), None);
-    assert_eq!(
-        places(&output["mentions"]),
-        ["1:12", "7:21", "9:28", "9:34", "9:43"]
-    );
+    assert_eq!(places(&output["mentions"]), ["1:12", "7:21", "9:28", "9:34"]);
     assert_eq!(
         output["mentions"][1],
         json!({"path": "a.rs", "line": 7, "column": 21, "text": "let old = 1; // old and bold", "in": "comment"})
@@ -141,7 +138,7 @@ match["old"] = lambda old: old
 "#,
         r#""""Uses old."""
 from tools import new_name as alias, other
-import new_name.sub
+import old.sub
 
 class new_name:
     @new_name
@@ -153,8 +150,9 @@ match["old"] = lambda new_name: new_name
 "#,
     )
     .await;
-    assert_eq!(output["occurrences"], 13);
+    assert_eq!(output["occurrences"], 12);
     assert_eq!(output["totals"]["definitions"], 2);
+    assert_eq!(places(&output["modules"]), ["3:8"]);
     assert_eq!(
         places(&output["mentions"]),
         ["1:9", "8:26", "8:49", "8:59", "8:67", "11:8"]
@@ -258,6 +256,159 @@ old:
 }
 
 #[tokio::test]
+async fn paor_2_entries_of_a_python_modules_all_are_usages() {
+    for name in ["a.py", "a.pyi"] {
+        let output = check(
+            name,
+            r#"__all__ = ["old", 'other', "older"]
+__all__ = ("other", "old")
+__all__: list[str] = ["old"]
+__all__ = sorted(["old"] + other.__all__)
+__all__ += ["old"]
+__all__.extend(["old"])
+__all__.append("old")
+if True:
+    __all__ += ("old",)
+from .a import old as old
+
+def old(): ...
+"#,
+            r#"__all__ = ["new_name", 'other', "older"]
+__all__ = ("other", "new_name")
+__all__: list[str] = ["new_name"]
+__all__ = sorted(["new_name"] + other.__all__)
+__all__ += ["new_name"]
+__all__.extend(["new_name"])
+__all__.append("new_name")
+if True:
+    __all__ += ("new_name",)
+from .a import new_name as new_name
+
+def new_name(): ...
+"#,
+        )
+        .await;
+        assert_eq!(output["occurrences"], 11);
+        assert_eq!(output["totals"]["mentions"], 0);
+    }
+}
+
+#[tokio::test]
+async fn strings_that_only_look_like_entries_of_all_are_text() {
+    let text = r#"names = ["old"]
+__all__ = [name for name in names if name != "old"]
+__all__ = [pick("old"), b"old", "an old", "a" "old", {"old": 1}]
+names.extend(["old"])
+def local():
+    __all__ = ["old"]
+class Kind:
+    __all__ = ["old"]
+"#;
+    let output = check("a.py", &format!("{text}old()\n"), &format!("{text}new_name()\n")).await;
+    assert_eq!(output["occurrences"], 1);
+    assert_eq!(output["totals"]["mentions"], 10);
+}
+
+#[tokio::test]
+async fn paor_2_names_in_rusts_format_strings_are_usages() {
+    let output = check(
+        "a.rs",
+        r##"fn f() -> Result<()> {
+    println!("{old} {old:?} {old:>width$} {x:>old$} {{old}} old \n{}", "{old}");
+    let text = vec![format!(r#"{old}"#), std::format!("a" , "{old}")];
+    write!(out, "{old}")?;
+    assert!(a < b && f::<A>(), "{old}");
+    assert_eq!(f("{old}"), "{old}", "{old}");
+    tracing::info!(target: "{old}", field = "{old}", "{old}", "{old}");
+    log::log!(Level::Info, "{old}");
+    bail!("{old}");
+    other!("{old}"); concat!("{old}"); b!(b"{old}"); println!(b"{old}");
+    assert_eq!(f::<A, B>(), "{old}");
+}
+macro_rules! m { () => { panic!("{old}") } }
+#[error("bad {old}")]
+struct S { old: u8 }
+#[doc("{old}")]
+mod m {}
+"##,
+        r##"fn f() -> Result<()> {
+    println!("{new_name} {new_name:?} {new_name:>width$} {x:>new_name$} {{old}} old \n{}", "{old}");
+    let text = vec![format!(r#"{new_name}"#), std::format!("a" , "{old}")];
+    write!(out, "{new_name}")?;
+    assert!(a < b && f::<A>(), "{new_name}");
+    assert_eq!(f("{old}"), "{old}", "{new_name}");
+    tracing::info!(target: "{old}", field = "{old}", "{new_name}", "{old}");
+    log::log!(Level::Info, "{new_name}");
+    bail!("{new_name}");
+    other!("{old}"); concat!("{old}"); b!(b"{old}"); println!(b"{old}");
+    assert_eq!(f::<A, B>(), "{old}");
+}
+macro_rules! m { () => { panic!("{new_name}") } }
+#[error("bad {new_name}")]
+struct S { new_name: u8 }
+#[doc("{old}")]
+mod m {}
+"##,
+    )
+    .await;
+    assert_eq!(output["occurrences"], 14);
+}
+
+#[tokio::test]
+async fn what_is_interpolated_is_code_and_the_text_around_it_is_not() {
+    let python = "f\"old {old(x)} {{old}} {old:{old}}\" + 'old'\n";
+    let renamed = "f\"old {new_name(x)} {{old}} {new_name:{new_name}}\" + 'old'\n";
+    let _ = check("a.py", python, renamed).await;
+    let script = "`old ${old(`${old} old`)} \\${old}` + 'old ${old}';\n";
+    let renamed = "`old ${new_name(`${new_name} old`)} \\${old}` + 'old ${old}';\n";
+    let _ = check("a.ts", script, renamed).await;
+}
+
+#[tokio::test]
+async fn a_module_of_that_name_is_told_and_its_imports_stay_as_they_are() {
+    let workspace = workspace(&[
+        ("old/__init__.py", "from .old import old\nfrom . import other\n"),
+        ("old/old.py", "def old(): pass\n"),
+        ("a.py", "import old\nimport x.old as y\nold.old()\n"),
+        ("b.py", "from old import old\nold()\n"),
+    ]);
+    let preview = run(&workspace, json!({"from": "old"})).await;
+    let modules = output(&preview)["modules"].as_array().unwrap().iter();
+    let modules: Vec<String> = modules
+        .map(|row| {
+            format!(
+                "{}:{}",
+                row["path"].as_str().unwrap(),
+                row["text"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(
+        modules,
+        [
+            "a.py:import old",
+            "b.py:from old import old",
+            "old/__init__.py:from .old import old"
+        ]
+    );
+
+    let result = run(
+        &workspace,
+        json!({"from": "old", "to": "new_name", "preview": false}),
+    )
+    .await;
+    assert!(result.succeeded());
+    assert_eq!(
+        content(&workspace, "b.py"),
+        "from old import new_name\nnew_name()\n"
+    );
+    assert_eq!(
+        content(&workspace, "old/__init__.py"),
+        "from .old import new_name\nfrom . import other\n"
+    );
+}
+
+#[tokio::test]
 async fn html_tags_are_not_names() {
     let before = "const b = 1, c = <b>{b}</b>, d = <b.x/>;\n";
     let workspace = workspace(&[("a.jsx", before)]);
@@ -289,8 +440,8 @@ async fn a_preview_changes_nothing_and_is_the_default() {
                     {"line": 1, "column": 4, "text": "fn old() {}", "definition": true}]},
                 {"path": "b.py", "total": 1, "occurrences": [{"line": 1, "column": 1, "text": "old()"}]}
             ],
-            "mentions": [], "clashes": [], "similar": [], "syntax_errors": [], "skipped": [],
-            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "syntax_errors": 0, "skipped": 0}
+            "mentions": [], "clashes": [], "modules": [], "similar": [], "syntax_errors": [], "skipped": [],
+            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "syntax_errors": 0, "skipped": 0}
         })
     );
     assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");

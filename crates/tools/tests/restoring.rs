@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::FileVersion;
 use dirigent_core::undo::There;
-use dirigent_tools::Contents;
 use dirigent_tools::text::git_diff;
 use dirigent_tools::workspace::{FileFault, Past, Workspace};
+use dirigent_tools::{ChangedByRun, Contents};
 use tempfile::TempDir;
 
 /// Remembers what was kept, or refuses to.
@@ -30,6 +30,15 @@ impl Contents for Memory {
         }
         self.kept.lock().unwrap().insert(path.to_owned(), bytes.to_vec());
         Ok(())
+    }
+
+    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+        let kept = self.kept.lock().unwrap();
+        Ok(kept.values().find(|bytes| sha256_hex(bytes) == digest).cloned())
+    }
+
+    fn changed(&self) -> Result<ChangedByRun, String> {
+        Ok(ChangedByRun::default())
     }
 }
 

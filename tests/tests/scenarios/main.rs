@@ -10,4 +10,5 @@ mod crowd;
 mod misbehaving;
 mod one_file;
 mod rejection;
+mod renaming;
 mod restart;

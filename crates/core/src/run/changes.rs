@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Round;
 use crate::observation::{AgentWork, Observation};
-use crate::tool::StateChange;
+use crate::tool::{FileVersion, StateChange};
 
 /// A file that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,11 +51,18 @@ pub(super) fn changes<'a>(
         .chain(unreported.iter().flat_map(|work| &work.changes))
 }
 
-/// The changes as one text of unified diffs.
+/// The changes as one text of unified diffs. Those of a file that is as it was before are left out.
 pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String {
+    let changes: Vec<&StateChange> = changes.collect();
+    let files = net(changes.iter().copied());
+    let is_as_before = |path: &str| files.get(path).is_some_and(Net::is_as_before);
     let mut text = String::new();
     for change in changes {
         match change {
+            StateChange::FileCreated { path, .. }
+            | StateChange::FileEdited { path, .. }
+            | StateChange::FileDeleted { path, .. }
+                if is_as_before(path) => {}
             StateChange::FileCreated { path, diff, .. }
             | StateChange::FileEdited { path, diff, .. }
             | StateChange::FileDeleted { path, diff, .. } => match diff {
@@ -86,19 +93,48 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
     text
 }
 
-/// The net of all changes, sorted by path.
+/// The net of all changes, sorted by path. What is as it was before is not in it.
 pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<ChangedFile> {
-    let mut files: BTreeMap<&str, FileFate> = BTreeMap::new();
+    let files = net(changes).into_iter().filter(|(_, net)| !net.is_as_before());
+    files
+        .map(|(path, net)| ChangedFile {
+            path: path.to_owned(),
+            fate: net.fate,
+        })
+        .collect()
+}
+
+/// What all changes of a path come to.
+struct Net<'a> {
+    fate: FileFate,
+    /// What was there before the first, where that is known.
+    before: Option<&'a FileVersion>,
+    /// What is there after the last, likewise.
+    after: Option<&'a FileVersion>,
+}
+
+impl Net<'_> {
+    /// Whether the last change put back what was there before the first.
+    fn is_as_before(&self) -> bool {
+        match self.fate {
+            FileFate::Edited => self.before.is_some() && self.before == self.after,
+            FileFate::Created | FileFate::Deleted => false,
+        }
+    }
+}
+
+fn net<'a>(changes: impl Iterator<Item = &'a StateChange>) -> BTreeMap<&'a str, Net<'a>> {
+    let mut files = BTreeMap::new();
     for change in changes {
         match change {
-            StateChange::FileCreated { path, .. } => create(&mut files, path),
-            StateChange::FileEdited { path, .. } => {
-                files.entry(path).or_insert(FileFate::Edited);
-            }
-            StateChange::FileDeleted { path, .. } => remove(&mut files, path),
-            StateChange::FileMoved { from, to, .. } => {
-                remove(&mut files, from);
-                create(&mut files, to);
+            StateChange::FileCreated { path, after, .. } => create(&mut files, path, after.as_ref()),
+            StateChange::FileEdited {
+                path, before, after, ..
+            } => edit(&mut files, path, before.as_ref(), after.as_ref()),
+            StateChange::FileDeleted { path, before, .. } => remove(&mut files, path, before.as_ref()),
+            StateChange::FileMoved { from, to, version } => {
+                remove(&mut files, from, version.as_ref());
+                create(&mut files, to, version.as_ref());
             }
             StateChange::ProcessExited { .. }
             | StateChange::TableCreated { .. }
@@ -108,31 +144,55 @@ pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) 
         }
     }
     files
-        .into_iter()
-        .map(|(path, fate)| ChangedFile {
-            path: path.to_owned(),
-            fate,
+}
+
+type Files<'a> = BTreeMap<&'a str, Net<'a>>;
+
+fn edit<'a>(
+    files: &mut Files<'a>,
+    path: &'a str,
+    before: Option<&'a FileVersion>,
+    after: Option<&'a FileVersion>,
+) {
+    let fate = FileFate::Edited;
+    files
+        .entry(path)
+        .and_modify(|net| net.after = after)
+        .or_insert(Net { fate, before, after });
+}
+
+fn create<'a>(files: &mut Files<'a>, path: &'a str, after: Option<&'a FileVersion>) {
+    let known = files.remove(path);
+    let (fate, before) = match known {
+        Some(Net {
+            fate: FileFate::Deleted | FileFate::Edited,
+            before,
+            ..
+        }) => (FileFate::Edited, before),
+        Some(Net {
+            fate: FileFate::Created,
+            ..
         })
-        .collect()
-}
-
-fn create<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
-    let fate = match files.get(path) {
-        Some(FileFate::Deleted | FileFate::Edited) => FileFate::Edited,
-        Some(FileFate::Created) | None => FileFate::Created,
+        | None => (FileFate::Created, None),
     };
-    files.insert(path, fate);
+    files.insert(path, Net { fate, before, after });
 }
 
-fn remove<'a>(files: &mut BTreeMap<&'a str, FileFate>, path: &'a str) {
-    match files.get(path) {
-        Some(FileFate::Created) => {
-            files.remove(path);
-        }
-        Some(FileFate::Edited | FileFate::Deleted) | None => {
-            files.insert(path, FileFate::Deleted);
-        }
-    }
+fn remove<'a>(files: &mut Files<'a>, path: &'a str, before: Option<&'a FileVersion>) {
+    let before = match files.remove(path) {
+        Some(Net {
+            fate: FileFate::Created,
+            ..
+        }) => return,
+        Some(Net {
+            fate: FileFate::Edited | FileFate::Deleted,
+            before,
+            ..
+        }) => before,
+        None => before,
+    };
+    let (fate, after) = (FileFate::Deleted, None);
+    files.insert(path, Net { fate, before, after });
 }
 
 /// The commands that succeeded since a file was last changed, each once.

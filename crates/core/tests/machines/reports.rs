@@ -6,7 +6,7 @@ use dirigent_core::observation::{AgentWork, CallDigest};
 use dirigent_core::price::Cost;
 use dirigent_core::run::{ChangedFile, Detail, FileFate, Run, RunInput};
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{StateChange, ToolOutcome, ToolResult};
+use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome, ToolResult};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -335,6 +335,45 @@ fn paor_10_of_several_changes_of_a_file_the_net_is_told() {
             .collect();
         assert_eq!(changed(changes.clone()).report().changed, expected, "{changes:?}");
     }
+}
+
+#[test]
+fn paor_10_a_file_that_is_as_it_was_before_has_not_changed() {
+    let version = |digest: &str| {
+        Some(FileVersion {
+            digest: digest.repeat(64),
+            mode: 0o100_644,
+        })
+    };
+    let edit = |path: &str, before: &str, after: &str| StateChange::FileEdited {
+        path: path.to_owned(),
+        diff: Some(format!("--- {path} {before} {after}\n")),
+        before: version(before),
+        after: version(after),
+    };
+    let deleted = StateChange::FileDeleted {
+        path: "x".to_owned(),
+        diff: Some("--- x deleted\n".to_owned()),
+        before: version("b"),
+    };
+    let created = |after: &str| StateChange::FileCreated {
+        path: "x".to_owned(),
+        diff: Some("--- x created\n".to_owned()),
+        after: version(after),
+    };
+    let other = edit("y", "a", "b");
+    for back in [
+        vec![edit("x", "a", "b"), other.clone(), edit("x", "b", "a")],
+        vec![edit("x", "a", "b"), deleted.clone(), other.clone(), created("a")],
+    ] {
+        let run = changed(back);
+        let paths: Vec<String> = run.report().changed.into_iter().map(|file| file.path).collect();
+        assert_eq!(paths, ["y"]);
+        assert_eq!(run.diff(), "--- y a b\n");
+    }
+    let run = changed(vec![edit("x", "a", "b"), deleted, created("c")]);
+    assert_eq!(run.report().changed.len(), 1);
+    assert_eq!(run.diff(), "--- x a b\n--- x deleted\n--- x created\n");
 }
 
 #[test]

@@ -17,8 +17,8 @@ use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing};
 use dirigent_core::view::EventKind;
 use dirigent_runtime::read_run;
 use dirigent_store::{Journal, Original, StoreError};
-use dirigent_tools::Contents;
 use dirigent_tools::workspace::{FileFault, Past, Workspace};
+use dirigent_tools::{ChangedByRun, Contents};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -481,6 +481,14 @@ impl Contents for Keeper {
     fn keep(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
         let kept = self.0.keep_content(&version.digest, bytes);
         kept.map_err(|error| error.to_string())
+    }
+
+    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+        self.0.content(digest).map_err(|error| error.to_string())
+    }
+
+    fn changed(&self) -> Result<ChangedByRun, String> {
+        Err("the run is being undone".to_owned())
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod brief;
 mod checks;
+mod code;
 mod conversation;
 mod goal;
 mod no_work;

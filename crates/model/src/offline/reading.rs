@@ -184,6 +184,12 @@ impl Observation {
 /// How the reflection of a round begins in which a call was interrupted.
 pub(super) const INTERRUPTED: &str = "Interrupted: ";
 
+/// How the reflection of a round begins after which what was changed is put back.
+pub(super) const GIVEN_UP: &str = "Given up, so what was changed is put back next: ";
+
+/// How a plan begins that puts back what was changed.
+pub(super) const PUTS_BACK: &str = "Put back what was changed: ";
+
 /// How the reflection of a round begins that a check could not be part of, as its program is not there.
 pub(super) const NOT_INSTALLED: &str = "Not installed: ";
 
@@ -198,10 +204,21 @@ impl Round {
         self.reflection.starts_with(INTERRUPTED) || self.reflection.starts_with(NOT_INSTALLED)
     }
 
+    /// Why the change was given up, where its plan puts the files back.
+    pub fn puts_back(&self) -> Option<&str> {
+        self.plan.strip_prefix(PUTS_BACK)
+    }
+
     /// The program that was found missing.
     pub fn missing_program(&self) -> Option<&str> {
         in_backticks(self.reflection.strip_prefix(NOT_INSTALLED)?)
     }
+}
+
+/// The rounds since the files were last put back: those before it have left nothing.
+pub(super) fn since_put_back(rounds: &[Round]) -> &[Round] {
+    let last = rounds.iter().rposition(|round| round.puts_back().is_some());
+    &rounds[last.map_or(0, |last| last + 1)..]
 }
 
 /// The text between the backticks that it opens with.

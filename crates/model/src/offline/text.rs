@@ -1,21 +1,4 @@
-//! Exact edits of a text: replacing words, and finding blocks that occur once.
-
-/// Replaces a word, whole, wherever it is in the text.
-pub(super) fn replace_word(text: &str, word: &str, by: &str) -> String {
-    let is_part = |character: char| character.is_alphanumeric() || character == '_';
-    let mut replaced = String::with_capacity(text.len());
-    let mut done = 0;
-    for (at, found) in text.match_indices(word) {
-        let end = at + found.len();
-        let is_whole = !text[..at].chars().next_back().is_some_and(is_part)
-            && !text[end..].chars().next().is_some_and(is_part);
-        replaced.push_str(&text[done..at]);
-        replaced.push_str(if is_whole { by } else { found });
-        done = end;
-    }
-    replaced.push_str(&text[done..]);
-    replaced
-}
+//! Exact edits of a text: replacing a part, and finding blocks that occur once.
 
 /// Replaces a text, but not where it is part of the new one already: a second replacement changes nothing.
 pub(super) fn replace_outside(text: &str, old: &str, new: &str) -> String {

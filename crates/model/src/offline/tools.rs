@@ -102,6 +102,11 @@ pub(super) fn edit(path: &str, old: &str, new: &str) -> Call {
     )
 }
 
+/// Puts back all that the run has changed in files.
+pub(super) fn restore() -> Call {
+    Call::new("file_operations", json!({"operation": "restore"}))
+}
+
 /// Runs a command with all the time that a build takes.
 pub(super) fn command(command: &[String]) -> PlannedCall {
     planned(
@@ -136,7 +141,9 @@ pub(super) struct Renamed {
     /// The files with usages.
     pub files: Vec<FileUsages>,
     /// The name in strings and comments.
-    pub mentions: Vec<Line>,
+    pub mentions: Vec<Mention>,
+    /// Imports by which the name means a module.
+    pub modules: Vec<Line>,
     /// Where the new name is in use already.
     pub clashes: Vec<Line>,
     /// Names like the one that was looked for.
@@ -191,6 +198,31 @@ pub(super) struct Line {
     pub text: String,
 }
 
+/// The name in text.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Mention {
+    /// Its line.
+    #[serde(flatten)]
+    pub line: Line,
+    /// In characters, from 1.
+    pub column: usize,
+    /// In what kind of text it is.
+    #[serde(rename = "in")]
+    pub prose: Prose,
+}
+
+/// What kind of text of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Prose {
+    /// A string, or what nothing is known of.
+    #[default]
+    String,
+    /// A comment.
+    Comment,
+}
+
 impl Line {
     /// Where it is.
     pub fn place(&self) -> Place {
@@ -206,7 +238,7 @@ impl Renamed {
     pub fn within(mut self, scope: &Scope) -> Renamed {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));
-        self.mentions.retain(|line| scope.contains(&line.path));
+        self.mentions.retain(|mention| scope.contains(&mention.line.path));
         if self.files.len() != before {
             self.occurrences = self
                 .files

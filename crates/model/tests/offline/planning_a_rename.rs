@@ -294,14 +294,12 @@ fn an_unknown_name_is_not_possible_and_names_like_it_are_shown() {
 }
 
 #[test]
-fn a_rename_that_is_done_is_nothing_to_do() {
+fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() {
     let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let mut nowhere = usages(&[]);
+    nowhere["similar"] = json!(["parser", "read", "parse_all"]);
     planner
-        .sees(
-            "rename_symbol",
-            preview("parse", Some("read")),
-            success(usages(&[])),
-        )
+        .sees("rename_symbol", preview("parse", Some("read")), success(nowhere))
         .sees(
             "rename_symbol",
             preview("read", None),
@@ -310,7 +308,22 @@ fn a_rename_that_is_done_is_nothing_to_do() {
 
     assert_eq!(
         no_work(&planner),
-        "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs and b.rs."
+        "Not possible: there is no function or other symbol `parse`. Did you mean `parser` or `parse_all`? `read` is there, 2 times in \
+         a.rs and b.rs: if `parse` was renamed before, nothing is left to do. Nothing was changed."
+    );
+}
+
+#[test]
+fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let mut found = usages(&[("a.py", 2, "parse.parse()")]);
+    found["modules"] = json!([{"path": "a.py", "line": 1, "column": 8, "text": "import parse"}]);
+    planner.sees("rename_symbol", preview("parse", Some("read")), success(found));
+
+    assert_eq!(
+        no_work(&planner),
+        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`): a rename goes by the name alone, which \
+         can't tell the two apart, and renames no files. Nothing was changed."
     );
 }
 

@@ -154,8 +154,81 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     let request = reflect_request(GOAL, &rounds, &plan(), &check_failed(), CHANGED);
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
 
+    // Failed, but the files are put back first.
+    assert_eq!(verdict, "continue");
+    assert!(
+        summary.starts_with(
+            "Given up, so what was changed is put back next: Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now \
+             `cargo test` fails (exit code 101):"
+        ),
+        "{summary}"
+    );
+
+    let kept = format!("{GOAL} and keep the changes even if the tests fail");
+    let request = reflect_request(&kept, &rounds, &plan(), &check_failed(), CHANGED);
+    let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "failed");
-    assert!(summary.starts_with("Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now `cargo test` fails (exit code 101):"), "{summary}");
+    assert!(
+        summary.starts_with("Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now"),
+        "{summary}"
+    );
+}
+
+/// The judgement of a round that puts the files back.
+fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
+    let parameters = json!({"operation": "restore"});
+    let calls = json!([{"tool": "file_operations", "parameters": parameters}]);
+    let plan = json!({
+        "summary": "Put back what was changed: Renamed it, but now `cargo test` fails.",
+        "subtasks": [{"id": "put-back", "title": "t", "calls": calls}]
+    });
+    let observations = [ran("put-back", &[("file_operations", parameters, result)])];
+    Dialogue::reflector(&reflect_request(GOAL, "", &plan, &observations, changed)).judgement()
+}
+
+#[test]
+fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
+    let (verdict, summary) = putting_back(
+        success(json!({"restored": ["src/a.rs", "src/b.rs"], "left": []})),
+        &[],
+    );
+
+    assert_eq!(verdict, "failed");
+    insta::assert_snapshot!(summary, @r#"
+    Renamed it, but now `cargo test` fails.
+    What was changed was put back: src/a.rs and src/b.rs as before. To have such a change kept all the same, add to the goal: and keep the changes even if the checks fail.
+    "#);
+}
+
+#[test]
+fn what_could_not_be_put_back_is_named() {
+    let left = json!({
+        "success": false, "error": "`src/b.rs` is left as it is",
+        "output": {"restored": ["src/a.rs"], "left": [{"path": "src/b.rs", "because": "it has changed since the run changed it"}]}
+    });
+    let (verdict, summary) = putting_back(left, &["src/b.rs"]);
+
+    assert_eq!(verdict, "failed");
+    insta::assert_snapshot!(summary, @r#"
+    Renamed it, but now `cargo test` fails.
+    Not all that was changed could be put back:
+    - src/b.rs: it has changed since the run changed it
+    "#);
+}
+
+#[test]
+fn putting_back_is_tried_once() {
+    let rounds = "<ROUNDS>\n{\"round\":1,\"plan\":\"p\",\"reflection\":\"Given up, so what was changed is put back next: why\",\"verdict\":\"continue\"}\n</ROUNDS>\n";
+    let plan = json!({"summary": "Not possible: the plan was not accepted: no such tool", "subtasks": []});
+    let request = reflect_request(GOAL, rounds, &plan, &[], CHANGED);
+
+    assert_eq!(
+        Dialogue::reflector(&request).judgement(),
+        (
+            "failed".to_owned(),
+            "The plan was not accepted: no such tool\nThe files changed so far stay as they are now: src/a.rs and src/b.rs.".to_owned()
+        )
+    );
 }
 
 #[test]

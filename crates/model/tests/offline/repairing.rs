@@ -9,6 +9,11 @@ use crate::dialogue::{
 const GOAL: &str = "rename parse to read";
 
 fn after(output: &str) -> Dialogue {
+    after_goal(GOAL, "", output)
+}
+
+/// The planner after a check that ended with that output, for that goal and with more sections.
+fn after_goal(goal: &str, more: &str, output: &str) -> Dialogue {
     let edit = ran(
         "edit-1",
         &[(
@@ -21,10 +26,10 @@ fn after(output: &str) -> Dialogue {
     let check = ran("check", &[("execute_command", command, exited(101, output, ""))]);
     let round = json!({"round": 1, "plan": "Rename.", "reflection": "Renamed, but `cargo test` fails.", "verdict": "continue"});
     let sections = format!(
-        "<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{edit}\n{check}\n{}\n</OBSERVATIONS>\n",
+        "{more}<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{edit}\n{check}\n{}\n</OBSERVATIONS>\n",
         skipped("verify", "check")
     );
-    Dialogue::planner(&plan_request(GOAL, &sections))
+    Dialogue::planner(&plan_request(goal, &sections))
 }
 
 fn word() -> Value {
@@ -40,29 +45,59 @@ fn edit(path: &str, old: &str, new: &str) -> String {
     format!("file_operations {parameters}")
 }
 
+/// What a preview says of mentions, given as path, line, column and what they are in.
+fn mentions(mentions: &[(&str, u64, u64, &str)]) -> Value {
+    let rows: Vec<Value> = mentions
+        .iter()
+        .map(|(path, line, column, prose)| {
+            json!({"path": path, "line": line, "column": column, "text": "…", "in": prose})
+        })
+        .collect();
+    let mut found = usages(&[]);
+    found["mentions"] = json!(rows);
+    success(found)
+}
+
+fn preview() -> Value {
+    json!({"from": "parse", "preview": true})
+}
+
+fn list() -> Value {
+    json!({"operation": "list", "path": ".", "depth": 3})
+}
+
 #[test]
-fn lines_that_the_output_points_at_are_renamed_and_no_others() {
-    let mut planner = after("  File \"/home/ada/tests/test_a.py\", line 2, in test\nKeyError: 'parse'\n");
+fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
+    // The compiler's line is one too many here, as it is in documentation tests.
+    let mut planner =
+        after("test src/a.rs - read (line 1) ... FAILED\nerror: cannot find `parse`\n --> src/a.rs:3:4\n");
+    let text = "/// ```\n/// parse(\"parse\", parse);\n/// ```\n/// As parse did.\nfn read() {}\n";
     planner
         .sees(
             "search",
             word(),
             matches(&[
-                ("README.md", 1, "parse"),
-                ("tests/test_a.py", 2, "call(\"parse\")"),
-                ("tests/test_a.py", 9, "# parse"),
+                ("src/a.rs", 2, "/// parse(\"parse\", parse);"),
+                ("src/a.rs", 4, "/// As parse did."),
+                ("src/b.rs", 1, "// parse"),
+            ]),
+        )
+        .sees(
+            "rename_symbol",
+            preview(),
+            mentions(&[
+                ("src/a.rs", 2, 5, "comment"),
+                ("src/a.rs", 2, 12, "comment"),
+                ("src/a.rs", 2, 20, "comment"),
+                ("src/a.rs", 4, 8, "comment"),
             ]),
         )
         .sees(
             "file_operations",
-            read("tests/test_a.py"),
-            success(json!({"content": "import a\ncall(\"parse\")\n"})),
+            read("src/a.rs"),
+            success(json!({"content": text})),
         )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&["a.py", "conftest.py", "tests/test_a.py"]),
-        );
+        .sees("file_operations", list(), listing(&["Cargo.toml"]));
 
     let plan = planner.plan();
 
@@ -71,31 +106,69 @@ fn lines_that_the_output_points_at_are_renamed_and_no_others() {
         [
             format!(
                 "repair-1 <- []: {}",
-                edit("tests/test_a.py", "call(\"parse\")", "call(\"read\")")
+                edit(
+                    "src/a.rs",
+                    "/// parse(\"parse\", parse);",
+                    "/// read(\"parse\", read);"
+                )
             ),
-            "check <- [repair-1]: python3 -B -m pytest -q -p no:cacheprovider".to_owned(),
+            "check <- [repair-1]: cargo check --all-targets; cargo test".to_owned(),
             "verify <- [check]: verify".to_owned(),
         ]
     );
     assert_eq!(
         plan["summary"],
-        "`cargo test` fails after the rename, at lines that name `parse` in text: tests/test_a.py:2. Rename it there too, and check again."
+        "`cargo test` fails after the rename, at lines that name `parse` in text: src/a.rs:2. Rename it there too, and check again."
     );
 }
 
 #[test]
-fn a_failed_documentation_test_is_renamed_as_a_block() {
-    // The compiler's line is one too many here, as it is in documentation tests.
-    let mut planner =
-        after("test src/a.rs - read (line 1) ... FAILED\nerror: cannot find `parse`\n --> src/a.rs:3:4\n");
-    let text = "/// ```\n/// parse();\n/// ```\n/// As parse did.\nfn read() {}\n";
+fn lines_of_other_files_that_the_output_points_at_are_renamed_outside_of_quotes() {
+    let mut planner = after("page.tmpl:3: error\n");
+    let text = "a parse\nb\n{{ parse 'parse' }}\nb\n";
     planner
         .sees(
             "search",
             word(),
             matches(&[
-                ("src/a.rs", 2, "/// parse();"),
-                ("src/a.rs", 4, "/// As parse did."),
+                ("page.tmpl", 1, "a parse"),
+                ("page.tmpl", 3, "{{ parse 'parse' }}"),
+            ]),
+        )
+        .sees("rename_symbol", preview(), mentions(&[]))
+        .sees(
+            "file_operations",
+            read("page.tmpl"),
+            success(json!({"content": text})),
+        )
+        .sees("file_operations", list(), listing(&[]));
+
+    assert_eq!(
+        graph(&planner.plan())[0],
+        format!(
+            "repair-1 <- []: {}",
+            edit("page.tmpl", "{{ parse 'parse' }}", "{{ read 'parse' }}")
+        )
+    );
+}
+
+#[test]
+fn a_line_that_is_there_twice_is_edited_with_its_neighbours_which_stay() {
+    let mut planner = after("src/a.rs:3:1: error\n");
+    let text = "// x parse\n// a parse\n// x parse\nb();\n";
+    planner
+        .sees(
+            "search",
+            word(),
+            matches(&[("src/a.rs", 1, "// x parse"), ("src/a.rs", 3, "// x parse")]),
+        )
+        .sees(
+            "rename_symbol",
+            preview(),
+            mentions(&[
+                ("src/a.rs", 1, 6, "comment"),
+                ("src/a.rs", 2, 6, "comment"),
+                ("src/a.rs", 3, 6, "comment"),
             ]),
         )
         .sees(
@@ -103,68 +176,146 @@ fn a_failed_documentation_test_is_renamed_as_a_block() {
             read("src/a.rs"),
             success(json!({"content": text})),
         )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&["Cargo.toml"]),
-        );
+        .sees("file_operations", list(), listing(&[]));
 
     assert_eq!(
         graph(&planner.plan())[0],
         format!(
             "repair-1 <- []: {}",
-            edit("src/a.rs", "/// parse();", "/// read();")
-        )
-    );
-}
-
-#[test]
-fn a_line_that_is_there_twice_is_edited_with_its_neighbours() {
-    let mut planner = after("src/a.rs:3:1: error\n");
-    let text = "x(\"parse\");\na();\nx(\"parse\");\nb();\n";
-    planner
-        .sees(
-            "search",
-            word(),
-            matches(&[("src/a.rs", 1, "x(\"parse\");"), ("src/a.rs", 3, "x(\"parse\");")]),
-        )
-        .sees(
-            "file_operations",
-            read("src/a.rs"),
-            success(json!({"content": text})),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&[]),
-        );
-
-    let graph = graph(&planner.plan());
-    assert_eq!(
-        graph[0],
-        format!(
-            "repair-1 <- []: {}",
             edit(
                 "src/a.rs",
-                "a();\nx(\"parse\");\nb();",
-                "a();\nx(\"read\");\nb();"
+                "// a parse\n// x parse\nb();",
+                "// a parse\n// x read\nb();"
             )
         )
     );
 }
 
+/// What the planner finds when the output points at a string alone.
+fn a_string_alone(mut planner: Dialogue) -> Value {
+    planner
+        .sees("search", word(), matches(&[("a.py", 2, "call(\"parse\")")]))
+        .sees("rename_symbol", preview(), mentions(&[("a.py", 2, 7, "string")]))
+        .sees(
+            "file_operations",
+            read("a.py"),
+            success(json!({"content": "import a\ncall(\"parse\")\n"})),
+        );
+    planner.plan()
+}
+
+const AT_A_STRING: &str = "  File \"/home/ada/a.py\", line 2, in test\nKeyError: 'parse'\n";
+
 #[test]
-fn where_nothing_points_at_the_old_name_there_is_nothing_to_repair() {
+fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
+    let plan = a_string_alone(after(AT_A_STRING));
+
+    assert_eq!(
+        graph(&plan),
+        [r#"put-back <- []: file_operations {"operation":"restore"}"#]
+    );
+    assert_eq!(
+        plan["summary"],
+        "Put back what was changed: The change broke the project, and nothing in the output points at code in a comment that still names \
+         `parse`, so there is nothing to repair it by.\nRenamed, but `cargo test` fails."
+    );
+}
+
+#[test]
+fn a_change_that_the_user_keeps_is_not_put_back() {
+    for goal in [
+        "rename parse to read and keep the changes even if the tests fail",
+        "rename parse to read. Keep the changes even if the goal cannot be reached.",
+        "rename parse to read, but keep the changes anyway",
+    ] {
+        let plan = a_string_alone(after_goal(goal, "", AT_A_STRING));
+        assert_eq!(plan["subtasks"], json!([]), "{goal}");
+        assert!(
+            plan["summary"]
+                .as_str()
+                .unwrap()
+                .starts_with("Not possible: The change broke the project"),
+            "{plan}"
+        );
+    }
+    let guidance = "<GUIDANCE>\n1. keep the changes even if the checks fail\n</GUIDANCE>\n";
+    let plan = a_string_alone(after_goal(GOAL, guidance, AT_A_STRING));
+    assert_eq!(
+        (&plan["subtasks"], &plan["answers_guidance"]),
+        (&json!([]), &json!([1]))
+    );
+    let answer = json!({"question": "q", "answer": "rename anyway and keep the changes"});
+    let answers = format!("<ANSWERS>\n{answer}\n</ANSWERS>\n");
+    assert_eq!(
+        a_string_alone(after_goal(GOAL, &answers, AT_A_STRING))["subtasks"],
+        json!([])
+    );
+}
+
+#[test]
+fn where_nothing_points_at_the_old_name_the_change_is_put_back() {
     let mut planner = after("error: something else\n --> src/z.rs:3:1\n");
     planner.sees("search", word(), matches(&[("README.md", 1, "parse")]));
 
-    let plan = planner.plan();
-
-    assert_eq!(plan["subtasks"], json!([]));
     assert_eq!(
-        plan["summary"],
-        "Not possible: the change broke the project, and nothing in the output points at a line that still names `parse`, so there is \
-         nothing to repair it by.\nRenamed, but `cargo test` fails."
+        graph(&planner.plan()),
+        [r#"put-back <- []: file_operations {"operation":"restore"}"#]
+    );
+}
+
+/// The planner's request after these rounds, given as plan and reflection.
+fn after_rounds(rounds: &[(&str, &str)]) -> Dialogue {
+    let rounds: Vec<String> = rounds
+        .iter()
+        .map(|(plan, reflection)| {
+            json!({"round": 1, "plan": plan, "reflection": reflection, "verdict": "continue"}).to_string()
+        })
+        .collect();
+    let sections = format!("<ROUNDS>\n{}\n</ROUNDS>\n", rounds.join("\n"));
+    Dialogue::planner(&plan_request(GOAL, &sections))
+}
+
+const GIVEN_UP: &str = "Given up, so what was changed is put back next: It is not verified.";
+
+#[test]
+fn what_a_reflection_has_given_up_is_put_back() {
+    let plan = after_rounds(&[("Rename.", GIVEN_UP)]).plan();
+
+    assert_eq!(
+        graph(&plan),
+        [r#"put-back <- []: file_operations {"operation":"restore"}"#]
+    );
+    assert_eq!(plan["summary"], "Put back what was changed: It is not verified.");
+}
+
+#[test]
+fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
+    let put_back = "Put back what was changed: It is not verified.";
+    let interrupted = "Interrupted: a change was under way when the process ended, so it is seen to again.";
+    let plan = after_rounds(&[("Rename.", GIVEN_UP), (put_back, interrupted)]).plan();
+
+    assert_eq!(plan["summary"], put_back);
+}
+
+#[test]
+fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
+    let put_back = "Put back what was changed: It is not verified.";
+    let mut planner = after_rounds(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
+    let mut found = usages(&[("b.rs", 1, "parse")]);
+    found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
+    planner.sees(
+        "rename_symbol",
+        json!({"from": "parse", "to": "read", "preview": true}),
+        success(found),
+    );
+
+    let plan = planner.plan();
+    assert!(
+        plan["summary"]
+            .as_str()
+            .unwrap()
+            .starts_with("For the user to decide: "),
+        "{plan}"
     );
 }
 

@@ -145,7 +145,12 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
 
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
 
-    assert_eq!(verdict, "failed");
+    // Failed, but the files are put back first.
+    assert_eq!(verdict, "continue");
+    assert!(
+        summary.starts_with("Given up, so what was changed is put back next: Replaced "),
+        "{summary}"
+    );
     assert!(
         summary.ends_with("but now `cargo test` fails (exit code 101):\n    test a ... FAILED"),
         "{summary}"

@@ -107,7 +107,7 @@ fn count(language: Language, syntax: &Syntax<'_>, from: &str, to: &str) -> (usiz
             old += usize::from(name == from);
             new += usize::from(name == to);
         }
-        Part::Prose(_) => {}
+        Part::Module(_) | Part::Prose(_) => {}
     });
     (old, new)
 }

@@ -1,10 +1,13 @@
 //! The `rename_symbol` tool: every identifier of one name in the sources of a workspace gets another.
 //!
-//! It goes by name, not by what a name refers to, and never touches strings and comments: what they mention is reported.
+//! It goes by name, not by what a name refers to, and never touches strings and comments: what they mention is reported. What a language
+//! takes for a name in a string is code: what is interpolated, the names in Rust's format strings, the entries of Python's `__all__`.
 //! Nothing is written before every file has been read, changed in memory and parsed again.
 
 mod alike;
 mod change;
+mod export;
+mod format;
 mod lines;
 mod report;
 mod scan;
@@ -28,7 +31,7 @@ use crate::{ToolContext, TypedTool, typed};
 
 const DESCRIPTION: &str = "Finds every use of an identifier in the source files of the workspace (Rust, Python, \
     JavaScript, TypeScript, Go) and renames it. Without `preview: false` it only shows what it would change. It goes \
-    by name: all functions, variables, fields, keyword arguments and imports of that name are meant, and no string or \
+    by name: all functions, variables, fields, keyword arguments and imports of that name are meant, and no text of a string or \
     comment is touched; `mentions` lists where those name it. It refuses to rename where the new name exists already \
     (`clashes`).";
 
@@ -68,18 +71,22 @@ fn yes() -> bool {
 ///     {"line": 9, "column": 5, "text": "old();"}]}],
 ///   "mentions": [{"path": "src/a.rs", "line": 2, "column": 5, "text": "// old is…", "in": "comment"}],
 ///   "clashes": [{"path": "src/b.rs", "line": 1, "column": 4, "text": "fn new() {}"}],
+///   "modules": [{"path": "a.py", "line": 1, "column": 8, "text": "import old"}],
 ///   "similar": [],
 ///   "syntax_errors": ["src/b.rs"],
 ///   "skipped": [{"path": "src/big.py", "reason": "…"}],
-///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "syntax_errors": 1, "skipped": 1}
+///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "modules": 1, "syntax_errors": 1, "skipped": 1}
 /// }
 /// ```
 ///
 /// - Lines and columns count from 1, columns in characters. They are those before the rename. `definition` is there where the
 ///   identifier names a function, method, type, class, module, constant or macro at its definition.
 /// - A name that does not occur is a success with 0 `occurrences`; `similar` then has up to five names that do occur.
-/// - `mentions` are whole words in strings (templates, regular expressions and JSX text are strings here; what is
-///   interpolated is code) and in comments.
+/// - `mentions` are whole words in strings (templates, regular expressions and JSX text are strings here) and in comments. In strings
+///   are occurrences, too: what is interpolated, the names in the format strings of Rust's well-known macros (`{old:?}`; `{{old}}` is text),
+///   and the entries of a Python module's `__all__`.
+/// - `modules` are imports of Python that make the name mean a module, a file that a rename does not move: `import old`, and `from a import
+///   old` where there is a file or folder of that name. A module's path in an import is left as it is.
 /// - `clashes` are identifiers of the new name anywhere in the workspace, also outside `paths`.
 /// - `syntax_errors` are those files with either name that do not fit their grammar; they are renamed in all the same.
 /// - `skipped` are files that could not be read as text. Files that are ignored or hidden are not looked at unless

@@ -17,7 +17,8 @@ pub(super) struct Report {
     pub(super) occurrences: usize,
     pub(super) files: Vec<FileRows>,
     pub(super) mentions: Vec<Mention>,
-    pub(super) clashes: Vec<Clash>,
+    pub(super) clashes: Vec<Located>,
+    pub(super) modules: Vec<Located>,
     pub(super) similar: Vec<String>,
     pub(super) syntax_errors: Vec<String>,
     pub(super) skipped: Vec<Skipped>,
@@ -31,6 +32,7 @@ pub(super) struct Totals {
     pub(super) definitions: usize,
     pub(super) mentions: usize,
     pub(super) clashes: usize,
+    pub(super) modules: usize,
     pub(super) syntax_errors: usize,
     pub(super) skipped: usize,
 }
@@ -63,8 +65,9 @@ pub(super) struct Mention {
     pub(super) prose: Prose,
 }
 
+/// A place in a file.
 #[derive(Debug, Serialize)]
-pub(super) struct Clash {
+pub(super) struct Located {
     pub(super) path: String,
     #[serde(flatten)]
     pub(super) place: Place,
@@ -77,7 +80,10 @@ pub(super) struct Skipped {
 }
 
 fn is_use(role: &Role) -> bool {
-    *role == Role::Use
+    match role {
+        Role::Definition => false,
+        Role::Imported | Role::Use => true,
+    }
 }
 
 fn as_true<S: serde::Serializer>(_: &Role, serializer: S) -> Result<S::Ok, S::Error> {
@@ -106,7 +112,7 @@ impl Report {
         for (role, place) in found {
             match role {
                 Role::Definition => self.totals.definitions += 1,
-                Role::Use => {}
+                Role::Imported | Role::Use => {}
             }
             if occurrences.len() < room {
                 occurrences.push(Occurrence { place: place(), role });
@@ -128,7 +134,14 @@ impl Report {
     }
 
     pub(super) fn add_clash(&mut self, path: &str, place: impl FnOnce() -> Place) {
-        keep(&mut self.clashes, &mut self.totals.clashes, || Clash {
+        keep(&mut self.clashes, &mut self.totals.clashes, || Located {
+            path: path.to_owned(),
+            place: place(),
+        });
+    }
+
+    pub(super) fn add_module(&mut self, path: &str, place: impl FnOnce() -> Place) {
+        keep(&mut self.modules, &mut self.totals.modules, || Located {
             path: path.to_owned(),
             place: place(),
         });

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::alike::AlikeWords;
 use super::lines::Lines;
 use super::report::Report;
-use super::syntax::{Part, Role, State, Syntax};
+use super::syntax::{Binding, Part, Role, State, Syntax};
 use crate::syntax::{Language, Unparsed};
 use crate::text::TextFile;
 use crate::workspace::{FileFault, Hidden, Kind, Workspace};
@@ -69,6 +69,13 @@ enum Purpose {
     Clash,
 }
 
+/// Whether a module of Python has the name that is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ModuleFile {
+    There,
+    Absent,
+}
+
 /// A pass over the workspace.
 pub(super) struct Scan<'a> {
     pub(super) workspace: &'a Workspace,
@@ -81,14 +88,19 @@ impl Scan<'_> {
     pub(super) fn run(&self, report: &mut Report) -> Result<Vec<Affected>, Stop> {
         let mut affected = Vec::new();
         self.report_paths_without_grammar(report)?;
-        for (path, purpose) in self.sources()? {
+        let sources = self.sources()?;
+        let module = match sources.keys().any(|path| is_module(path, self.query.from)) {
+            true => ModuleFile::There,
+            false => ModuleFile::Absent,
+        };
+        for (path, purpose) in sources {
             let Some(source) = self.read(path, report)? else {
                 continue;
             };
             if !self.may_hold(&source.file.text, purpose) {
                 continue;
             }
-            if let Some(names) = self.look(&source, purpose, report)?
+            if let Some(names) = self.look(&source, purpose, module, report)?
                 && !names.ranges.is_empty()
             {
                 affected.push(Affected { source, names });
@@ -128,7 +140,7 @@ impl Scan<'_> {
             if let Some(syntax) = self.parse(&source, &mut ignored)? {
                 syntax.visit(|_, text, part| match part {
                     Part::Identifier(_) => found |= source.language.name_of(text) == word,
-                    Part::Prose(_) => {}
+                    Part::Module(_) | Part::Prose(_) => {}
                 });
             }
             if found {
@@ -222,7 +234,13 @@ impl Scan<'_> {
         }
     }
 
-    fn look(&self, source: &Source, purpose: Purpose, report: &mut Report) -> Result<Option<Names>, Stop> {
+    fn look(
+        &self,
+        source: &Source,
+        purpose: Purpose,
+        module: ModuleFile,
+        report: &mut Report,
+    ) -> Result<Option<Names>, Stop> {
         let Some(syntax) = self.parse(source, report)? else {
             return Ok(None);
         };
@@ -237,9 +255,16 @@ impl Scan<'_> {
                     clashes += 1;
                     report.add_clash(path, || lines.place(range.start));
                 } else if matches!(purpose, Purpose::Rename) && name == self.query.from {
+                    if (role, module) == (Role::Imported, ModuleFile::There) {
+                        report.add_module(path, || lines.place(range.start));
+                    }
                     found.push((range, role));
                 }
             }
+            (Part::Module(Binding::Bound), Purpose::Rename) if text == self.query.from => {
+                report.add_module(path, || lines.place(range.start));
+            }
+            (Part::Module(_), _) => {}
             (Part::Prose(prose), Purpose::Rename) => {
                 for at in mentions(*language, text, self.query.from) {
                     report.add_mention(path, prose, || lines.place(range.start + at));
@@ -263,6 +288,15 @@ impl Scan<'_> {
             state: syntax.state(),
         }))
     }
+}
+
+/// Whether a file is what Python imports as the module `name`.
+fn is_module(path: &str, name: &str) -> bool {
+    let is_python = Language::of(path) == Some(Language::Python);
+    let mut parts = path.rsplit('/');
+    let file = parts.next().and_then(|file| file.rsplit_once('.'));
+    let stem = file.map(|(stem, _)| stem);
+    is_python && (stem == Some(name) || (stem == Some("__init__") && parts.next() == Some(name)))
 }
 
 /// Where `name` stands in `text` as a word of its own.

@@ -7,10 +7,13 @@ use std::ops::Range;
 use tokio_util::sync::CancellationToken;
 use tree_sitter::{Node, Tree};
 
+use super::export::is_export;
+use super::format::{captured, is_format_string};
 use crate::syntax::{Language, Unparsed, is_definition, parse};
 
 /// A parsed file.
 pub(super) struct Syntax<'a> {
+    language: Language,
     tree: Tree,
     text: &'a str,
 }
@@ -18,10 +21,21 @@ pub(super) struct Syntax<'a> {
 /// A part of a file that can hold a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// An identifier.
+    /// An identifier, or text that the language takes for one.
     Identifier(Role),
+    /// A part of a module's path in an import of Python: the name of a file or folder.
+    Module(Binding),
     /// Text that is not code.
     Prose(Prose),
+}
+
+/// Whether an import makes the module's name usable in the code below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// `import old`: `old.x` means the module.
+    Bound,
+    /// `from old import x`.
+    Unbound,
 }
 
 /// Whether a file fits its grammar.
@@ -36,6 +50,8 @@ pub(super) enum State {
 pub(super) enum Role {
     /// It names a function, method, type, class, module, constant or macro where that is defined.
     Definition,
+    /// What Python's `from … import` names: something in a module, or a module in a package.
+    Imported,
     /// Anything else.
     Use,
 }
@@ -57,7 +73,7 @@ impl<'a> Syntax<'a> {
         text: &'a str,
         cancel: &CancellationToken,
     ) -> Result<Self, Unparsed> {
-        parse(language, text, || cancel.is_cancelled()).map(|tree| Syntax { tree, text })
+        parse(language, text, || cancel.is_cancelled()).map(|tree| Syntax { language, tree, text })
     }
 
     /// Whether all of it fits the grammar.
@@ -79,12 +95,8 @@ impl<'a> Syntax<'a> {
         loop {
             let node = cursor.node();
             let field = cursor.field_name();
-            match part(node, field, parents.last().copied(), self.text) {
-                Some(Part::Prose(Prose::String)) => {
-                    for piece in pieces(node) {
-                        see(piece, Part::Prose(Prose::String));
-                    }
-                }
+            match part(node, field, &parents, self.text) {
+                Some(Part::Prose(Prose::String)) => self.visit_string(node, &parents, &mut see),
                 Some(part) => see(node.byte_range(), part),
                 None if cursor.goto_first_child() => {
                     parents.push(node);
@@ -102,10 +114,48 @@ impl<'a> Syntax<'a> {
     }
 }
 
-fn part(node: Node<'_>, field: Option<&str>, parent: Option<Node<'_>>, text: &str) -> Option<Part> {
+impl Syntax<'_> {
+    /// Shows what is in a string: text, and what the language takes for names.
+    fn visit_string(&self, node: Node<'_>, parents: &[Node<'_>], see: &mut impl FnMut(Range<usize>, Part)) {
+        match self.language {
+            Language::Python if is_export(node, parents, self.text) => {
+                see(node.byte_range(), Part::Identifier(Role::Use));
+                return;
+            }
+            Language::Rust => {
+                if let [.., around, literal] = parents
+                    && is_format_string(*literal, *around, self.text)
+                {
+                    self.visit_format_string(node, see);
+                    return;
+                }
+            }
+            Language::Python | Language::JavaScript | Language::TypeScript | Language::Tsx | Language::Go => {
+            }
+        }
+        for piece in pieces(node) {
+            see(piece, Part::Prose(Prose::String));
+        }
+    }
+
+    fn visit_format_string(&self, node: Node<'_>, see: &mut impl FnMut(Range<usize>, Part)) {
+        let content = node.byte_range();
+        let mut done = content.start;
+        for name in captured(self.text.get(content.clone()).unwrap_or_default()) {
+            let name = content.start + name.start..content.start + name.end;
+            see(done..name.start, Part::Prose(Prose::String));
+            done = name.end;
+            see(name, Part::Identifier(Role::Use));
+        }
+        see(done..content.end, Part::Prose(Prose::String));
+    }
+}
+
+fn part(node: Node<'_>, field: Option<&str>, parents: &[Node<'_>], text: &str) -> Option<Part> {
     if !node.is_named() {
         return None;
     }
+    let parent = parents.last().copied();
     match node.kind() {
         "identifier"
         | "type_identifier"
@@ -116,7 +166,7 @@ fn part(node: Node<'_>, field: Option<&str>, parent: Option<Node<'_>>, text: &st
         | "shorthand_property_identifier"
         | "shorthand_property_identifier_pattern" => (!is_of_another_kind(parent)
             && !is_html_tag(node, parent, text))
-        .then(|| Part::Identifier(role(field, parent))),
+        .then(|| imported(parents).unwrap_or_else(|| Part::Identifier(role(field, parent)))),
         "comment" | "line_comment" | "block_comment" | "html_comment" => Some(Part::Prose(Prose::Comment)),
         "string_content"
         | "string_fragment"
@@ -126,6 +176,27 @@ fn part(node: Node<'_>, field: Option<&str>, parent: Option<Node<'_>>, text: &st
         | "jsx_text" => Some(Part::Prose(Prose::String)),
         _ => None,
     }
+}
+
+/// What an identifier is in an import of Python; none anywhere else.
+fn imported(parents: &[Node<'_>]) -> Option<Part> {
+    let (name, around) = parents.split_last()?;
+    if name.kind() != "dotted_name" {
+        return None;
+    }
+    let (inner, outer) = around.split_last()?;
+    Some(match (inner.kind(), outer.last().map(|outer| outer.kind())) {
+        ("import_statement", _) => Part::Module(Binding::Bound),
+        // `import a.old as b` does not make `old` usable.
+        ("aliased_import", Some("import_statement")) | ("relative_import", _) => {
+            Part::Module(Binding::Unbound)
+        }
+        ("import_from_statement", _) if inner.child_by_field_name("module_name") == Some(*name) => {
+            Part::Module(Binding::Unbound)
+        }
+        ("import_from_statement" | "aliased_import", _) => Part::Identifier(Role::Imported),
+        _ => return None,
+    })
 }
 
 /// Lifetimes and labels have names of their own, which no function or type can clash with.

@@ -1,4 +1,5 @@
-//! Putting a workspace back: what is there at a path, and making it what it was. For `undo`, not for tools.
+//! Putting a workspace back: what is there at a path, and making it what it was: for `undo`, and for
+//! a run that restores what it changed.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -6,13 +6,15 @@
 
 mod ask;
 mod change;
+mod keep;
 mod phrase;
 mod place;
 #[cfg(test)]
 mod tests;
 
 use super::scope::Scope;
-use super::words::words;
+use super::words::{Word, words};
+pub(super) use keep::before_keep;
 use phrase::Phrase;
 
 /// A goal, understood.
@@ -105,8 +107,12 @@ pub(super) enum Counted {
 impl Goal {
     /// Reads a goal. The families are tried in the order of how specific their wording is.
     pub fn parse(text: &str) -> Goal {
-        let words = words(text);
-        let mut phrase = Phrase::new(&words);
+        Goal::of(&words(text))
+    }
+
+    /// Reads a goal that is taken apart already.
+    pub fn of(words: &[Word]) -> Goal {
+        let mut phrase = Phrase::new(words);
         phrase.polite();
         // "in src/utils, rename X to Y"
         let mut scope = Scope::default();

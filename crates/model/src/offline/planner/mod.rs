@@ -4,6 +4,7 @@
 //! it has no evidence for: where there is nothing to work on, the plan has no sub-tasks and says why.
 
 mod ask;
+mod put_back;
 mod rename;
 mod repair;
 mod replace;
@@ -18,7 +19,7 @@ use super::conversation::{Call, Conversation};
 use super::goal::Goal;
 use super::no_work::NoWork;
 use super::place::shortened;
-use super::reading::{Round, Sections, Status, observed};
+use super::reading::{PUTS_BACK, Round, Sections, Status, observed, since_put_back};
 use super::wishes::Wishes;
 use super::{beyond, tools};
 pub(super) use rename::BY_NAME;
@@ -78,6 +79,9 @@ pub(super) fn next(conversation: &Conversation<'_>) -> Call {
 }
 
 fn plan(planning: &Planning<'_>) -> Planned {
+    if let Some(why) = put_back::is_due(planning) {
+        return Ok(put_back::plan(planning, &why));
+    }
     match &planning.wishes.goal {
         Goal::Rename(wanted) => rename::plan(planning, wanted),
         Goal::Replace { old, new, scope } => replace::plan(planning, old, new, scope),
@@ -88,16 +92,22 @@ fn plan(planning: &Planning<'_>) -> Planned {
     }
 }
 
-/// The call that submits the draft. Guidance that is not followed is named, so that nobody takes it for answered.
+/// The call that submits the draft. Guidance that is not followed is named, so that nobody takes it for answered; to put files back follows
+/// none.
 fn submit(draft: Draft, wishes: &Wishes) -> Call {
     let mut summary = draft.summary;
-    if !wishes.beyond.is_empty() {
+    let puts_back = summary.starts_with(PUTS_BACK);
+    if !wishes.beyond.is_empty() && !puts_back {
         let numbers: Vec<String> = wishes.beyond.iter().map(u32::to_string).collect();
         summary.push_str(&format!(" {BEYOND_GUIDANCE}{}.", numbers.join(", ")));
     }
     let plan = Plan {
         summary,
-        answers_guidance: wishes.followed.clone(),
+        answers_guidance: if puts_back {
+            Vec::new()
+        } else {
+            wishes.followed.clone()
+        },
         subtasks: draft.subtasks,
     };
     Call::last(SUBMIT_PLAN, json!(plan))
@@ -144,7 +154,9 @@ fn of_calls(id: &str, title: String, depends_on: Vec<SubTaskId>, calls: Vec<Plan
 
 /// Whether an earlier round has worked on the goal. Files may be changed then, whatever is recorded of it.
 fn has_begun(planning: &Planning<'_>) -> bool {
-    planning.sections.rounds().iter().any(Round::had_work)
+    since_put_back(&planning.sections.rounds())
+        .iter()
+        .any(Round::had_work)
 }
 
 /// The checks before any change; none where they have passed already, or where files may be changed.

@@ -59,9 +59,15 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
         Found::Renamed(there) if has_begun(planning) => {
             let done = format!("`{from}` is renamed to `{to}`{scope}");
             let brief = verification(wanted);
-            return confirmation(planning, &done, &there.paths(), verify_title(wanted), &brief);
+            return confirmation(
+                planning,
+                &done,
+                &there.usages.paths(),
+                verify_title(wanted),
+                &brief,
+            );
         }
-        Found::Renamed(there) => return Ok(renamed_already(wanted, &there).into()),
+        Found::Renamed(there) => return Ok(renamed_already(planning, wanted, &there).into()),
         Found::Nothing(why) => return Ok(why.into()),
     };
     let paths = found.paths();
@@ -159,10 +165,17 @@ fn may_clash(planning: &Planning<'_>) -> bool {
 enum Found {
     /// These.
     Usages(Renamed),
-    /// No usage of the old name, and these of the new one.
-    Renamed(Renamed),
+    /// No usage of the old name, and some of the new one.
+    Renamed(There),
     /// Nothing, or nothing that can be renamed.
     Nothing(NoWork),
+}
+
+/// The new name where the old one is not.
+struct There {
+    usages: Renamed,
+    /// Names like the old one.
+    similar: Vec<String>,
 }
 
 /// Finds the usages, or why there is nothing to rename. The error is the next call to make.
@@ -185,6 +198,16 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
             unchanged(planning)
         ))));
     }
+    if let Some(first) = found.modules.first() {
+        let why = format!(
+            "`{from}` is also the name of a module, imported at {} (`{}`): a rename goes by the name alone, which can't tell the two \
+             apart, and renames no files.{}",
+            first.place(),
+            first.text.trim(),
+            unchanged(planning)
+        );
+        return Ok(Found::Nothing(NoWork::Impossible(why)));
+    }
     if found.occurrences > 0 && (found.clashes.is_empty() || may_clash(planning)) {
         return Ok(Found::Usages(found));
     }
@@ -199,7 +222,10 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
     let answer_to = conversation.look(tools::preview(to, None, scope))?;
     let there = read_output::<Renamed>(&answer_to.output).within(scope);
     Ok(if there.occurrences > 0 {
-        Found::Renamed(there)
+        Found::Renamed(There {
+            usages: there,
+            similar: found.similar,
+        })
     } else {
         Found::Nothing(not_found(planning, wanted, &found, answer.error.as_deref()))
     })
@@ -214,29 +240,38 @@ fn unchanged(planning: &Planning<'_>) -> &'static str {
     }
 }
 
-fn renamed_already(wanted: &Rename, there: &Renamed) -> NoWork {
+/// The old name is nowhere, the new one is. That may be the same rename once more, or the wrong name: nobody has looked before.
+fn renamed_already(planning: &Planning<'_>, wanted: &Rename, there: &There) -> NoWork {
     let Rename { from, to, scope } = wanted;
-    NoWork::NothingToDo(format!(
-        "there is no usage of `{from}`{scope}, and `{to}` is used {} in {}.",
-        counted(there.occurrences, "time", "times"),
-        enumerated(&there.paths(), 5),
+    NoWork::Impossible(format!(
+        "there is no function or other symbol `{from}`{scope}.{} `{to}` is there, {} in {}: if `{from}` was renamed before, nothing is left \
+         to do.{}",
+        did_you_mean(&there.similar, to),
+        counted(there.usages.occurrences, "time", "times"),
+        enumerated(&there.usages.paths(), 5),
+        unchanged(planning)
     ))
 }
 
-fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
-    let Rename { from, scope, .. } = wanted;
-    let similar: Vec<String> = found
-        .similar
+/// The names nearest to one that is not there.
+fn did_you_mean(similar: &[String], to: &str) -> String {
+    let similar: Vec<String> = similar
         .iter()
+        .filter(|name| *name != to)
         .take(3)
         .map(|name| format!("`{name}`"))
         .collect();
-    let hint = match similar.as_slice() {
+    match similar.as_slice() {
         [] => String::new(),
         names => format!(" Did you mean {}?", names.join(" or ")),
-    };
+    }
+}
+
+fn not_found(planning: &Planning<'_>, wanted: &Rename, found: &Renamed, error: Option<&str>) -> NoWork {
+    let Rename { from, to, scope } = wanted;
+    let hint = did_you_mean(&found.similar, to);
     let mentions = match found.mentions.first() {
-        Some(first) => format!(" It is mentioned in text only, first at {}.", first.place()),
+        Some(first) => format!(" It is mentioned in text only, first at {}.", first.line.place()),
         None => String::new(),
     };
     let error = error

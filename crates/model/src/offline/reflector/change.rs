@@ -8,7 +8,7 @@ use crate::offline::goal::{Goal, Rename};
 use crate::offline::place::{counted, enumerated};
 use crate::offline::planner::{BY_NAME, NO_CHECKS};
 use crate::offline::reading::{
-    NOT_INSTALLED, Observation, ObservedCall, Round, Status, all_observed, observed,
+    NOT_INSTALLED, Observation, ObservedCall, Round, Status, all_observed, observed, since_put_back,
 };
 use crate::offline::report::{command_line, how_it_ended, passed_checks, telling_lines};
 use crate::offline::scope::Scope;
@@ -115,7 +115,7 @@ fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
             | Goal::FindUsages { .. }
             | Goal::Check { .. }
             | Goal::Count { .. }
-            | Goal::Beyond => failed(with_changed(summary, judging)),
+            | Goal::Beyond => failed(summary),
         };
     }
     let Some(findings) = status("verify", Status::Succeeded).and_then(|verify| verify.findings.as_deref())
@@ -151,30 +151,18 @@ fn goes_on(judging: &Judging) -> bool {
 }
 
 fn continued(judging: &Judging) -> usize {
-    judging
-        .rounds
+    since_put_back(&judging.rounds)
         .iter()
         .filter(|round| round.verdict == "continue" && !round.was_no_attempt())
         .count()
 }
 
-/// Another round while there is hope in it, or else the end, with what is changed.
+/// Another round while there is hope in it, or else the end.
 fn go_on(judging: &Judging, summary: String) -> Reflection {
     if continued(judging) + 1 < ROUNDS {
         return going_on(summary);
     }
-    failed(with_changed(summary, judging))
-}
-
-/// The summary with the files that stay changed, where it doesn't name them.
-pub(super) fn with_changed(summary: String, judging: &Judging) -> String {
-    if judging.changed.is_empty() || judging.changed.iter().all(|path| summary.contains(path.as_str())) {
-        return summary;
-    }
-    format!(
-        "{summary}\nThe files changed so far stay as they are now: {}.",
-        changed(judging)
-    )
+    failed(summary)
 }
 
 fn broken_before(baseline: &Observation, judging: &Judging) -> String {

@@ -5,6 +5,7 @@
 
 mod ask;
 mod change;
+mod put_back;
 
 use dirigent_core::plan::Plan;
 use dirigent_core::reflection::{Reflection, SUBMIT_REFLECTION, Verdict};
@@ -55,7 +56,7 @@ pub(super) fn next(conversation: &Conversation<'_>) -> Call {
 }
 
 fn reflect(judging: &Judging) -> Reflection {
-    let judgement = judge(judging);
+    let judgement = put_back::unless_kept(judging, judge(judging));
     // Guidance that came while the round was under way has a say in the next one (PAOR-8).
     let late: Vec<String> = judging
         .wishes
@@ -69,11 +70,15 @@ fn reflect(judging: &Judging) -> Reflection {
         ..judgement
     };
     match judgement.verdict {
-        Verdict::Achieved | Verdict::AskUser | Verdict::Failed if !late.is_empty() => going_on(format!(
-            "Guidance {} came after this plan was made, so it is planned again. So far: {}",
-            late.join(", "),
-            judgement.summary
-        )),
+        Verdict::Achieved | Verdict::AskUser | Verdict::Failed
+            if !late.is_empty() && put_back::why(&judging.plan).is_none() =>
+        {
+            going_on(format!(
+                "Guidance {} came after this plan was made, so it is planned again. So far: {}",
+                late.join(", "),
+                judgement.summary
+            ))
+        }
         Verdict::Achieved | Verdict::AskUser | Verdict::Failed | Verdict::Continue => judgement,
     }
 }
@@ -84,6 +89,9 @@ fn judge(judging: &Judging) -> Reflection {
     }
     if let Some(reflection) = interrupted(judging) {
         return reflection;
+    }
+    if let Some(why) = put_back::why(&judging.plan) {
+        return put_back::judge(judging, why);
     }
     match &judging.wishes.goal {
         Goal::Rename(wanted) => change::renamed(judging, wanted),
@@ -113,7 +121,7 @@ fn interrupted(judging: &Judging) -> Option<Reflection> {
              was not run again: start the goal again if that is safe."
         )));
     }
-    let is_edit = ["edit-", "repair-"]
+    let is_edit = ["edit-", "repair-", "put-back"]
         .iter()
         .any(|prefix| observation.subtask.starts_with(prefix));
     let what = match (is_edit, command.is_empty()) {
@@ -133,7 +141,7 @@ const INTERRUPTED_CHANGE: &str = "Interrupted: a change";
 fn no_work(judging: &Judging) -> Reflection {
     match NoWork::parse(&judging.plan.summary) {
         NoWork::NothingToDo(why) => achieved(format!("Nothing to do: {why}")),
-        NoWork::Impossible(why) => failed(change::with_changed(capitalized(&why), judging)),
+        NoWork::Impossible(why) => failed(capitalized(&why)),
         NoWork::Undecided(what) => {
             let (question, choices) = match judging.wishes.decision {
                 Decision::NameNeeded => (

@@ -1,0 +1,73 @@
+//! Where Python's `__all__` names what a module exports: text that is a usage of the name.
+
+use tree_sitter::Node;
+
+const EXPORTS: &str = "__all__";
+/// What makes one collection of another.
+const COLLECTIONS: &[&str] = &["frozenset", "list", "set", "sorted", "tuple"];
+
+/// Whether the content of a string is an entry of a module's `__all__`. `ancestors` are what it stands in, the outermost first.
+pub(super) fn is_export(content: Node<'_>, ancestors: &[Node<'_>], text: &str) -> bool {
+    let Some((string, around)) = ancestors.split_last() else {
+        return false;
+    };
+    is_plain_word(content, *string, text) && is_listed(*string, around, text)
+}
+
+/// Whether a string is nothing but one word, neither formatted nor of bytes.
+fn is_plain_word(content: Node<'_>, string: Node<'_>, text: &str) -> bool {
+    let part = |node: Node<'_>| text.get(node.byte_range()).unwrap_or_default();
+    let opening = string.child(0).map(part).unwrap_or_default();
+    let is_word = part(content)
+        .chars()
+        .all(|character| character.is_alphanumeric() || character == '_');
+    // Its quotes and its content.
+    is_word && string.child_count() == 3 && !opening.contains(['b', 'B', 'f', 'F', 't', 'T'])
+}
+
+/// Whether a value is assigned to `__all__`, or is given to a method of it.
+fn is_listed(value: Node<'_>, around: &[Node<'_>], text: &str) -> bool {
+    let is_exports =
+        |node: Option<Node<'_>>| node.is_some_and(|node| text.get(node.byte_range()) == Some(EXPORTS));
+    let is_local =
+        |node: &Node<'_>| matches!(node.kind(), "function_definition" | "class_definition" | "lambda");
+    let mut child = value;
+    let mut outer = around.iter().rev();
+    while let Some(node) = outer.next() {
+        match node.kind() {
+            "list"
+            | "tuple"
+            | "set"
+            | "parenthesized_expression"
+            | "expression_list"
+            | "list_splat"
+            | "binary_operator"
+            | "conditional_expression"
+            | "call" => {}
+            "assignment" | "augmented_assignment" => {
+                if node.child_by_field_name("right") != Some(child) {
+                    return false;
+                }
+                if is_exports(node.child_by_field_name("left")) {
+                    return !around.iter().any(is_local);
+                }
+            }
+            "argument_list" => {
+                let function = node
+                    .parent()
+                    .and_then(|call| call.child_by_field_name("function"));
+                let object = function.and_then(|function| function.child_by_field_name("object"));
+                if is_exports(object) {
+                    return !around.iter().any(is_local);
+                }
+                let name = function.and_then(|function| text.get(function.byte_range()));
+                if !name.is_some_and(|name| COLLECTIONS.contains(&name)) {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+        child = *node;
+    }
+    false
+}

@@ -1,0 +1,198 @@
+//! Rust's format strings: which literals are one, and the names that their placeholders capture (`{name}`, `{name:?}`, `{:>width$}`).
+//!
+//! A macro is known by its name. Where it cannot be told for certain which argument is the format string, the literal is text.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+/// Which argument of a macro is the format string.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// The one of this number, from 0.
+    At(usize),
+    /// The first one that is nothing but a literal: fields and targets may come before it.
+    FirstLiteral,
+}
+
+fn position(macro_name: &str) -> Option<Position> {
+    Some(match macro_name {
+        "format" | "format_args" | "print" | "println" | "eprint" | "eprintln" | "panic" | "unreachable"
+        | "todo" | "unimplemented" | "anyhow" | "bail" | "eyre" | "format_err" => Position::At(0),
+        "write" | "writeln" | "assert" | "debug_assert" | "ensure" => Position::At(1),
+        "assert_eq" | "assert_ne" | "debug_assert_eq" | "debug_assert_ne" => Position::At(2),
+        "trace" | "debug" | "info" | "warn" | "error" | "log" | "event" => Position::FirstLiteral,
+        _ => return None,
+    })
+}
+
+/// The attributes whose first argument is a format string with the fields of what they stand on, as error types have them.
+const ATTRIBUTES: &[&str] = &["error", "display"];
+
+/// Whether a string literal is the format string of a macro call. `around` is what stands directly around it.
+pub(super) fn is_format_string(literal: Node<'_>, around: Node<'_>, text: &str) -> bool {
+    if around.kind() != "token_tree" || !is_text(literal, text) {
+        return false;
+    }
+    let position = match called_macro(around, text) {
+        Some(name) => position(name),
+        None => is_in_attribute(around, text).then_some(Position::At(0)),
+    };
+    position.is_some_and(|position| stands_at(literal, around, position))
+}
+
+/// Whether a literal is a string of text, not of bytes or for C.
+fn is_text(literal: Node<'_>, text: &str) -> bool {
+    let first = text.as_bytes().get(literal.start_byte());
+    first.is_some_and(|first| matches!(first, b'"' | b'r'))
+}
+
+/// The name of the macro that is called with these tokens. Within another call there is no node for it, so the text tells.
+fn called_macro<'a>(tokens: Node<'_>, text: &'a str) -> Option<&'a str> {
+    let before = text.get(..tokens.start_byte())?.trim_end();
+    let before = before.strip_suffix('!')?.trim_end();
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    let name = before.trim_end_matches(is_part).len();
+    before.get(name..)
+}
+
+fn is_in_attribute(tokens: Node<'_>, text: &str) -> bool {
+    let attribute = tokens.parent().filter(|parent| parent.kind() == "attribute");
+    let path = attribute.and_then(|attribute| attribute.named_child(0));
+    let name = path.and_then(|path| text.get(path.byte_range()));
+    name.is_some_and(|name| ATTRIBUTES.contains(&name))
+}
+
+/// An argument, as far as it matters here.
+#[derive(Default)]
+struct Argument {
+    tokens: usize,
+    /// The only token, where that is a literal.
+    literal: Option<usize>,
+    /// How many `<` there are more than `>`.
+    open: isize,
+}
+
+fn stands_at(literal: Node<'_>, tokens: Node<'_>, position: Position) -> bool {
+    let arguments = arguments(tokens);
+    let is_it = |argument: &Argument| argument.literal == Some(literal.id());
+    let found = arguments.iter().position(is_it);
+    let first = || arguments.iter().position(|argument| argument.literal.is_some());
+    let Some(found) = found else {
+        return false;
+    };
+    match position {
+        Position::At(at) => found == at && !has_generics(&arguments[..found]),
+        Position::FirstLiteral => first() == Some(found),
+    }
+}
+
+/// Whether a comma may have stood between the arguments of a type: `f::<A, B>()`.
+fn has_generics(arguments: &[Argument]) -> bool {
+    let opens = arguments.iter().position(|argument| argument.open > 0);
+    let closes = arguments.iter().rposition(|argument| argument.open < 0);
+    matches!((opens, closes), (Some(opens), Some(closes)) if opens < closes)
+}
+
+fn arguments(tokens: Node<'_>) -> Vec<Argument> {
+    let mut arguments = vec![Argument::default()];
+    let mut cursor = tokens.walk();
+    let inner = tokens.children(&mut cursor).skip(1);
+    for token in inner {
+        if token.kind() == "," {
+            arguments.push(Argument::default());
+            continue;
+        }
+        let Some(argument) = arguments.last_mut() else {
+            continue;
+        };
+        match token.kind() {
+            // What closes the call is no part of its last argument.
+            ")" | "]" | "}" | "line_comment" | "block_comment" => continue,
+            "<" => argument.open += 1,
+            ">" => argument.open -= 1,
+            ">>" => argument.open -= 2,
+            _ => {}
+        }
+        argument.tokens += 1;
+        let is_literal = matches!(token.kind(), "string_literal" | "raw_string_literal");
+        argument.literal = (is_literal && argument.tokens == 1).then_some(token.id());
+    }
+    arguments
+}
+
+/// The names that the placeholders in a part of a format string capture, in order. `{{` and `}}` are text.
+pub(super) fn captured(text: &str) -> Vec<Range<usize>> {
+    let mut names = Vec::new();
+    let mut at = 0;
+    while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')) {
+        let inside = at + open + 1;
+        if text.as_bytes().get(inside) == Some(&b'{') {
+            at = inside + 1;
+            continue;
+        }
+        let close = text.get(inside..).and_then(|rest| rest.find('}'));
+        let end = close.map_or(text.len(), |close| inside + close);
+        names.extend(in_placeholder(text, inside..end));
+        at = end.max(inside);
+    }
+    names
+}
+
+/// `name`, `name:spec` or `:spec`.
+fn in_placeholder(text: &str, place: Range<usize>) -> Vec<Range<usize>> {
+    let Some(placeholder) = text.get(place.clone()) else {
+        return Vec::new();
+    };
+    let (argument, spec) = placeholder.split_once(':').unwrap_or((placeholder, ""));
+    let mut names = Vec::new();
+    let name = argument.trim();
+    if is_name(name) {
+        let start = place.start + (argument.len() - argument.trim_start().len());
+        names.push(start..start + name.len());
+    }
+    let spec_start = place.end - spec.len();
+    for (dollar, _) in spec.match_indices('$') {
+        let before = &spec[..dollar];
+        let word = before
+            .trim_end_matches(|c: char| c.is_alphanumeric() || c == '_')
+            .len();
+        // A width may have the flag `0` before it.
+        let name = before[word..].trim_start_matches('0');
+        if is_name(name) {
+            let end = spec_start + dollar;
+            names.push(end - name.len()..end);
+        }
+    }
+    names
+}
+
+fn is_name(text: &str) -> bool {
+    let word = text.strip_prefix("r#").unwrap_or(text);
+    let first = word.chars().next();
+    first.is_some_and(|first| first.is_alphabetic() || first == '_')
+        && word.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::captured;
+
+    #[track_caller]
+    fn check(text: &str, names: &[&str]) {
+        let found: Vec<&str> = captured(text).into_iter().map(|name| &text[name]).collect();
+        assert_eq!(found, names, "{text}");
+    }
+
+    #[test]
+    fn placeholders_capture_names_and_braces_of_text_do_not() {
+        check("{old} {old:?} { old } {old:#x}", &["old", "old", "old", "old"]);
+        check("{{old}} old {} {0} {0:?} }}", &[]);
+        check("{{{old}}}", &["old"]);
+        check(
+            "{:>old$} {:.old$} {:08} {:0old$.1$} {x:old$}",
+            &["old", "old", "old", "x", "old"],
+        );
+        check("{r#type} {old.field} {old[0]} {", &["r#type"]);
+    }
+}

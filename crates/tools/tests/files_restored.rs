@@ -1,0 +1,233 @@
+//! `file_operations` with `restore`: files of a run are what they were before it (PAOR-5, HOST-4).
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use dirigent_core::id::Scope;
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::{Access, FileVersion, SeenFiles, StateChange, ToolOutcome, ToolResult};
+use dirigent_core::undo::Undoing;
+use dirigent_tools::{ChangedByRun, Contents, Tool, file_operations};
+use folder::Folder;
+use serde_json::{Value, json};
+
+/// A run as its calls tell of it.
+#[derive(Debug, Default)]
+struct Past {
+    kept: Mutex<BTreeMap<String, Vec<u8>>>,
+    entries: Mutex<Vec<Entry>>,
+    untold: Mutex<Vec<(String, FileVersion)>>,
+}
+
+impl Contents for Past {
+    fn keep(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+        self.kept
+            .lock()
+            .unwrap()
+            .insert(version.digest.clone(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.kept.lock().unwrap().get(digest).cloned())
+    }
+
+    fn changed(&self) -> Result<ChangedByRun, String> {
+        Ok(ChangedByRun {
+            undoing: Undoing::of(&*self.entries.lock().unwrap(), 0),
+            untold: self.untold.lock().unwrap().clone(),
+        })
+    }
+}
+
+/// A workspace with a run in it.
+struct Stage {
+    folder: Folder,
+    past: Arc<Past>,
+}
+
+impl Stage {
+    fn with(files: &[(&str, &[u8])]) -> Self {
+        Stage {
+            folder: Folder::with(files),
+            past: Arc::new(Past::default()),
+        }
+    }
+
+    async fn call(&self, parameters: Value, seen: Option<SeenFiles>, access: Access) -> ToolResult {
+        let mut context = self.folder.context();
+        context.contents = Some(self.past.clone());
+        context.seen = seen.map(Arc::new);
+        context.access = access;
+        file_operations().call(context, parameters).await
+    }
+
+    /// A call of the run's plan, which its journal has then.
+    async fn run(&self, parameters: Value) -> ToolResult {
+        let result = self.call(parameters, None, Access::ReadWrite).await;
+        let mut entries = self.past.entries.lock().unwrap();
+        let effect = format!("run.{}", entries.len() + 2).parse().unwrap();
+        for input in [
+            RunInput::ToolStarted { effect },
+            RunInput::ToolFinished {
+                effect,
+                result: result.clone(),
+            },
+        ] {
+            let seq = entries.len() as u64 + 1;
+            entries.push(Entry {
+                run: self.folder.context().run,
+                scope: Scope::Run,
+                seq,
+                at: Timestamp(0),
+                input: Input::Run(input),
+            });
+        }
+        result
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.folder.path(path)).unwrap()
+    }
+}
+
+fn output(result: &ToolResult) -> &Value {
+    match &result.outcome {
+        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
+    }
+}
+
+fn code(result: &ToolResult) -> &str {
+    match &result.outcome {
+        ToolOutcome::Success { output } => panic!("it succeeded: {output}"),
+        ToolOutcome::Failure { code, .. } => code,
+    }
+}
+
+fn edit(path: &str, old: &str, new: &str) -> Value {
+    json!({"operation": "edit", "path": path, "old": old, "new": new})
+}
+
+/// A run that has edited, made, deleted and moved files.
+async fn busy() -> Stage {
+    let stage = Stage::with(&[("a", b"one\n"), ("b", b"two\n"), ("c", b"three\n")]);
+    for call in [
+        edit("a", "one", "1"),
+        edit("a", "1", "I"),
+        json!({"operation": "write", "path": "new", "content": "new\n"}),
+        json!({"operation": "delete", "path": "b"}),
+        json!({"operation": "move", "from": "c", "to": "d"}),
+    ] {
+        assert!(stage.run(call).await.succeeded());
+    }
+    stage
+}
+
+#[tokio::test]
+async fn host_4_all_that_a_run_changed_is_put_back() {
+    let stage = busy().await;
+
+    let result = stage.run(json!({"operation": "restore"})).await;
+
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!(output(&result)["left"], json!([]));
+    assert_eq!(stage.read("a"), "one\n");
+    assert_eq!(stage.read("b"), "two\n");
+    assert_eq!(stage.read("c"), "three\n");
+    assert!(!stage.folder.path("new").exists() && !stage.folder.path("d").exists());
+    assert!(
+        matches!(&result.changes[0], StateChange::FileEdited { path, diff: Some(_), before: Some(_), after: Some(_) } if path == "a")
+    );
+    // What it tells undoes the rest: nothing is left to be put back.
+    let again = stage.run(json!({"operation": "restore"})).await;
+    assert_eq!(output(&again), &json!({"restored": [], "left": []}));
+    assert_eq!(again.changes, []);
+}
+
+#[tokio::test]
+async fn a_file_alone_is_put_back_and_one_that_the_run_did_not_change_is_refused() {
+    let stage = busy().await;
+
+    let result = stage.run(json!({"operation": "restore", "path": "./a"})).await;
+    assert_eq!(output(&result), &json!({"restored": ["a"], "left": []}));
+    assert_eq!(stage.read("a"), "one\n");
+    assert!(!stage.folder.path("b").exists());
+
+    let other = stage.run(json!({"operation": "restore", "path": "other"})).await;
+    assert_eq!(code(&other), "not_found");
+}
+
+#[tokio::test]
+async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
+    let stage = busy().await;
+    std::fs::write(stage.folder.path("a"), "mine\n").unwrap();
+
+    let result = stage.run(json!({"operation": "restore"})).await;
+
+    assert_eq!(code(&result), "changed");
+    assert_eq!(
+        output(&result)["left"],
+        json!([{"path": "a", "because": "it has changed since the run changed it"}])
+    );
+    assert_eq!(stage.read("a"), "mine\n");
+    assert_eq!(stage.read("b"), "two\n");
+    assert_eq!(stage.read("c"), "three\n");
+}
+
+#[tokio::test]
+async fn paor_5_an_agent_puts_back_only_what_it_has_seen_as_it_is() {
+    let stage = busy().await;
+    let restore = json!({"operation": "restore", "path": "a"});
+
+    let unseen = stage
+        .call(restore.clone(), Some(SeenFiles::new()), Access::ReadWrite)
+        .await;
+    assert_eq!(code(&unseen), "changed");
+    assert_eq!(stage.read("a"), "I\n");
+
+    let read = json!({"operation": "read", "path": "a"});
+    let seen = stage
+        .call(read, Some(SeenFiles::new()), Access::ReadWrite)
+        .await
+        .seen;
+    let seen: SeenFiles = seen.into_iter().map(|file| (file.path.clone(), file)).collect();
+    let result = stage.call(restore, Some(seen), Access::ReadWrite).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!(stage.read("a"), "one\n");
+}
+
+#[tokio::test]
+async fn a_file_that_a_cut_off_call_may_have_changed_is_named() {
+    let stage = busy().await;
+    let version = FileVersion {
+        digest: "0".repeat(64),
+        mode: 0o100_644,
+    };
+    std::fs::write(stage.folder.path("e"), "half\n").unwrap();
+    stage.past.untold.lock().unwrap().push(("e".to_owned(), version));
+
+    let result = stage.run(json!({"operation": "restore"})).await;
+
+    assert_eq!(
+        output(&result)["left"],
+        json!([{"path": "e", "because": "a call that was cut off may have changed it, and never told"}])
+    );
+    assert_eq!(stage.read("a"), "one\n");
+}
+
+#[tokio::test]
+async fn who_may_not_change_files_restores_none_and_without_a_past_nothing_is_restored() {
+    let stage = busy().await;
+    let restore = json!({"operation": "restore"});
+    let refused = stage.call(restore.clone(), None, Access::ReadOnly).await;
+    assert_eq!(code(&refused), "access_denied");
+    let unknown = stage.folder.call(file_operations(), restore).await;
+    assert_eq!(code(&unknown), "not_kept");
+    assert_eq!(stage.read("a"), "I\n");
+}

@@ -1,0 +1,202 @@
+//! A rename by the offline model is right or changes nothing (PAOR-2, HOST-4).
+
+use std::process::Command;
+
+use dirigent_tests::cli::{Ended, Place, ended};
+
+const GOAL: &str = "Find all usages of function parse_price and rename it to read_price";
+
+/// A Python package that exports the function, and a test with these lines.
+fn shop(test: &[&str]) -> Place {
+    let place = Place::new();
+    place.write(
+        "shop/__init__.py",
+        "from .price import *\nfrom .price import parse_price as price\n\n__all__ = [\"parse_price\", \"price\"]\n",
+    );
+    place.write(
+        "shop/price.pyi",
+        "__all__ = [\"parse_price\"]\ndef parse_price(text: str) -> int: ...\n",
+    );
+    place.write(
+        "shop/price.py",
+        "__all__ = []\n__all__ += [\"parse_price\"]\n\n\ndef parse_price(text):\n    return int(text)\n",
+    );
+    let lines: String = test.iter().map(|line| format!("        {line}\n")).collect();
+    place.write(
+        "test_shop.py",
+        &format!(
+            "import unittest\nimport shop\nfrom shop import *\n\n\nclass Prices(unittest.TestCase):\n    \
+             def test_price(self):\n{lines}"
+        ),
+    );
+    place
+}
+
+/// A name that the tests look up when they run, which no syntax shows.
+fn shop_with_a_lookup() -> Place {
+    shop(&["self.assertEqual(getattr(shop, \"parse_price\")(\"1\"), 1)"])
+}
+
+fn summary(ended: &Ended) -> &str {
+    let (_, summary) = ended.stdout.split_once(" tokens.\n\n").unwrap();
+    summary
+}
+
+#[test]
+fn paor_2_what_a_python_module_exports_is_renamed_with_it() {
+    let place = shop(&["self.assertEqual(parse_price(\"1\"), 1)"]);
+
+    let run = place.run(GOAL).with_code(0);
+
+    assert!(
+        summary(&run).contains("Confirmed by `python3 -B -m unittest discover` (1 test passed)."),
+        "{run}"
+    );
+    assert_eq!(
+        place.read("shop/price.py"),
+        "__all__ = []\n__all__ += [\"read_price\"]\n\n\ndef read_price(text):\n    return int(text)\n"
+    );
+    assert_eq!(
+        place.read("shop/price.pyi"),
+        "__all__ = [\"read_price\"]\ndef read_price(text: str) -> int: ...\n"
+    );
+    let mut python = Command::new("python3");
+    place.settle(&mut python);
+    let import = "from shop import *; import shop; [getattr(shop, name) for name in shop.__all__]; print(read_price('2'))";
+    let imported = ended(python.args(["-B", "-c", import]).current_dir(place.work())).with_code(0);
+    assert_eq!(imported.stdout, "2\n");
+}
+
+#[test]
+fn host_4_a_rename_that_breaks_the_tests_is_put_back_byte_for_byte() {
+    let place = shop_with_a_lookup();
+    let before = place.files();
+
+    let run = place.run(GOAL).with_code(1);
+
+    assert!(place.files() == before, "{run}");
+    let told = summary(&run);
+    assert!(
+        told.starts_with("The change broke the project, and nothing in the output points at code"),
+        "{run}"
+    );
+    assert!(
+        told.contains("AttributeError: module 'shop' has no attribute 'parse_price'"),
+        "{run}"
+    );
+    assert!(
+        told.contains(
+            "\nWhat was changed was put back: shop/__init__.py, shop/price.py and shop/price.pyi as before."
+        ),
+        "{run}"
+    );
+    assert!(!told.contains("Changed "), "{run}");
+    let undo = place.dirigent(["undo", "last", "--yes"]).with_code(0);
+    assert!(undo.stdout.starts_with("Nothing is to be undone: "), "{undo}");
+    let diff = place.dirigent(["diff", "last"]).with_code(0);
+    assert_eq!(diff.stdout, "");
+}
+
+#[test]
+fn host_4_a_change_that_breaks_the_tests_stays_where_the_user_keeps_it() {
+    let in_words = format!("{GOAL} and keep the changes even if the tests fail");
+    for arguments in [
+        vec!["run", in_words.as_str(), "--workspace", "work"],
+        vec!["run", GOAL, "--keep", "--workspace", "work"],
+    ] {
+        let place = shop_with_a_lookup();
+
+        let run = place.dirigent(arguments).with_code(1);
+
+        assert!(place.read("shop/price.py").contains("def read_price("), "{run}");
+        let told = summary(&run);
+        assert!(told.starts_with("The change broke the project, "), "{run}");
+        assert!(told.contains("shop/price.py"), "{run}");
+        assert!(!told.contains("put back"), "{run}");
+    }
+}
+
+#[test]
+fn host_4_what_somebody_else_wrote_meanwhile_is_not_put_back() {
+    // given a test that writes in a file of the rename, as a tool that formats does
+    let place = shop(&[
+        "with open('shop/price.pyi', 'a') as stub: stub.write('# seen\\n')",
+        "self.assertEqual(getattr(shop, \"parse_price\")(\"1\"), 1)",
+    ]);
+    let before = place.read("shop/price.py");
+
+    let run = place.run(GOAL).with_code(1);
+
+    assert_eq!(place.read("shop/price.py"), before);
+    let stub = place.read("shop/price.pyi");
+    assert!(
+        stub.contains("read_price") && stub.ends_with("# seen\n"),
+        "{stub}"
+    );
+    assert!(
+        summary(&run).contains(
+            "\nNot all that was changed could be put back:\n- shop/price.pyi: it has changed since the run changed it\n"
+        ),
+        "{run}"
+    );
+}
+
+#[test]
+fn host_4_a_replacement_that_breaks_the_tests_is_put_back() {
+    let place = shop(&["self.assertEqual(parse_price(\"1\"), 1)"]);
+    let before = place.files();
+
+    let run = place
+        .run("replace \"int(text)\" with \"float(txt)\"")
+        .with_code(1);
+
+    assert!(place.files() == before, "{run}");
+    assert!(
+        summary(&run).contains("\nWhat was changed was put back: shop/price.py as before."),
+        "{run}"
+    );
+}
+
+#[test]
+fn paor_2_an_old_name_that_is_not_there_fails_with_the_nearest_though_the_new_one_is() {
+    let place = shop(&["self.assertEqual(parse_price(\"1\"), 1)"]);
+    let before = place.files();
+
+    let run = place.run("rename parse_prices to price").with_code(1);
+
+    assert!(
+        summary(&run).starts_with(
+            "There is no function or other symbol `parse_prices`. Did you mean `parse_price`? `price` is there, "
+        ),
+        "{run}"
+    );
+    assert!(place.files() == before, "{run}");
+}
+
+#[test]
+fn paor_2_rusts_inline_format_arguments_are_renamed_and_other_text_is_not() {
+    let place = Place::new();
+    place.write(
+        "Cargo.toml",
+        "[package]\nname = \"shop\"\nversion = \"1.0.0\"\nedition = \"2024\"\n",
+    );
+    place.write(
+        "src/lib.rs",
+        "pub fn price(price: u32) -> String {\n    assert!(price < 100, \"{price}\");\n    \
+         format!(\"{{price}} price {price:>4} {}\", \"{price}\")\n}\n\n\
+         #[test]\nfn a_price_is_written() {\n    assert_eq!(price(7), \"{price} price    7 {price}\");\n}\n",
+    );
+
+    let run = place.run("rename price to cost").with_code(0);
+
+    assert_eq!(
+        place.read("src/lib.rs"),
+        "pub fn cost(cost: u32) -> String {\n    assert!(cost < 100, \"{cost}\");\n    \
+         format!(\"{{price}} price {cost:>4} {}\", \"{price}\")\n}\n\n\
+         #[test]\nfn a_price_is_written() {\n    assert_eq!(cost(7), \"{price} price    7 {price}\");\n}\n"
+    );
+    assert!(
+        summary(&run).contains("Confirmed by `cargo check --all-targets` and `cargo test` (1 test passed)."),
+        "{run}"
+    );
+}
