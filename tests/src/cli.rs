@@ -356,6 +356,11 @@ fn tool_homes() -> Vec<(OsString, OsString)> {
     homes
 }
 
+/// The cargo that runs the tests, or else the first one on the `PATH`.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// The `dirigent` binary of this build: the one beside the test where cargo has just built it too, or else one that is built
 /// now. `CARGO_BIN_EXE_dirigent` names another one.
 pub fn binary() -> &'static Path {
@@ -402,7 +407,7 @@ fn build(profile: &Path) -> PathBuf {
         Some("debug") | None => "dev",
         Some(name) => name,
     };
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = cargo()
         .args([
             "build",
             "--package",

@@ -5,14 +5,32 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dirigent_tests::cli::{Ended, Place, copy, ended, root};
+use dirigent_tests::cli::{Ended, Place, cargo, copy, ended, root};
 use serde_json::Value;
 
-/// The sources of a crate that this workspace depends on, where cargo keeps them.
-fn published(name: &str) -> PathBuf {
+/// The sources of a crate that these tests are built with, where cargo keeps them.
+fn published(name: &str, version: &str) -> PathBuf {
+    // Cargo is asked about a package that depends on that crate alone. About this workspace it could say nothing where the crates of
+    // other platforms were never fetched.
+    let place = Place::new();
+    place.write(
+        "Cargo.toml",
+        &format!(
+            "[package]\nname = \"reader\"\nedition = \"2024\"\n\n[dependencies]\n{name} = \"{version}\"\n"
+        ),
+    );
+    place.write("src/lib.rs", "");
     let output = ended(
-        Command::new(env!("CARGO"))
-            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        cargo()
+            .args([
+                "metadata",
+                "--format-version",
+                "1",
+                "--offline",
+                "--manifest-path",
+            ])
+            .arg(place.work().join("Cargo.toml"))
+            // For the settings of cargo with which the crate was fetched.
             .current_dir(root()),
     )
     .with_code(0);
@@ -68,7 +86,7 @@ fn assert_nothing_more_to_do(place: &Place, goal: &str) -> Ended {
 #[test]
 fn paor_2_a_function_of_a_published_crate_is_renamed_in_all_its_modules() {
     let place = Place::new();
-    copy(&published("heck"), &place.work());
+    copy(&published("heck", "0.5"), &place.work());
     let mentions_before = lines_with(&place, "lowercase").len() - code_with(&place, "lowercase").len();
     assert_eq!(
         code_with(&place, "lowercase").len(),

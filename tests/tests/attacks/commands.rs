@@ -1,7 +1,7 @@
 //! Commands: they reach what the sandbox lets them, their output is bounded, and no process outlives its call.
 
 use dirigent_tests::attack::{
-    Attack, Call, Observation, Scene, Told, check, nothing_more, signals_stay_inside,
+    Attack, Call, Observation, Scene, Told, check, left_out, nothing_more, signals_stay_inside,
 };
 use serde_json::json;
 
@@ -335,7 +335,7 @@ fn a_command_learns_nothing_of_dirigent_and_does_not_trace_it() {
 #[test]
 fn a_command_signals_no_process_of_dirigents() {
     if !signals_stay_inside() {
-        eprintln!("left out: before Linux 6.12 a command can signal others");
+        left_out("a_command_signals_no_process_of_dirigents: before Linux 6.12 a command can signal others");
         return;
     }
     check([

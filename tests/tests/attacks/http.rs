@@ -4,7 +4,7 @@ use std::net::ToSocketAddrs as _;
 use std::sync::LazyLock;
 
 use dirigent::core::tool::ToolOutcome;
-use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, nothing_more};
+use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, left_out, nothing_more};
 use serde_json::json;
 
 use crate::listeners::{BOMB, Web, tcp};
@@ -186,7 +186,9 @@ fn only_the_public_network_is_asked() {
 #[test]
 fn a_name_is_not_asked_for_what_its_resolver_says() {
     if name_of_this_machine().is_none() {
-        eprintln!("left out: this machine has no other name that is resolved to loopback");
+        left_out(
+            "a_name_is_not_asked_for_what_its_resolver_says: this machine has no other name for loopback",
+        );
         return;
     }
     check([Attack {

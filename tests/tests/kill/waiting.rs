@@ -45,9 +45,8 @@ impl Waiting {
 
 /// Whether it runs; one that has ended and that nobody has asked about does not.
 fn is_alive(process: Pid) -> bool {
-    let id = process.as_raw_nonzero().to_string();
-    let state = ended(Command::new("ps").args(["-o", "stat=", "-p", &id])).stdout;
-    !state.trim().is_empty() && !state.starts_with('Z')
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with('Z'))
 }
 
 #[test]

@@ -12,11 +12,12 @@ use crate::socket::asking;
 fn client(server: &ModelServer) -> Client<OpenAIConfig> {
     // The client wants one even where it speaks plain HTTP. An error means that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::with_config(
-        OpenAIConfig::new()
-            .with_api_base(server.url())
-            .with_api_key("test-key"),
-    )
+    let config = OpenAIConfig::new()
+        .with_api_base(server.url())
+        .with_api_key("test-key");
+    // The server is on this machine, whatever proxy the environment names.
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    Client::with_config(config).with_http_client(http)
 }
 
 fn request(body: Value) -> CreateChatCompletionRequest {

@@ -100,7 +100,7 @@ impl HostedModel {
     pub fn with_client(options: HostedOptions, client: &HttpClient) -> Result<Self, OpenAiSetupError> {
         let base_url = options::base_url(&options.base_url)?;
         let api_key = options::api_key(options.api_key.as_ref())?;
-        let http = client.0.clone();
+        let http = client.for_server(&base_url).clone();
         let client = ::genai::Client::builder()
             .with_reqwest(http.clone())
             .build()

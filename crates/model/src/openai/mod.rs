@@ -56,8 +56,14 @@ use names::Renamed;
 pub use options::{Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
 
 /// A client for HTTP and HTTPS. Models that share one share its connections.
+///
+/// Requests go through the proxy that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). A server on this machine
+/// is always asked directly: a proxy elsewhere cannot reach it.
 #[derive(Clone, Debug)]
-pub struct HttpClient(pub(crate) reqwest::Client);
+pub struct HttpClient {
+    proxied: reqwest::Client,
+    direct: reqwest::Client,
+}
 
 impl HttpClient {
     /// A client that gives up connecting after that time. Redirects are not followed: a request would lose its body or show its
@@ -65,15 +71,30 @@ impl HttpClient {
     pub fn new(connect: Duration) -> Result<Self, OpenAiSetupError> {
         // reqwest takes the process's provider of cryptography; if there is one already, it stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        reqwest::Client::builder()
-            .connect_timeout(connect)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("dirigent/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map(HttpClient)
-            .map_err(|error| OpenAiSetupError::Client {
+        let builder = || {
+            reqwest::Client::builder()
+                .connect_timeout(connect)
+                .redirect(reqwest::redirect::Policy::none())
+                .user_agent(concat!("dirigent/", env!("CARGO_PKG_VERSION")))
+        };
+        let build = |builder: reqwest::ClientBuilder| {
+            builder.build().map_err(|error| OpenAiSetupError::Client {
                 problem: exchange::causes(error),
             })
+        };
+        Ok(HttpClient {
+            proxied: build(builder())?,
+            direct: build(builder().no_proxy())?,
+        })
+    }
+
+    /// The client for requests to the server at that address.
+    pub(crate) fn for_server(&self, address: &Url) -> &reqwest::Client {
+        if options::is_loopback(address) {
+            &self.direct
+        } else {
+            &self.proxied
+        }
     }
 }
 
@@ -133,7 +154,7 @@ impl OpenAiModel {
         let secrets = Secrets::new(options::secrets_in(&base).iter().chain(&api_key));
         Ok(OpenAiModel {
             shared: Arc::new(Shared {
-                client: client.0.clone(),
+                client: client.for_server(&base).clone(),
                 chat_url: options::endpoint(&base, &["chat", "completions"]),
                 models_url: options::endpoint(&base, &["models"]),
                 authorization,

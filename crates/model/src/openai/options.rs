@@ -1,6 +1,7 @@
 //! What an [`OpenAiModel`](super::OpenAiModel) is set up with.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -152,6 +153,16 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, OpenAiSetupError> {
         return Err(OpenAiSetupError::CredentialsInUrl);
     }
     Ok(url)
+}
+
+/// Whether the address names this machine: `localhost`, a name below it, or an address of the loopback interface.
+pub(crate) fn is_loopback(address: &Url) -> bool {
+    let host = address.host_str().unwrap_or_default();
+    let host = host.trim_matches(['[', ']']).trim_end_matches('.');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
 }
 
 /// That address with something appended to its path.

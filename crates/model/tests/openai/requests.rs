@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dirigent_core::call::{CallForm, ToolCall};
 use dirigent_core::message::{Message, ModelFailureKind};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
-use dirigent_model::openai::{Delivery, OpenAiModel};
+use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use serde_json::{Value, json};
 
@@ -41,6 +41,46 @@ fn as_json() -> ReplyFormat {
         name: "plan".to_owned(),
         schema: Arc::new(json!({"type": "object"})),
     }
+}
+
+/// A proxy can only be put into the environment of a new process: the test runs itself once more, behind one.
+#[tokio::test]
+async fn a_server_on_this_machine_is_asked_past_the_proxy() {
+    const BEHIND_PROXY: &str = "DIRIGENT_TEST_BEHIND_PROXY";
+    if std::env::var_os(BEHIND_PROXY).is_some() {
+        for host in ["127.0.0.1", "localhost"] {
+            let server = Server::start([ok()]).await;
+            let mut options = server.options(Delivery::Whole);
+            options.base_url = options.base_url.replace("127.0.0.1", host);
+            OpenAiModel::new(options).unwrap().chat(request()).await.unwrap();
+        }
+        let elsewhere = OpenAiOptions::new("http://192.0.2.1/v1", "m");
+        OpenAiModel::new(elsewhere)
+            .unwrap()
+            .chat(request())
+            .await
+            .unwrap();
+        return;
+    }
+    let proxy = Server::start([ok()]).await;
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again
+        .args([
+            "--exact",
+            "requests::a_server_on_this_machine_is_asked_past_the_proxy",
+        ])
+        .envs(["HTTP_PROXY", "http_proxy"].map(|name| (name, proxy.base_url.trim_end_matches("/v1"))))
+        .envs([("NO_PROXY", ""), ("no_proxy", ""), (BEHIND_PROXY, "1")]);
+    let output = tokio::task::spawn_blocking(move || again.output().unwrap());
+
+    let output = output.await.unwrap();
+
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("1 passed"), "{report}");
+    let got = proxy.got();
+    let asked: Vec<_> = got.iter().filter_map(|got| got.head.lines().next()).collect();
+    assert_eq!(asked, ["POST http://192.0.2.1/v1/chat/completions HTTP/1.1"]);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod folder;
 mod guard;
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -69,12 +70,19 @@ async fn ended(word: &str) {
 }
 
 /// Whether signals of a command reach its own processes alone. On Linux before 6.12 some of what is tried here would end all that the
-/// user runs.
-fn signals_stay_inside() -> bool {
+/// user runs, so that the test is left out, and says so.
+fn signals_stay_inside(test: &str) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|number| number.parse().ok());
     let version: (u32, u32) = number().zip(number()).expect("Linux has a version");
+    if version < (6, 12) {
+        // Not by a macro, whose text is kept back where the test passes.
+        let _ = writeln!(
+            std::io::stderr(),
+            "left out: {test}: before Linux 6.12 a command can signal others"
+        );
+    }
     version >= (6, 12)
 }
 
@@ -103,7 +111,7 @@ async fn files_outside_can_be_neither_read_nor_written() {
         format!("ln {secret} here && cat here"),
         format!("touch {}/new", outside.path().display()),
         format!("truncate -s 0 {secret}"),
-        format!("python3 -c 'import os; os.symlink(\"a\", \"{secret}2\")'"),
+        format!("ln -s a {secret}2"),
         "ls \"$HOME\"".to_owned(),
         "touch \"$HOME\"/dirigent-was-here".to_owned(),
         "ls /tmp".to_owned(),
@@ -231,8 +239,7 @@ async fn with_network_local_listeners_answer() {
 
 #[tokio::test]
 async fn our_own_process_cannot_be_signalled() {
-    if !signals_stay_inside() {
-        eprintln!("left out: before Linux 6.12 a command can signal others");
+    if !signals_stay_inside("our_own_process_cannot_be_signalled") {
         return;
     }
     let ours = std::process::id();
@@ -273,8 +280,7 @@ async fn our_own_process_cannot_be_looked_into() {
 
 #[tokio::test]
 async fn one_command_ends_without_another() {
-    if !signals_stay_inside() {
-        eprintln!("left out: before Linux 6.12 a command can signal others");
+    if !signals_stay_inside("one_command_ends_without_another") {
         return;
     }
     let workspace = TempDir::new().unwrap();
