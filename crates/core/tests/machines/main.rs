@@ -7,6 +7,7 @@ mod agent;
 mod agent_context;
 mod agent_progress;
 mod agent_properties;
+mod agent_replies;
 mod agent_seen;
 mod approvals;
 mod delegating;

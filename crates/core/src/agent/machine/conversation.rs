@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::call::ToolCall;
+use crate::call::{GivenCalls, ToolCall};
 use crate::id::EffectId;
 use crate::message::{Message, estimated_tokens};
 use crate::prompt;
@@ -31,6 +31,8 @@ pub(super) struct Conversation {
     estimated: u64,
     counted: Counted,
     shown: Shown,
+    /// The calls in what the model was given, in messages that were left out since as well (CALL-7).
+    given: GivenCalls,
 }
 
 /// How results are shown.
@@ -96,11 +98,12 @@ impl Counted {
 }
 
 impl Conversation {
-    pub(super) fn new(spec: &AgentSpec, task: String, besides: u64) -> Self {
+    pub(super) fn new(spec: &AgentSpec, task: String, besides: u64, given: GivenCalls) -> Self {
         let system = spec.system_prompt.clone();
         let mut conversation = Conversation {
             estimated: besides,
             shown: Shown::to(spec),
+            given,
             ..Conversation::default()
         };
         conversation.say(Message::System { content: system });
@@ -112,14 +115,25 @@ impl Conversation {
         &self.messages
     }
 
-    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand, with the
-    /// summary of what was left out, if there is one. Two messages, however long the conversation is.
-    pub(super) fn prompts(&self) -> [&str; 2] {
-        [0, 1].map(|place| self.messages.get(place).map_or("", Message::content))
+    /// The calls in what the model was given.
+    pub(super) fn given(&self) -> &GivenCalls {
+        &self.given
+    }
+
+    /// The text of a message by its place; empty if there is none.
+    fn content(&self, place: usize) -> &str {
+        self.messages.get(place).map_or("", Message::content)
     }
 
     pub(super) fn say(&mut self, message: Message) {
         self.estimated += message.estimated_tokens();
+        match &message {
+            Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
+                self.given.add(content);
+            }
+            // What the model said itself.
+            Message::Assistant { .. } => {}
+        }
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.messages).push(message);
     }
@@ -280,7 +294,7 @@ impl Conversation {
         let latest = self.latest_turn();
         let earlier = self.messages.get(..latest).filter(|earlier| earlier.len() > 2)?;
         let ask = Message::User {
-            content: prompt::summarise_request(self.prompts()[1]),
+            content: prompt::summarise_request(self.content(1)),
         };
         Some(earlier.iter().cloned().chain([ask]).collect())
     }
@@ -289,7 +303,7 @@ impl Conversation {
     pub(super) fn summarise(&mut self, task: &str, summary: &str) {
         let latest = self.latest_turn();
         let system = Message::System {
-            content: self.prompts()[0].to_owned(),
+            content: self.content(0).to_owned(),
         };
         let task = Message::User {
             content: format!("{task}\n\n{}", prompt::summary(summary)),

@@ -20,7 +20,7 @@ use super::{
     AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
 };
 use crate::approval::Approval;
-use crate::call::{CallForm, ToolCall};
+use crate::call::{CallForm, GivenCalls, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Message;
@@ -52,6 +52,8 @@ pub struct Agent {
     guidance: Vec<String>,
     turns: u32,
     malformed: u32,
+    /// Set once a reply with a call among words has gone back, until a call is carried out (CALL-7).
+    asked_to_send_alone: bool,
     work: AgentWork,
     started_at: Timestamp,
     deadline: Timestamp,
@@ -119,6 +121,7 @@ impl Agent {
             guidance: Vec::new(),
             turns: 0,
             malformed: 0,
+            asked_to_send_alone: false,
             work: AgentWork::default(),
             started_at: Timestamp::default(),
             deadline: Timestamp::default(),
@@ -320,11 +323,12 @@ impl Agent {
             return;
         };
         let timeout = spec.limits.timeout;
+        let given = GivenCalls::new(&self.context.offered(&brief.role));
         let besides = match spec.profile.calls {
             CallForm::Native => self.offered().iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => 0,
         };
-        self.conversation = Conversation::new(spec, brief.task.clone(), besides);
+        self.conversation = Conversation::new(spec, brief.task.clone(), besides, given);
         self.started_at = now;
         self.deadline = now + timeout;
         self.brief = Some(brief);
