@@ -102,10 +102,8 @@ impl Form {
             Form::Text => {
                 let (tool, parameters) = &calls[0];
                 let call = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
-                Reply::text(format!(
-                    "{call}\n\n<think>{}</think>",
-                    "That is what I do next. ".repeat(20)
-                ))
+                // Not words, which would make the model say again what it meant (CALL-7).
+                Reply::text(format!("{call}\n\n{}", ". ".repeat(200)))
             }
             Form::Native => Reply::calls(
                 calls
