@@ -102,7 +102,8 @@ impl Form {
             Form::Text => {
                 let (tool, parameters) = &calls[0];
                 let call = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
-                Reply::text(format!("{call}\n\n{}", "That is what I do next. ".repeat(20)))
+                // Not words, which would make the model say again what it meant (CALL-7).
+                Reply::text(format!("{call}\n\n{}", ". ".repeat(200)))
             }
             Form::Native => Reply::calls(
                 calls
@@ -272,6 +273,19 @@ impl Row {
                 asked: ATTEMPTS as usize,
                 says,
                 spare: Spare::Helps,
+            },
+            ..self
+        }
+    }
+
+    /// The agent ends with these words, and the model is not asked again.
+    fn ends_agent(self, says: &'static [&'static str]) -> Row {
+        Row {
+            once: Once::AgentFails(says[0]),
+            always: Always::RunFails {
+                asked: 1,
+                says,
+                spare: Spare::NotAsked,
             },
             ..self
         }
@@ -470,11 +484,9 @@ async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
             ANY_FORM,
         )
         .malformed(cut),
-        flawed("too long", &[Flaw::Padded { bytes: 5 * LONGEST }], BOTH, ANY_FORM).malformed(cut),
         flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, TEXT).malformed("tool call"),
         flawed("every event twice", &[Flaw::DuplicatedEvents], STREAMED, NATIVE).malformed("can't be read"),
         ends("length", FinishReason::Length, "cut off"),
-        ends("content filter", FinishReason::ContentFilter, cut),
         flawed("null instead of the text", &[Flaw::NullContent], WHOLE, TEXT).malformed("it was empty"),
         flawed("a broken call", &[], BOTH, TEXT)
             .wrong(Wrong::BrokenCall)
@@ -482,6 +494,21 @@ async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
         flawed("a broken call", &[], BOTH, NATIVE)
             .wrong(Wrong::BrokenCall)
             .malformed("can't be read"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loop_3_a_withheld_or_oversized_reply_ends_the_agent_and_is_not_asked_again() {
+    let ends = |name, flaws: &[Flaw], says| flawed(name, flaws, BOTH, ANY_FORM).ends_agent(says);
+    check([
+        ends("content filter", &[], &["content filter", "not asked again"])
+            .wrong(Wrong::Ends(FinishReason::ContentFilter)),
+        ends(
+            "too long",
+            &[Flaw::Padded { bytes: 5 * LONGEST }],
+            &["longer than a reply may be", "not asked again"],
+        ),
     ])
     .await;
 }

@@ -156,8 +156,12 @@ pub enum FinishReason {
     ToolCalls,
     /// The reply was cut at the token limit: nothing in it is acted on (CALL-7).
     Length,
-    /// The stream broke off, or the provider filtered the reply: nothing in it is acted on (CALL-7).
+    /// The stream broke off: nothing in it is acted on (CALL-7).
     Interrupted,
+    /// The provider withheld the reply or a part of it, or refused to answer. Asking again would not help.
+    Filtered,
+    /// The reply is longer than a reply may be. Asking again would cost as much again.
+    Oversized,
 }
 
 /// What was used: of one reply, an agent or a run.

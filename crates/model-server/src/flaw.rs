@@ -64,7 +64,7 @@ pub enum Flaw {
     FinishReasonMissing,
     /// The text goes on for this many bytes.
     Padded {
-        /// Bytes of filler after the text.
+        /// Bytes of filler after the text: dots and spaces, no words.
         bytes: usize,
     },
 }

@@ -85,7 +85,7 @@ impl Reply {
         for flaw in &self.flaws {
             if let Flaw::Padded { bytes } = flaw {
                 text.get_or_insert_default()
-                    .extend("padding ".chars().cycle().take(*bytes));
+                    .extend(". ".chars().cycle().take(*bytes));
             }
         }
         // There must be a character to cut through.

@@ -1,8 +1,8 @@
-//! Whatever a model says, in whatever form: the parser comes to an end, and what it gives keeps to its word. `../Cargo.toml` says how to
-//! run it.
+//! Whatever a model says, in whatever form: the parser comes to an end, and what it gives keeps to its word. No call is carried out that
+//! stands in the given text unless it is the whole reply (CALL-7). `../Cargo.toml` says how to run it.
 #![no_main]
 
-use dirigent_core::call::{CallForm, Said, parse, parse_after, read_arguments};
+use dirigent_core::call::{CallForm, GivenCalls, ReplyParser, Said, ToolCall, parse, read_arguments};
 use dirigent_core::message::{FinishReason, ModelReply};
 use libfuzzer_sys::fuzz_target;
 
@@ -25,17 +25,69 @@ fuzz_target!(|content: &str| {
         match parse(&reply, form) {
             Ok(Said::Calls(calls)) => {
                 assert!(form != CallForm::Native, "text is a call in the native form");
-                assert_eq!(calls.len(), 1, "a text form allows one call");
-                assert!(calls[0].parameters.is_object(), "parameters are an object");
+                assert!(calls.iter().all(|call| call.parameters.is_object()), "parameters are an object");
+                quoted_calls_are_not_carried_out(form, content, &calls);
             }
-            Ok(Said::Text(text)) => assert!(text.len() <= content.len(), "an answer grew"),
+            Ok(Said::Text(text) | Said::CallAmongWords(text)) => assert!(text.len() <= content.len(), "an answer grew"),
             Err(malformed) => assert!(malformed.to_string().len() < 10_000, "a fault is as long as the reply"),
         }
-        // Half of the reply stands for a prompt that it repeats.
-        let half = content.floor_char_boundary(content.len() / 2);
-        let _ = parse_after(&reply, form, &[&content[..half]]);
+        // Half of the text was given, and the model says the other half.
+        let (given, said) = content.split_at(content.floor_char_boundary(content.len() / 2));
+        let given = given_calls(given);
+        if let Ok(Said::Calls(calls)) = parse_after(form, &given, said) {
+            assert!(
+                !calls.iter().any(|call| given.contains(call)) || is_whole(said),
+                "a given call is carried out from within words"
+            );
+        }
     }
     if let Ok(arguments) = read_arguments(content) {
         assert!(arguments.is_object(), "arguments are an object");
     }
 });
+
+fn given_calls(text: &str) -> GivenCalls {
+    let mut given = GivenCalls::default();
+    given.add(text);
+    given
+}
+
+fn parse_after(
+    form: CallForm,
+    given: &GivenCalls,
+    said: &str,
+) -> Result<Said, dirigent_core::call::Malformed> {
+    let parser = ReplyParser {
+        form,
+        tools: &[],
+        given,
+    };
+    parser.parse(&ModelReply::text(said))
+}
+
+/// What is a call in a reply is given once the reply was, and in words that are none of its own it is not carried out.
+fn quoted_calls_are_not_carried_out(form: CallForm, content: &str, calls: &[ToolCall]) {
+    let mut given = given_calls(content);
+    for call in calls {
+        // The text of a call that was mended, or that only markup names, need not be one by itself.
+        let written = serde_json::json!({"tool": call.tool, "parameters": call.parameters, "terminate": false});
+        given.add(&serde_json::json!({"output": written.to_string()}).to_string());
+    }
+    let quoting = format!("The file says this: {content}");
+    let may_end_thinking = ["</", "[/", "<|", "<｜", "◁"].iter().any(|tag| content.contains(tag));
+    if let Ok(Said::Calls(calls)) = parse_after(form, &given, &quoting) {
+        assert!(
+            may_end_thinking || !calls.iter().any(|call| given.contains(call)),
+            "a quoted call is carried out"
+        );
+    }
+}
+
+/// Whether a reply has no words but its call: nothing before its first bracket or markup, and nothing after the last.
+fn is_whole(said: &str) -> bool {
+    let first = said.find(['{', '[', '<', '◁', '`', '~']).unwrap_or(said.len());
+    let thinks = ["[/", "◁", "<"].iter().any(|tag| said.contains(tag));
+    let last = said.rfind(['}', ']', '>', '`', '▷']).unwrap_or(0);
+    let has_words = |text: &str| text.contains(char::is_alphanumeric);
+    thinks || !has_words(&said[..first]) && !has_words(&said[last..])
+}

@@ -292,6 +292,17 @@ pub enum AgentFailure {
         /// The last one.
         last_reply: String,
     },
+    /// The provider withheld the reply.
+    #[error(
+        "the provider's content filter withheld the model's reply, so it was not asked again: change the task, or use another model"
+    )]
+    Filtered,
+    /// The reply is longer than a reply may be.
+    #[error(
+        "the model's reply is longer than a reply may be, so it was not asked again: ask for less at a time, or allow more with \
+         `max_reply_bytes`"
+    )]
+    Oversized,
     /// The model did not answer.
     #[error("the model did not answer: {failure}")]
     Model {

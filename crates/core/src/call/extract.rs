@@ -1,19 +1,23 @@
-//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, which of it is
-//! only repeated for [`super::echo`], and which of it is a call for [`super::shape`] to say, form by form;
-//! here it is told what becomes of the whole.
+//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, which of it is a call for [`super::shape`] to
+//! say, form by form, and which call was given to the model for [`super::given`]; here it is told what becomes of the whole.
 
-use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::ToolCall;
-use super::echo::drop_echoes;
 use super::form::CallForm;
-use super::json::{head, read_json};
-use super::name::{listed, quoted};
-use super::reader::{Dialect, read};
-use super::scan::{Found, scan};
-use super::shape::read_call;
-use crate::message::{FinishReason, MalformedCall, ModelReply};
+use super::given::GivenCalls;
+use super::json::read_json;
+use super::lookalike;
+use super::malformed::Malformed;
+use super::markup::Gap;
+use super::reader::{Dialect, End, read};
+use super::scan::{Found, Scan, scan};
+use super::shape::read_calls;
+use super::submission::Submission;
+use crate::message::{FinishReason, ModelReply};
+use crate::tool::ToolSpec;
 
 /// More different calls in one reply are not counted: one is too many already, and comparing them takes time.
 const MAX_DIFFERENT: usize = 32;
@@ -25,123 +29,52 @@ pub enum Said {
     Text(String),
     /// At least one call, in the order in which they are to run.
     Calls(Vec<ToolCall>),
+    /// A call among words that may be quoted: one that stands in what the model was given, or one with words after it (CALL-7). Nothing
+    /// is carried out, and only the model can say whether it meant to call or to answer with this text.
+    CallAmongWords(String),
 }
 
-/// Why a reply cannot be acted on. The message goes back to the model: what is wrong, and the form that is
-/// wanted (LOOP-3).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Malformed {
-    /// The reply ended before the model had finished it (CALL-7).
-    #[error("{}", match finish {
-        FinishReason::Length => "your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter",
-        FinishReason::Interrupted => "your reply broke off before its end, so nothing in it was carried out. Say it again",
-        FinishReason::Stop | FinishReason::ToolCalls => "your reply was incomplete, so nothing in it was carried out. Say it again",
-    })]
-    CutShort {
-        /// How it ended.
-        finish: FinishReason,
-    },
-    /// Nothing was said but thinking, and that did not end: what the model would have answered is not known
-    /// (CALL-7).
-    #[error("your reply ended inside its thinking: say the answer")]
-    OnlyThinking,
-    /// The reply ended in order to call a tool, and has no call (CALL-2).
-    #[error("you announced a tool call and made none")]
-    NoCall,
-    /// An object that was meant as a call, and is not JSON.
-    #[error("your tool call is not valid JSON: {problem}")]
-    InvalidJson {
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A call whose fields are missing or of the wrong type (CALL-1).
-    #[error("your tool call is incomplete: {}", problems.join("; "))]
-    WrongFields {
-        /// What is wrong, field by field.
-        problems: Vec<String>,
-    },
-    /// Calls that the provider delivered apart from the text, and whose name or arguments can't be read
-    /// (CALL-2).
-    #[error(
-        "{} No call in your reply was carried out: make them again, each with a JSON object as its arguments",
-        unreadable(calls)
-    )]
-    UnreadableCalls {
-        /// Those calls, as they came.
-        calls: Vec<MalformedCall>,
-    },
-    /// Different calls where the form allows one (CALL-5).
-    #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next", tools.len(), listed(tools.iter().map(String::as_str)))]
-    Ambiguous {
-        /// The tool of each of the different calls, in order; at most 32.
-        tools: Vec<String>,
-    },
-}
-
-fn unreadable(calls: &[MalformedCall]) -> String {
-    let said = calls.iter().map(|call| {
-        let MalformedCall {
-            name,
-            arguments,
-            problem,
-        } = call;
-        format!(
-            "your call of {} can't be read: {problem}. Its arguments were {}.",
-            quoted(name),
-            head(arguments)
-        )
-    });
-    said.collect::<Vec<_>>().join(" ")
-}
-
-/// What a reply says, where the model calls tools in that form (CALL-4). A reply that was cut short is never
-/// acted on, whatever it holds (CALL-7). Calls that the provider delivered as such count alone (CALL-2), and
-/// one among them that can't be read makes the whole reply malformed; they run in the order given (LOOP-1).
-/// Otherwise the text is searched for one call (CALL-5), whatever surrounds it: prose, code fences, thinking
-/// before it.
+/// What a reply is read with: the form in which the model calls tools (CALL-4), what it may call, and what it was given.
 ///
-/// What is meant as a call:
+/// A reply that was cut short is never acted on, whatever it holds (CALL-7). Calls that the provider delivered as such count alone
+/// (CALL-2), and one among them that can't be read makes the whole reply malformed; they run in the order given (LOOP-1). Otherwise the
+/// text is searched for a call (CALL-5): after prose, in code fences, after thinking.
 ///
-/// - [`CallForm::Json`]: an object with the key `tool`, `{"tool": string, "parameters": object, "terminate":
-///   boolean}`, all three required (CALL-1).
-/// - [`CallForm::JsonSchema`]: the same. And a reply that is `{"answer": string}` and nothing else is that
-///   text, as a server that holds a model to a schema can't let it say any other way that it has finished.
-/// - [`CallForm::Native`]: nothing; text is text, whatever JSON it holds.
-/// - [`CallForm::ToolCall`]: an object with the key `tool_call`, `{"tool_call": {"name": string, "arguments":
-///   object}}` (CALL-3). It never terminates.
-/// - [`CallForm::Auto`]: the objects of `Json` and `ToolCall`; an object after a `<tool_call>`; an object
-///   with `name` and either `arguments` or `parameters`, alone or as the value of `function`, and beside them
-///   at most `id`, `type` and `terminate`.
+/// What is a call:
 ///
-/// In every form:
+/// - [`CallForm::Json`]: an object `{"tool": string, "parameters": object, "terminate": boolean}`, all three required (CALL-1).
+/// - [`CallForm::JsonSchema`]: the same. And a reply that is `{"answer": string}` and nothing else is that text, as a server that holds a
+///   model to a schema can't let it say any other way that it has finished.
+/// - [`CallForm::Native`]: nothing; text is text.
+/// - [`CallForm::ToolCall`]: an object `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). It never terminates.
+/// - [`CallForm::Auto`]: the objects of `Json`, where `terminate` may be left out and is false then, and of `ToolCall`; an object with `name`,
+///   `tool_name` or `function` and its `arguments` or `parameters`; `{"tool_calls": […]}`, `{"function_call": {…}}`; and what call markup
+///   of a known model family announces, as JSON or as a name with its arguments.
 ///
-/// - Keys count at the top level of an object alone: inside another object or an array they are text, and so
-///   is all inside thinking. Fields that the form does not know are ignored, except as said of `Auto`.
+/// A JSON array of calls is several calls, in order; only the last may terminate.
+///
+/// When a call counts:
+///
+/// - One that is new to the model counts after prose. With words after it, it is [`Said::CallAmongWords`].
+/// - One that stands in what the model was given counts only as the whole reply, apart from thinking and one code fence or call markup.
+///   Among words it is [`Said::CallAmongWords`], or nothing, where a new call ends the reply.
 /// - The same call several times counts once; different ones are [`Malformed::Ambiguous`].
-/// - The form as it is shown to models, with a placeholder for the tool's name, is no call (CALL-7).
-/// - `arguments`, but not CALL-1's `parameters`, may be a string that holds the object.
+/// - The form as it is shown to models, with a placeholder for the tool's name, is no call.
 ///
-/// In every form but `Json`, where old journals have it as text:
+/// What is never an answer (LOOP-3), and malformed instead:
 ///
-/// - A reply that has nothing but thinking which is not closed is [`Malformed::OnlyThinking`].
-/// - One that ends with [`FinishReason::ToolCalls`] and has no call is [`Malformed::NoCall`].
+/// - an object in the agreed form that is not JSON, is not closed, or has a field that is missing or of the wrong type. One whose `tool` is no
+///   string is text;
+/// - a reply that is nothing but a call in another form than the agreed one, or ends with another family's call markup;
+/// - a reply that is nothing but a tool's name with arguments, in whatever notation, a piece of a call, or the parameters of the agent's
+///   own submitting tool;
+/// - nothing but thinking that is not closed; nothing, where the reply ended in order to call a tool.
 ///
-/// In `Auto`:
+/// In [`CallForm::Auto`], what small models write instead of JSON is mended where it can mean one thing only: strings in single quotes,
+/// `True`, `False`, `None`, a comma before a closing bracket or brace, a full-width colon or comma, a line break or tab in a string.
+/// Nothing else is, and nothing that is not closed.
 ///
-/// - `terminate` may be left out, and is false then.
-/// - What small models write instead of JSON is mended where it can mean one thing only: strings in single
-///   quotes, `True`, `False`, `None`, a comma before a closing bracket or brace, a line break or tab in a
-///   string. Nothing else is, and nothing that is not closed.
-/// - An object that has the marks of several forms is read by the first of `tool`, `tool_call`, `function`,
-///   `name`; the others are fields like any other.
-/// - An object with a name is text where something says that it is no call: another key, a `type` other than
-///   `function`, `function_call` or `tool_call`, arguments that are no object, or a JSON Schema as its
-///   `parameters` (the description of a tool). After a `<tool_call>` it is a call all the same, and malformed
-///   where a field is wrong.
-///
-/// What is odd in an object that is meant as a call has one answer, the same in every form; outside such an
-/// object it is prose:
+/// What is odd in an object that is meant as a call has one answer, the same in every form; outside such an object it is prose:
 ///
 /// | in the object | answer |
 /// | --- | --- |
@@ -152,71 +85,329 @@ fn unreadable(calls: &[MalformedCall]) -> String {
 /// | a lone surrogate (`\ud800`) | malformed |
 /// | NUL or another control character | malformed everywhere; escaped (`\u0000`) it is a character |
 /// | a byte order mark | malformed outside a string; in one it is a character |
-pub fn parse(reply: &ModelReply, form: CallForm) -> Result<Said, Malformed> {
-    parse_after(reply, form, &[])
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyParser<'a> {
+    /// How the model calls tools.
+    pub form: CallForm,
+    /// The tools that it may call, its submitting one included.
+    pub tools: &'a [ToolSpec],
+    /// The calls in what it was given.
+    pub given: &'a GivenCalls,
 }
 
-/// As [`parse`], for a reply to a conversation with these prompts: what it repeats of them is no call
-/// (CALL-7). Repeated is an object in a line that has other text as well (`Example: …`) and stands in a
-/// prompt too; an object alone on its line, which a prompt may well ask for, is meant, and so is one on
-/// several lines.
-pub fn parse_after(reply: &ModelReply, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
-    match reply.finish {
-        FinishReason::Length | FinishReason::Interrupted => Err(Malformed::CutShort { finish: reply.finish }),
-        FinishReason::Stop | FinishReason::ToolCalls if !reply.malformed_calls.is_empty() => {
-            Err(Malformed::UnreadableCalls {
-                calls: reply.malformed_calls.clone(),
-            })
+/// Reads a reply of a model that has no tools and was given nothing.
+pub fn parse(reply: &ModelReply, form: CallForm) -> Result<Said, Malformed> {
+    let given = GivenCalls::default();
+    let parser = ReplyParser {
+        form,
+        tools: &[],
+        given: &given,
+    };
+    parser.parse(reply)
+}
+
+impl ReplyParser<'_> {
+    /// Reads a reply.
+    pub fn parse(&self, reply: &ModelReply) -> Result<Said, Malformed> {
+        match reply.finish {
+            FinishReason::Length
+            | FinishReason::Interrupted
+            | FinishReason::Filtered
+            | FinishReason::Oversized => Err(Malformed::CutShort { finish: reply.finish }),
+            FinishReason::Stop | FinishReason::ToolCalls if !reply.malformed_calls.is_empty() => {
+                Err(Malformed::UnreadableCalls {
+                    calls: reply.malformed_calls.clone(),
+                })
+            }
+            FinishReason::Stop | FinishReason::ToolCalls if !reply.calls.is_empty() => {
+                Ok(Said::Calls(reply.calls.clone()))
+            }
+            FinishReason::Stop => self.in_text(&reply.content),
+            FinishReason::ToolCalls => match self.in_text(&reply.content)? {
+                Said::Text(_) => Err(Malformed::NoCall),
+                said @ (Said::Calls(_) | Said::CallAmongWords(_)) => Ok(said),
+            },
         }
-        FinishReason::Stop | FinishReason::ToolCalls if !reply.calls.is_empty() => {
-            Ok(Said::Calls(reply.calls.clone()))
-        }
-        FinishReason::Stop => in_text(&reply.content, form, prompts),
-        FinishReason::ToolCalls => match in_text(&reply.content, form, prompts)? {
-            Said::Text(_) if !form.takes_any_text() => Err(Malformed::NoCall),
-            said => Ok(said),
-        },
     }
+
+    fn in_text(&self, content: &str) -> Result<Said, Malformed> {
+        let scan = scan(content, self.form);
+        if scan.only_thinking {
+            return Err(Malformed::OnlyThinking);
+        }
+        let calls = Calls::read(&scan, self)?;
+        if let Some(said) = calls.said(content, &scan)? {
+            return Ok(said);
+        }
+        let answer = content[scan.answer..].trim();
+        match self.meant(content, answer, &scan) {
+            Meant::Answer => Ok(Said::Text(self.text_of(answer))),
+            Meant::CallAmongWords => Ok(Said::CallAmongWords(answer.to_owned())),
+            Meant::Call(malformed) => Err(malformed),
+        }
+    }
+
+    /// What a text without a call in the agreed form is meant as (LOOP-3).
+    fn meant(&self, content: &str, answer: &str, scan: &Scan<'_>) -> Meant {
+        let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let takes_text_calls = match self.form {
+            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => true,
+            CallForm::Native => false,
+        };
+        match self.in_other_form(content, scan, &offered, takes_text_calls) {
+            Meant::Answer => {}
+            meant @ (Meant::CallAmongWords | Meant::Call(_)) => return meant,
+        }
+        if let Some(place) = scan.bare_markup {
+            let end = scan
+                .last_closer
+                .filter(|end| *end > place)
+                .unwrap_or(content.len());
+            let has_words_after = Gap::of(content, end..content.len()).words;
+            match (has_words_after, takes_text_calls) {
+                (false, _) => return Meant::Call(Malformed::Unreadable),
+                (true, true) => return Meant::CallAmongWords,
+                (true, false) => {}
+            }
+        }
+        if lookalike::names_tool(answer, &offered) || lookalike::is_tool_code(answer) {
+            return Meant::Call(Malformed::Unreadable);
+        }
+        if let Some(tool) = self.bare_parameters(answer) {
+            return Meant::Call(Malformed::BareParameters { tool });
+        }
+        let is_lookalike = scan.lookalikes.is_some_and(|(first, last)| {
+            let is_whole = !Gap::of(content, scan.answer.min(first)..first).words;
+            lookalike::is_call(&content[first..], is_whole, &offered)
+                || lookalike::is_call(&content[last..], false, &offered)
+        });
+        let is_whole_call = |(first, _): (usize, usize)| {
+            !Gap::of(content, scan.answer.min(first)..first).words
+                && lookalike::is_call(&content[first..], false, &offered)
+        };
+        if scan.lookalikes.is_some_and(is_whole_call)
+            || takes_text_calls && (is_lookalike || lookalike::is_piece_of_call(answer, &offered))
+        {
+            return Meant::Call(Malformed::Unreadable);
+        }
+        Meant::Answer
+    }
+
+    /// What calls in another form than the agreed one are meant as. A reply that is nothing else, or ends with a new one of a tool that the
+    /// model has, is a call; so is one that ends with call markup. Many objects have a name: what has no more than that is a call only
+    /// alone, and of a tool that the model has.
+    fn in_other_form(
+        &self,
+        content: &str,
+        scan: &Scan<'_>,
+        offered: &[&str],
+        takes_text_calls: bool,
+    ) -> Meant {
+        let others: Vec<&Found<'_>> = scan.found.iter().filter(|found| !found.is_own).collect();
+        let Some(last) = others.last() else {
+            return Meant::Answer;
+        };
+        let spans: Vec<Range<usize>> = others.iter().map(|found| found.span.clone()).collect();
+        let around = Around::of(content, scan, &spans);
+        let has_words_before = around.words_before || around.words_between;
+        let has_words_after = match last.end {
+            End::Closed => around.words_after,
+            End::Unfinished => false,
+            End::Broken(_) | End::ControlCharacter => !lookalike::ends_reply(&content[last.span.start..]),
+        };
+        let calls = read_calls(last, CallForm::Auto);
+        if calls.as_ref().is_ok_and(Vec::is_empty) && !last.announced.is_by_markup() {
+            return Meant::Answer;
+        }
+        let is_given = calls.iter().flatten().any(|call| self.given.contains(call));
+        let is_offered = match &calls {
+            Ok(calls) => calls.iter().any(|call| offered.contains(&call.tool.as_str())),
+            Err(_) => offered
+                .iter()
+                .any(|tool| last.text.contains(&format!("\"{tool}\""))),
+        };
+        let is_distinctive = last.announced.is_by_markup() || last.keys.are_distinctive();
+        let ends = !has_words_after && !(has_words_before && is_given);
+        let is_call = match (takes_text_calls, is_distinctive) {
+            (true, true) => ends && (!has_words_before || is_offered || last.announced.is_by_markup()),
+            (false, true) => ends && (last.announced.is_by_markup() || !has_words_before && is_offered),
+            (_, false) => ends && !has_words_before && is_offered,
+        };
+        match (is_call, takes_text_calls && is_distinctive) {
+            (true, _) => Meant::Call(Malformed::OtherForm),
+            (false, true) => Meant::CallAmongWords,
+            (false, false) => Meant::Answer,
+        }
+    }
+
+    /// The submitting tool whose parameters are the whole answer.
+    fn bare_parameters(&self, answer: &str) -> Option<String> {
+        let submission = Submission::among(self.tools)?;
+        let object = answer.find('{')?;
+        let candidate = read(answer, object, Dialect::Mended);
+        let is_alone =
+            !Gap::of(answer, 0..object).words && !Gap::of(answer, candidate.stop..answer.len()).words;
+        match read_json(&Found::new(answer, object, &candidate)) {
+            Ok(Value::Object(fields)) if is_alone && submission.fits(&fields) => Some(submission.tool),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// What a reply without a call says.
+    fn text_of(&self, answer: &str) -> String {
+        let wrapped = match self.form {
+            CallForm::JsonSchema => wrapped_answer(answer),
+            CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => None,
+        };
+        wrapped.unwrap_or_else(|| answer.to_owned())
+    }
+}
+
+/// What a text is meant as.
+enum Meant {
+    Answer,
+    CallAmongWords,
+    Call(Malformed),
 }
 
 /// What stands for a tool's name where the form of a call is shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
-fn in_text(content: &str, form: CallForm, prompts: &[&str]) -> Result<Said, Malformed> {
-    let mut scan = scan(content, form);
-    if scan.only_thinking && !form.takes_any_text() {
-        return Err(Malformed::OnlyThinking);
-    }
-    drop_echoes(&mut scan.meant, content, prompts);
-    let mut calls: Vec<ToolCall> = Vec::new();
-    for found in &scan.meant {
-        let Some(call) = read_call(found, form)? else {
-            continue;
+/// The calls of a text in the agreed form.
+struct Calls {
+    /// Where each stands, in order.
+    spans: Vec<Range<usize>>,
+    /// Those that are new to the model, each once, and where the last of them stands.
+    new: Vec<Vec<ToolCall>>,
+    last_new: usize,
+    /// Those that stand in what it was given, each once.
+    given: Vec<Vec<ToolCall>>,
+    /// Where the form itself stands, with a placeholder for the tool.
+    placeholders: Vec<Range<usize>>,
+    /// Whether call markup is around one of them.
+    has_markup: bool,
+}
+
+impl Calls {
+    fn read(scan: &Scan<'_>, parser: &ReplyParser<'_>) -> Result<Self, Malformed> {
+        let mut calls = Calls {
+            spans: Vec::new(),
+            new: Vec::new(),
+            last_new: 0,
+            given: Vec::new(),
+            placeholders: Vec::new(),
+            has_markup: false,
         };
-        // CALL-7: the form repeated, not used.
-        if PLACEHOLDERS.contains(&call.tool.as_str()) {
-            continue;
+        for found in scan.found.iter().filter(|found| found.is_own) {
+            let read = read_calls(found, parser.form)?;
+            if read.iter().any(|call| PLACEHOLDERS.contains(&call.tool.as_str())) {
+                calls.placeholders.push(found.span.clone());
+                continue;
+            }
+            if read.is_empty() {
+                continue;
+            }
+            let different = if read.iter().any(|call| parser.given.contains(call)) {
+                &mut calls.given
+            } else {
+                calls.last_new = calls.spans.len();
+                &mut calls.new
+            };
+            if different.len() < MAX_DIFFERENT && !different.contains(&read) {
+                different.push(read);
+            }
+            calls.has_markup |= found.announced.is_by_markup();
+            calls.spans.push(found.span.clone());
         }
-        if calls.len() < MAX_DIFFERENT && !calls.contains(&call) {
-            calls.push(call);
-        }
+        Ok(calls)
     }
-    match calls.len() {
-        0 => Ok(Said::Text(text_of(scan.answer, form))),
-        1 => Ok(Said::Calls(calls)),
-        _ => Err(Malformed::Ambiguous {
-            tools: calls.into_iter().map(|call| call.tool).collect(),
-        }),
+
+    /// What becomes of them; `None` where there are none.
+    fn said(mut self, content: &str, scan: &Scan<'_>) -> Result<Option<Said>, Malformed> {
+        let is_form_alone = self.spans.is_empty() && !self.placeholders.is_empty();
+        if is_form_alone && !Around::of(content, scan, &self.placeholders).has_words() {
+            return Err(Malformed::WrongFields {
+                problems: vec!["put the name of a tool in the place of the placeholder".to_owned()],
+            });
+        }
+        let mut around = Around::of(content, scan, &self.spans);
+        around.markup |= self.has_markup;
+        let among_words = || Some(Said::CallAmongWords(content[scan.answer..].trim().to_owned()));
+        let is_last = self.last_new + 1 == self.spans.len();
+        Ok(match (self.new.len(), self.given.len()) {
+            (0, 0) => None,
+            (0, 1) if !around.has_words() && around.wrappers() <= 1 => self.given.pop().map(Said::Calls),
+            (0, 1) => among_words(),
+            (0, _) if around.has_words() => among_words(),
+            (1, _) if is_last && !around.words_after && (around.has_words() || self.given.is_empty()) => {
+                self.new.pop().map(Said::Calls)
+            }
+            (1, _) if around.has_words() => among_words(),
+            (_, _) => {
+                let tools = self
+                    .new
+                    .into_iter()
+                    .chain(self.given)
+                    .flatten()
+                    .map(|call| call.tool);
+                return Err(Malformed::Ambiguous {
+                    tools: tools.take(MAX_DIFFERENT).collect(),
+                });
+            }
+        })
     }
 }
 
-/// What a reply without a call says.
-fn text_of(answer: &str, form: CallForm) -> String {
-    let wrapped = match form {
-        CallForm::JsonSchema => wrapped_answer(answer),
-        CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => None,
-    };
-    wrapped.unwrap_or_else(|| answer.to_owned())
+/// What stands around calls.
+#[derive(Default)]
+struct Around {
+    words_before: bool,
+    words_between: bool,
+    words_after: bool,
+    fences: usize,
+    markup: bool,
+}
+
+impl Around {
+    /// What stands in the text outside those spans, which are in order, and outside thinking.
+    fn of(content: &str, scan: &Scan<'_>, spans: &[Range<usize>]) -> Around {
+        let mut around = Around::default();
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
+            return around;
+        };
+        let mut taken: Vec<&Range<usize>> = spans.iter().chain(&scan.skipped).collect();
+        taken.sort_by_key(|range| range.start);
+        let mut from = scan.answer;
+        let ends = taken
+            .iter()
+            .map(|range| (range.start, range.end))
+            .chain([(content.len(), content.len())]);
+        for (start, end) in ends {
+            if start > from {
+                let gap = Gap::of(content, from..start);
+                around.fences += gap.fences;
+                around.markup |= gap.markup;
+                if start <= first.start {
+                    around.words_before |= gap.words;
+                } else if from >= last.end {
+                    around.words_after |= gap.words;
+                } else {
+                    around.words_between |= gap.words;
+                }
+            }
+            from = from.max(end);
+        }
+        around
+    }
+
+    fn has_words(&self) -> bool {
+        self.words_before || self.words_between || self.words_after
+    }
+
+    /// How many code fences and kinds of markup are around the calls.
+    fn wrappers(&self) -> usize {
+        self.fences.div_ceil(2) + usize::from(self.markup)
+    }
 }
 
 /// The text in `{"answer": text}`, where that is all there is.

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum CallForm {
     /// A JSON object in the text: `{"tool", "parameters", "terminate"}` (CALL-1). Calls that the provider
-    /// delivers apart from the text are understood as well. What journals from before there was a choice
-    /// mean.
+    /// delivers apart from the text are understood as well.
     #[default]
     Json,
     /// As [`CallForm::Json`], with the server asked to hold the model to it by a JSON Schema, where it can.
@@ -20,16 +19,4 @@ pub enum CallForm {
     ToolCall,
     /// Whatever comes: the prompt teaches [`CallForm::Json`], and every form is understood.
     Auto,
-}
-
-impl CallForm {
-    /// Whether a reply without a call is text even where it can't be an answer: where it ends inside its
-    /// thinking, or in order to call a tool. So it was before there was a choice, and journals from then mean
-    /// [`CallForm::Json`].
-    pub(super) fn takes_any_text(self) -> bool {
-        match self {
-            CallForm::Json => true,
-            CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall | CallForm::Auto => false,
-        }
-    }
 }

@@ -1,28 +1,34 @@
 //! How a model calls a tool: from what it said to calls that may run.
 //!
-//! [`parse`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they
-//! came ([`CallForm`], CALL-1 to CALL-5), and [`parse_after`] leaves out what the reply repeats of its
-//! prompts (CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
+//! A [`ReplyParser`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they
+//! came ([`CallForm`], CALL-1 to CALL-5), and tells them from those that it only quotes of what the model was given
+//! ([`GivenCalls`], CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
 //! what a server can hold a model to. Nothing past this module knows which form a call had.
 
 mod check;
-mod echo;
 mod extract;
 mod form;
+mod given;
 mod json;
+mod lookalike;
+mod malformed;
+mod markup;
 mod name;
 mod reader;
 mod scan;
 mod schema;
 mod shape;
+mod submission;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::{CallFault, ParameterProblem, ToolSet};
-pub use extract::{Malformed, Said, parse, parse_after};
+pub use extract::{ReplyParser, Said, parse};
 pub use form::CallForm;
+pub use given::GivenCalls;
 pub use json::read_arguments;
+pub use malformed::Malformed;
 pub(crate) use name::{kind, listed, nearest, quoted};
 pub use schema::reply_schema;
 

@@ -7,6 +7,7 @@
 //! - a string in single quotes, and `\'` in it;
 //! - `True`, `False` and `None`;
 //! - a comma before a closing brace or bracket;
+//! - a full-width colon or comma between keys and values;
 //! - a line break or tab in a string.
 //!
 //! Nothing else is mended: what is not closed stays open, words without quotes stay wrong, and so do escapes that JSON does not know, as
@@ -44,8 +45,10 @@ pub(super) struct Candidate<'t> {
     pub(super) end: End<'t>,
     /// Where it stops, or stops being JSON.
     pub(super) stop: usize,
-    /// The keys of the outermost object.
+    /// The keys of the outermost object, or those of the first item of an array.
     pub(super) keys: Keys,
+    /// The outermost closed objects inside it.
+    pub(super) closed: Vec<Range<usize>>,
     /// How deep its arrays and objects are nested, itself included.
     pub(super) depth: usize,
     /// An integer in it that 64 bits cannot hold.
@@ -85,6 +88,8 @@ pub(super) fn read(text: &str, start: usize, dialect: Dialect) -> Candidate<'_> 
         comma: start,
         stack: Vec::new(),
         keys: Keys::default(),
+        keys_level: usize::from(text[start..].starts_with('{')),
+        closed: Vec::new(),
         depth: 0,
         huge_integer: None,
         hidden: None,
@@ -95,6 +100,7 @@ pub(super) fn read(text: &str, start: usize, dialect: Dialect) -> Candidate<'_> 
         end,
         stop: reader.place,
         keys: reader.keys,
+        closed: reader.closed,
         depth: reader.depth,
         huge_integer: reader.huge_integer,
         hidden: reader.hidden,
@@ -126,8 +132,12 @@ struct Reader<'t> {
     place: usize,
     /// Where the last comma between keys or items stands.
     comma: usize,
-    stack: Vec<Bracket>,
+    /// What is open, and where it begins.
+    stack: Vec<(Bracket, usize)>,
     keys: Keys,
+    /// The depth of the object whose keys are collected; 0 if there is none.
+    keys_level: usize,
+    closed: Vec<Range<usize>>,
     depth: usize,
     huge_integer: Option<&'t str>,
     hidden: Option<usize>,
@@ -154,15 +164,25 @@ impl<'t> Reader<'t> {
                     }
                 }
                 (Expect::Colon, b':') => {
-                    // Arrays have no keys: at depth 1 the key is the outermost object's.
-                    if self.stack.len() == 1 {
-                        self.keys.add(&decoded(key));
-                    }
+                    self.add_key(key);
                     self.place += 1;
                     Expect::Value
                 }
+                (Expect::Colon, _) if self.is_full_width('：') => {
+                    self.add_key(key);
+                    self.mend_full_width(":");
+                    Expect::Value
+                }
+                (Expect::CommaOrEnd, _) if self.is_full_width('，') => {
+                    self.comma = self.place;
+                    self.mend_full_width(",");
+                    match self.stack.last() {
+                        Some((Bracket::Object, _)) => Expect::Key,
+                        Some((Bracket::Array, _)) | None => Expect::Item,
+                    }
+                }
                 (Expect::Key, b'}') | (Expect::Item, b']') if self.dialect == Dialect::Mended => {
-                    self.mend(self.comma..self.comma + 1, "");
+                    self.drop_comma();
                     if self.close() {
                         return End::Closed;
                     }
@@ -175,20 +195,31 @@ impl<'t> Reader<'t> {
                     Expect::CommaOrEnd
                 }
                 (Expect::CommaOrEnd, byte) => match (self.stack.last(), byte) {
-                    (Some(Bracket::Object), b',') => self.next(Expect::Key),
-                    (Some(Bracket::Array), b',') => self.next(Expect::Item),
-                    (Some(Bracket::Object), b'}') | (Some(Bracket::Array), b']') => {
+                    (Some((Bracket::Object, _)), b',') => self.next(Expect::Key),
+                    (Some((Bracket::Array, _)), b',') => self.next(Expect::Item),
+                    (Some((Bracket::Object, _)), b'}') | (Some((Bracket::Array, _)), b']') => {
                         if self.close() {
                             return End::Closed;
                         }
                         Expect::CommaOrEnd
                     }
-                    (Some(Bracket::Object | Bracket::Array) | None, _) => return self.broken(),
+                    (Some((Bracket::Object | Bracket::Array, _)) | None, _) => return self.broken(),
                 },
-                (Expect::Value | Expect::FirstItem | Expect::Item, byte) => match self.value(byte) {
-                    Ok(next) => next,
-                    Err(end) => return end,
-                },
+                (Expect::Value | Expect::FirstItem | Expect::Item, byte) => {
+                    let is_keys = self.stack.len() == self.keys_level;
+                    if matches!((expect, byte, self.stack.len()), (Expect::FirstItem, b'{', 1)) {
+                        self.keys_level = 2;
+                    }
+                    match self.value(byte) {
+                        Ok(next) => {
+                            if is_keys && matches!(expect, Expect::Value) && !self.is_quote(byte) {
+                                self.keys.has_no_string(&decoded(key), byte);
+                            }
+                            next
+                        }
+                        Err(end) => return end,
+                    }
+                }
                 (Expect::FirstKey | Expect::Key | Expect::Colon, _) => return self.broken(),
             };
         }
@@ -225,8 +256,15 @@ impl<'t> Reader<'t> {
         Err(self.broken())
     }
 
+    /// Collects a key of the outermost object, or of an array's first item.
+    fn add_key(&mut self, key: &str) {
+        if self.stack.len() == self.keys_level {
+            self.keys.add(&decoded(key));
+        }
+    }
+
     fn open(&mut self, bracket: Bracket) -> Expect {
-        self.stack.push(bracket);
+        self.stack.push((bracket, self.place));
         self.depth = self.depth.max(self.stack.len());
         self.place += 1;
         match bracket {
@@ -237,9 +275,40 @@ impl<'t> Reader<'t> {
 
     /// Whether that was the outermost one.
     fn close(&mut self) -> bool {
-        self.stack.pop();
         self.place += 1;
+        match self.stack.pop() {
+            Some((Bracket::Object, start)) if !self.stack.is_empty() => {
+                while self.closed.last().is_some_and(|inner| inner.start > start) {
+                    self.closed.pop();
+                }
+                self.closed.push(start..self.place);
+                // The first item's keys are known.
+                if self.stack.len() == 1 && self.keys_level == 2 {
+                    self.keys_level = 0;
+                }
+            }
+            Some((Bracket::Object | Bracket::Array, _)) | None => {}
+        }
         self.stack.is_empty()
+    }
+
+    fn is_full_width(&self, character: char) -> bool {
+        self.dialect == Dialect::Mended && self.text[self.place..].starts_with(character)
+    }
+
+    /// Reads a full-width character as the ASCII one that it stands for.
+    fn mend_full_width(&mut self, becomes: &'static str) {
+        let end = self.place + self.text[self.place..].chars().next().map_or(1, char::len_utf8);
+        self.mend(self.place..end, becomes);
+        self.place = end;
+    }
+
+    /// Leaves out the last comma, which may have been mended itself.
+    fn drop_comma(&mut self) {
+        match self.mends.last_mut() {
+            Some(mend) if mend.at.start == self.comma => mend.becomes = "",
+            Some(_) | None => self.mend(self.comma..self.comma + 1, ""),
+        }
     }
 
     /// Passes over a comma.

@@ -1,38 +1,49 @@
-//! Finding JSON objects in what a model said. One pass from left to right with an explicit stack: no
-//! recursion, and time linear in the text, whatever it holds. It knows thinking text and tags, and
-//! [`super::reader`] JSON's structure; which objects are calls is told by [`super::shape`], and so is whether
-//! their content is right.
+//! Finding calls in what a model said. One pass from left to right with an explicit stack: no recursion, and time linear in the text,
+//! whatever it holds. It knows the tags of [`super::markup`] and, by [`super::reader`], JSON's structure; which objects are calls is told by
+//! [`super::shape`], and so is whether their content is right.
 //!
 //! - Outside JSON, everything is prose: fences, byte order marks, NULs.
-//! - Text in `<think>…</think>` (or `<thinking>`) is passed over; so is all that follows a `<think>` that is
-//!   never closed, and all that precedes a `</think>` that was never opened and ends its line (some chat
-//!   templates open it in the prompt).
-//! - A brace or bracket that begins no JSON is prose, and the search goes on where it stopped being JSON. A
-//!   stray quote can make an object look like the inside of a string: so braces in the strings of such a
-//!   stretch are tried again, as long as all tries together read the text at most [`READINGS`] times.
-//! - In [`CallForm::Auto`] an object after a `<tool_call>` is meant as a call whatever its keys are, and one
-//!   that is no JSON is read once more as what can be mended to it. That counts as a try as well.
+//! - Thinking text in tags (`<think>…</think>`, `[THINK]…[/THINK]` and the like) is skipped; so is all that follows an opening tag that is
+//!   never closed, and all that precedes a closing one that was never opened and ends its line (some chat templates open it in the prompt).
+//! - A brace or bracket that begins no JSON is prose, and the search goes on where it stopped being JSON. A stray quote can make an object
+//!   look like the inside of a string: so braces in the strings of such a stretch are tried again, as long as all tries together read the
+//!   text at most [`READINGS`] times.
+//! - Call markup with JSON after it announces a call, whatever keys its objects have. In [`CallForm::Auto`], JSON that is broken is read once
+//!   more as what can be mended to it. That counts as a try as well.
+//! - Calls in another form than the one agreed on are found too, and marked as such: a reply that is nothing else is no answer (LOOP-3).
+
+use std::ops::Range;
 
 use super::form::CallForm;
+use super::lookalike;
+use super::markup::{self, Purpose, Tag};
 use super::reader::{Candidate, Dialect, End, read};
-use super::shape::{self, Announced};
+use super::shape::{self, Announced, Keys};
 
 const READINGS: usize = 8;
 
 /// What a text holds.
 pub(super) struct Scan<'t> {
-    /// The objects that are meant as calls; those inside other JSON are not among them.
-    pub(super) meant: Vec<Found<'t>>,
-    /// The text without the thinking before it.
-    pub(super) answer: &'t str,
+    /// The JSON that is meant as calls; that inside other JSON is not among it.
+    pub(super) found: Vec<Found<'t>>,
+    /// Thinking text, and what else is neither a call nor words.
+    pub(super) skipped: Vec<Range<usize>>,
+    /// Where the text begins that follows the thinking.
+    pub(super) answer: usize,
     /// Whether there is nothing but thinking, the last of it not closed.
     pub(super) only_thinking: bool,
+    /// The first call markup that announces nothing that can be read.
+    pub(super) bare_markup: Option<usize>,
+    /// Where the last tag ends that closes a call.
+    pub(super) last_closer: Option<usize>,
+    /// The first and the last brace of what looks like a call and is no JSON.
+    pub(super) lookalikes: Option<(usize, usize)>,
 }
 
-/// An object that is meant as a call.
+/// JSON that is meant as one call or several.
 pub(super) struct Found<'t> {
-    /// Where it begins.
-    pub(super) start: usize,
+    /// Where it stands, with the markup that belongs to it.
+    pub(super) span: Range<usize>,
     /// Its text, as far as it is JSON.
     pub(super) text: &'t str,
     /// That text as JSON, where it had to be mended.
@@ -44,20 +55,26 @@ pub(super) struct Found<'t> {
     /// An integer in it that 64 bits cannot hold.
     pub(super) huge_integer: Option<&'t str>,
     /// What shows that it is meant as a call.
-    pub(super) announced: Announced,
+    pub(super) announced: Announced<'t>,
+    /// Whether it has the form that was agreed on.
+    pub(super) is_own: bool,
+    /// Its keys, or those of the first item of an array.
+    pub(super) keys: Keys,
 }
 
 impl<'t> Found<'t> {
     /// What was read from there.
     pub(super) fn new(text: &'t str, start: usize, candidate: &Candidate<'t>) -> Self {
         Found {
-            start,
+            span: start..candidate.stop,
             text: &text[start..candidate.stop],
             mended: candidate.mended(text, start),
             end: candidate.end,
             depth: candidate.depth,
             huge_integer: candidate.huge_integer,
             announced: Announced::ByKeys,
+            is_own: true,
+            keys: candidate.keys,
         }
     }
 }
@@ -66,94 +83,233 @@ pub(super) fn scan(text: &str, form: CallForm) -> Scan<'_> {
     let mut scanner = Scanner {
         text,
         form,
-        meant: Vec::new(),
-        answer: 0,
-        only_thinking: false,
-        tagged: None,
+        scan: Scan {
+            found: Vec::new(),
+            skipped: Vec::new(),
+            answer: 0,
+            only_thinking: false,
+            bare_markup: None,
+            last_closer: None,
+            lookalikes: None,
+        },
+        pending: None,
+        unclosed: Vec::new(),
         effort: text.len().saturating_mul(READINGS),
     };
     let mut place = 0;
-    while let Some(offset) = text[place..].find(['{', '[', '<']) {
+    while let Some(offset) = text[place..].find(['{', '[', '<', '◁']) {
         place += offset;
-        place = if text[place..].starts_with('<') {
-            scanner.angle_bracket(place)
-        } else {
-            scanner.brace_or_bracket(place)
-        };
+        place = scanner.at(place);
     }
-    Scan {
-        meant: scanner.meant,
-        answer: text[scanner.answer..].trim(),
-        only_thinking: scanner.only_thinking,
-    }
+    scanner.scan
+}
+
+/// JSON that markup announces, and where the markup begins.
+struct Pending<'t> {
+    json: usize,
+    start: usize,
+    announced: Announced<'t>,
 }
 
 struct Scanner<'t> {
     text: &'t str,
     form: CallForm,
-    meant: Vec<Found<'t>>,
-    /// Where the text after the thinking begins.
-    answer: usize,
-    only_thinking: bool,
-    /// Where the object begins that the last tag announces.
-    tagged: Option<usize>,
+    scan: Scan<'t>,
+    pending: Option<Pending<'t>>,
+    /// The thinking tags that are never closed from here on.
+    unclosed: Vec<String>,
     /// How many bytes may still be read in order to try again.
     effort: usize,
 }
 
 impl<'t> Scanner<'t> {
-    /// Where the search goes on after a `<`.
-    fn angle_bracket(&mut self, place: usize) -> usize {
-        if let Some(object) = after_tag(self.text, place, self.form) {
-            self.tagged = Some(object);
-            return object;
+    /// Where the search goes on after what begins at `place`.
+    fn at(&mut self, place: usize) -> usize {
+        if let Some(tag) = Tag::at(self.text, place)
+            && let Some(next) = self.tag(place, tag)
+        {
+            return next;
         }
-        let nothing_before = |from: usize| self.text[from..place].trim().is_empty();
-        match Thinking::at(self.text, place) {
-            Thinking::None => place + 1,
-            Thinking::Unclosed => {
-                self.only_thinking = nothing_before(self.answer);
-                self.text.len()
+        if self.text[place..].starts_with(['{', '[']) {
+            self.json(place)
+        } else {
+            place + self.text[place..].chars().next().map_or(1, char::len_utf8)
+        }
+    }
+
+    /// Where the search goes on after a tag; `None` if it is prose.
+    fn tag(&mut self, place: usize, tag: Tag<'t>) -> Option<usize> {
+        match tag.purpose() {
+            Purpose::Thinking => Some(self.thinking(place, tag)),
+            Purpose::ThinkingEnd => {
+                let rest = self.text[tag.end..].trim_start_matches([' ', '\t', '\r']);
+                (rest.is_empty() || rest.starts_with('\n')).then(|| {
+                    self.scan.found.clear();
+                    self.scan.bare_markup = None;
+                    self.scan.lookalikes = None;
+                    self.scan.answer = tag.end;
+                    tag.end
+                })
             }
-            Thinking::Block { end } => {
-                if nothing_before(self.answer) {
-                    self.answer = end;
+            Purpose::Token => match markup::thinking_channel(self.text, &tag) {
+                Some(message) => Some(self.skip_thinking(place, self.end_of_channel(message))),
+                None => self.announced(place).or(Some(tag.end)),
+            },
+            Purpose::Call => self.announced(place).or_else(|| {
+                if markup::begins_line(self.text, place) {
+                    self.scan.bare_markup.get_or_insert(place);
                 }
-                end
+                Some(tag.end)
+            }),
+            Purpose::CallEnd => {
+                self.scan.last_closer = Some(tag.end);
+                Some(tag.end)
             }
-            Thinking::EndOnly { end } => {
-                self.meant.clear();
-                self.answer = end;
-                end
+            Purpose::Other => None,
+        }
+    }
+
+    fn announced(&mut self, place: usize) -> Option<usize> {
+        let announcement = markup::announced(self.text, place)?;
+        self.pending = Some(Pending {
+            json: announcement.json,
+            start: place,
+            announced: match announcement.tool {
+                Some(tool) => Announced::ByName(tool),
+                None => Announced::ByTag,
+            },
+        });
+        Some(announcement.json)
+    }
+
+    fn thinking(&mut self, place: usize, tag: Tag<'t>) -> usize {
+        let stem = tag.stem();
+        let closing = |from: usize, wanted: Option<&str>| {
+            let mut at = from;
+            while let Some(offset) = self.text[at..].find(['<', '[', '◁']) {
+                at += offset;
+                match Tag::at(self.text, at) {
+                    Some(tag) if tag.purpose() == Purpose::ThinkingEnd => {
+                        if wanted.is_none_or(|wanted| tag.stem() == wanted) {
+                            return Some(tag.end);
+                        }
+                        at = tag.end;
+                    }
+                    Some(_) | None => at += self.text[at..].chars().next().map_or(1, char::len_utf8),
+                }
+            }
+            None
+        };
+        let own = if self.unclosed.contains(&stem) {
+            None
+        } else {
+            closing(tag.end, Some(&stem))
+        };
+        // Models close with another tag than they opened with.
+        match own.or_else(|| closing(tag.end, None)) {
+            Some(end) => {
+                if own.is_none() {
+                    self.unclosed.push(stem);
+                }
+                self.skip_thinking(place, end)
+            }
+            None => {
+                self.scan.only_thinking = self.nothing_before(place);
+                self.scan.skipped.push(place..self.text.len());
+                self.text.len()
             }
         }
     }
 
+    /// Where a message of a channel ends: at the next token.
+    fn end_of_channel(&self, message: usize) -> usize {
+        let ends = ["<|end|>", "<|start|>", "<|channel|>", "<|return|>"];
+        let mut at = message;
+        while let Some(offset) = self.text[at..].find("<|") {
+            at += offset;
+            if ends.iter().any(|end| self.text[at..].starts_with(end)) {
+                return at;
+            }
+            at += 2;
+        }
+        self.text.len()
+    }
+
+    fn skip_thinking(&mut self, place: usize, end: usize) -> usize {
+        if self.nothing_before(place) {
+            self.scan.answer = end;
+        }
+        self.scan.skipped.push(place..end);
+        end
+    }
+
+    fn nothing_before(&self, place: usize) -> bool {
+        self.text[self.scan.answer..place].trim().is_empty()
+    }
+
     /// Where the search goes on after what begins with a `{` or `[`.
-    fn brace_or_bracket(&mut self, place: usize) -> usize {
-        let announced = if self.tagged == Some(place) {
-            Announced::ByTag
-        } else {
-            Announced::ByKeys
+    fn json(&mut self, place: usize) -> usize {
+        let (start, announced) = match self.pending.take() {
+            Some(pending) if pending.json == place => (pending.start, pending.announced),
+            Some(_) | None => self.functools(place).unwrap_or((place, Announced::ByKeys)),
         };
         let strict = self.read(place, Dialect::Strict);
         let mended = may_be_mended(self.form, strict.end) && self.effort > 0;
         let mended = mended.then(|| self.read(place, Dialect::Mended));
         let best = mended.as_ref().unwrap_or(&strict);
-        if shape::is_meant(self.form, best.keys, announced) {
-            self.meant.push(Found {
+        let is_array = self.text[place..].starts_with('[');
+        let meant = |form| match announced {
+            Announced::ByTag | Announced::ByName(_) => match form {
+                CallForm::Auto => true,
+                CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Native => {
+                    announced == Announced::ByTag && shape::is_meant(form, best, is_array)
+                }
+            },
+            Announced::ByKeys => shape::is_meant(form, best, is_array),
+        };
+        let is_own = meant(self.form);
+        if is_own || meant(CallForm::Auto) {
+            let is_closed = best.end == End::Closed;
+            let end = match announced {
+                Announced::ByTag | Announced::ByName(_) if is_closed => {
+                    markup::after_closers(self.text, best.stop)
+                }
+                Announced::ByTag | Announced::ByName(_) | Announced::ByKeys => best.stop,
+            };
+            self.scan.found.push(Found {
                 announced,
+                span: start..end,
+                is_own,
                 ..Found::new(self.text, place, best)
             });
-            return match best.end {
-                End::Closed => best.stop,
-                End::Broken(_) | End::ControlCharacter | End::Unfinished => strict.stop,
-            };
+            return if is_closed { end } else { strict.stop };
         }
-        match strict.hidden {
-            Some(hidden) if strict.end != End::Closed && self.effort > 0 => hidden,
-            Some(_) | None => strict.stop,
+        if best.end == End::Closed && best.keys == Keys::ONLY_TERMINATE {
+            // Small models say apart from the call whether it is the last.
+            self.scan.skipped.push(place..best.stop);
+            return best.stop;
         }
+        match (strict.end, strict.hidden) {
+            (End::Closed, _) => strict.stop,
+            (End::Broken(_) | End::ControlCharacter | End::Unfinished, hidden) => {
+                if lookalike::begins_call(&self.text[place..]) {
+                    let first = self.scan.lookalikes.map_or(place, |(first, _)| first);
+                    self.scan.lookalikes = Some((first, place));
+                }
+                match hidden {
+                    Some(hidden) if self.effort > 0 => hidden,
+                    Some(_) | None => strict.stop,
+                }
+            }
+        }
+    }
+
+    /// The array of calls that Phi writes after a word of its own.
+    fn functools(&self, place: usize) -> Option<(usize, Announced<'t>)> {
+        let before = self.text[..place].strip_suffix("functools")?;
+        self.text[place..]
+            .starts_with('[')
+            .then_some((before.len(), Announced::ByTag))
     }
 
     fn read(&mut self, place: usize, dialect: Dialect) -> Candidate<'t> {
@@ -175,52 +331,4 @@ fn may_be_mended(form: CallForm, end: End<'_>) -> bool {
         End::Closed | End::Unfinished => false,
     };
     mends && is_broken
-}
-
-/// Where an object begins that a tag announces as a call, as the chat templates of Hermes, Qwen and others
-/// teach it. Without an object after it, a tag is prose.
-fn after_tag(text: &str, place: usize, form: CallForm) -> Option<usize> {
-    match form {
-        CallForm::Auto => {
-            let rest = text[place..].strip_prefix("<tool_call>")?.trim_start();
-            rest.starts_with('{').then_some(text.len() - rest.len())
-        }
-        CallForm::Json | CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall => None,
-    }
-}
-
-/// What a `<` in prose is.
-enum Thinking {
-    None,
-    Block { end: usize },
-    Unclosed,
-    EndOnly { end: usize },
-}
-
-impl Thinking {
-    fn at(text: &str, place: usize) -> Thinking {
-        let rest = &text[place..];
-        for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>")] {
-            if rest.starts_with(open) {
-                return match rest.find(close) {
-                    Some(offset) => Thinking::Block {
-                        end: place + offset + close.len(),
-                    },
-                    None => Thinking::Unclosed,
-                };
-            }
-            if let Some(after) = rest.strip_prefix(close)
-                && after
-                    .trim_start_matches([' ', '\t', '\r'])
-                    .chars()
-                    .next()
-                    .is_none_or(|c| c == '\n')
-            {
-                return Thinking::EndOnly {
-                    end: place + close.len(),
-                };
-            }
-        }
-        Thinking::None
-    }
 }

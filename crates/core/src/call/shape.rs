@@ -3,86 +3,250 @@
 use serde_json::{Map, Value};
 
 use super::ToolCall;
-use super::extract::Malformed;
 use super::form::CallForm;
 use super::json::{read_arguments, read_json};
+use super::malformed::Malformed;
 use super::name::kind;
+use super::reader::{Candidate, End};
 use super::scan::Found;
 
-/// What shows that an object is meant as a call.
+/// What shows that JSON is meant as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Announced {
+pub(super) enum Announced<'t> {
     /// Its keys.
     ByKeys,
-    /// The tag `<tool_call>` before it.
+    /// The markup before it.
     ByTag,
+    /// The markup and the tool's name before it: the JSON is the arguments.
+    ByName(&'t str),
 }
 
-/// Which keys an object has, of those that tell the forms apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Keys {
-    tool: bool,
-    tool_call: bool,
-    function: bool,
-    name: bool,
-    arguments: bool,
-    /// A key that no call by name has.
-    foreign: bool,
+impl Announced<'_> {
+    pub(super) fn is_by_markup(self) -> bool {
+        match self {
+            Announced::ByKeys => false,
+            Announced::ByTag | Announced::ByName(_) => true,
+        }
+    }
 }
+
+/// The keys of an object, as far as they tell the forms apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Keys(u16);
 
 impl Keys {
+    const TOOL: u16 = 1;
+    const TOOL_CALL: u16 = 1 << 1;
+    const TOOL_CALLS: u16 = 1 << 2;
+    const TOOL_NAME: u16 = 1 << 3;
+    const FUNCTION_CALL: u16 = 1 << 4;
+    const FUNCTION: u16 = 1 << 5;
+    const NAME: u16 = 1 << 6;
+    const PARAMETERS: u16 = 1 << 7;
+    const ARGUMENTS: u16 = 1 << 8;
+    const TERMINATE: u16 = 1 << 9;
+    /// A key that no call by name has.
+    const FOREIGN: u16 = 1 << 10;
+
+    pub(super) const ONLY_TERMINATE: Keys = Keys(Keys::TERMINATE);
+
     pub(super) fn add(&mut self, key: &str) {
-        match key {
-            "tool" => self.tool = true,
-            "tool_call" => self.tool_call = true,
-            "function" => self.function = true,
-            "name" => self.name = true,
-            "arguments" | "parameters" => self.arguments = true,
-            "id" | "type" | "terminate" => {}
-            _ => self.foreign = true,
+        self.0 |= Keys::of(key);
+    }
+
+    /// Notes that the value of a key is no string: `first` is its first byte.
+    pub(super) fn has_no_string(&mut self, key: &str, first: u8) {
+        let is_call = match Keys::of(key) {
+            Keys::TOOL | Keys::TOOL_NAME => false,
+            Keys::TOOL_CALL | Keys::FUNCTION_CALL | Keys::FUNCTION => first == b'{',
+            Keys::TOOL_CALLS => first == b'[',
+            _ => true,
+        };
+        if !is_call {
+            self.0 = self.0 & !Keys::of(key) | Keys::FOREIGN;
         }
+    }
+
+    fn of(key: &str) -> u16 {
+        match key {
+            "tool" => Keys::TOOL,
+            "tool_call" => Keys::TOOL_CALL,
+            "tool_calls" => Keys::TOOL_CALLS,
+            "tool_name" => Keys::TOOL_NAME,
+            "function_call" | "functionCall" => Keys::FUNCTION_CALL,
+            "function" => Keys::FUNCTION,
+            "name" => Keys::NAME,
+            "parameters" => Keys::PARAMETERS,
+            "arguments" => Keys::ARGUMENTS,
+            "terminate" => Keys::TERMINATE,
+            "id" | "type" => 0,
+            _ => Keys::FOREIGN,
+        }
+    }
+
+    fn has(self, keys: u16) -> bool {
+        self.0 & keys == keys
+    }
+
+    fn has_any(self, keys: u16) -> bool {
+        self.0 & keys != 0
+    }
+
+    /// Whether these are the keys of CALL-1 without the tool's name.
+    fn lack_tool(self) -> bool {
+        let others = Keys::NAME | Keys::FUNCTION | Keys::TOOL_NAME | Keys::FUNCTION_CALL | Keys::FOREIGN;
+        self.has(Keys::PARAMETERS | Keys::TERMINATE) && !self.has_any(others)
+    }
+
+    /// Whether they belong to calls alone, so that their object is one whatever tool it names.
+    pub(super) fn are_distinctive(self) -> bool {
+        self.has_any(Keys::TOOL | Keys::TOOL_CALL | Keys::TOOL_CALLS | Keys::TOOL_NAME | Keys::FUNCTION_CALL)
+            || self.lack_tool()
+    }
+
+    /// Whether the object says nothing but what a call says.
+    pub(super) fn are_of_call_alone(self) -> bool {
+        self.has_any(Keys::PARAMETERS | Keys::ARGUMENTS | Keys::TERMINATE) && !self.has(Keys::FOREIGN)
     }
 }
 
-/// Whether an object with those keys is meant as a call. One that is meant by its `name` alone may still turn out to be none.
-pub(super) fn is_meant(form: CallForm, keys: Keys, announced: Announced) -> bool {
+/// Whether what was read is meant as a call, going by the keys of the object or of an array's first item. What is meant by its `name` alone
+/// may still turn out to be none.
+pub(super) fn is_meant(form: CallForm, read: &Candidate<'_>, is_array: bool) -> bool {
+    let keys = read.keys;
+    let arguments = Keys::PARAMETERS | Keys::ARGUMENTS;
+    // A list of tools is no list of calls.
+    let is_tool = keys.has(Keys::TOOL)
+        && !(is_array && read.end == End::Closed && !keys.has_any(arguments | Keys::TERMINATE));
     match form {
-        CallForm::Json | CallForm::JsonSchema => keys.tool,
-        CallForm::ToolCall => keys.tool_call,
+        CallForm::Json | CallForm::JsonSchema => is_tool || keys.lack_tool(),
+        CallForm::ToolCall => keys.has(Keys::TOOL_CALL),
         CallForm::Native => false,
         CallForm::Auto => {
-            let by_name = match (keys.function, keys.name, keys.arguments) {
-                (true, false, false) | (false, true, true) => !keys.foreign,
-                (true, ..) | (false, ..) => false,
-            };
-            keys.tool || keys.tool_call || by_name || announced == Announced::ByTag
+            let by_name = keys.has_any(arguments)
+                && !keys.has(Keys::FOREIGN)
+                && (keys.has(Keys::NAME) != keys.has(Keys::FUNCTION));
+            let by_function =
+                keys.has(Keys::FUNCTION) && !keys.has_any(arguments | Keys::NAME | Keys::FOREIGN);
+            is_tool
+                || keys.lack_tool()
+                || keys.has_any(Keys::TOOL_CALL | Keys::TOOL_CALLS | Keys::FUNCTION_CALL)
+                || keys.has(Keys::TOOL_NAME) && keys.has_any(arguments)
+                || by_name
+                || by_function
         }
     }
 }
 
-/// The call that an object is; none where it was not meant as one after all.
-pub(super) fn read_call(found: &Found<'_>, form: CallForm) -> Result<Option<ToolCall>, Malformed> {
-    let object = match read_json(found) {
-        Ok(Value::Object(object)) => object,
-        Ok(other) => {
+/// The calls that JSON stands for, in order; none where it was not meant as one after all.
+pub(super) fn read_calls(found: &Found<'_>, form: CallForm) -> Result<Vec<ToolCall>, Malformed> {
+    let form = if found.is_own { form } else { CallForm::Auto };
+    let value = read_json(found).map_err(|problem| Malformed::InvalidJson { problem })?;
+    let calls = match (value, found.announced) {
+        (arguments @ Value::Object(_), Announced::ByName(tool)) => vec![ToolCall {
+            id: String::new(),
+            tool: tool.to_owned(),
+            parameters: arguments,
+            terminate: false,
+        }],
+        (Value::Object(object), announced) => object_calls(object, form, announced)?,
+        (Value::Array(items), announced) => listed_calls(items, form, announced)?,
+        (other, _) => {
             return Err(Malformed::InvalidJson {
                 problem: format!("it is {}", kind(&other)),
             });
         }
-        Err(problem) => return Err(Malformed::InvalidJson { problem }),
     };
-    match form {
-        CallForm::Json | CallForm::JsonSchema => json_call(object, Terminate::Required).map(Some),
-        CallForm::ToolCall => tool_call(object).map(Some),
-        CallForm::Native => Ok(None),
-        CallForm::Auto if object.contains_key("tool") => json_call(object, Terminate::Optional).map(Some),
-        CallForm::Auto if object.contains_key("tool_call") => tool_call(object).map(Some),
-        CallForm::Auto => match found.announced {
-            Announced::ByTag => call_by_name(object).map(Some),
-            Announced::ByKeys if is_call_by_name(&object) => call_by_name(object).map(Some),
-            Announced::ByKeys => Ok(None),
-        },
+    let earlier = calls.len().saturating_sub(1);
+    if calls.iter().take(earlier).any(|call| call.terminate) {
+        return Err(wrong(
+            "only the last of several calls may have `\"terminate\": true`",
+        ));
     }
+    Ok(calls)
+}
+
+fn wrong(problem: impl Into<String>) -> Malformed {
+    Malformed::WrongFields {
+        problems: vec![problem.into()],
+    }
+}
+
+/// The calls of a list. A list whose first item is no call is none of calls.
+fn listed_calls(
+    items: Vec<Value>,
+    form: CallForm,
+    announced: Announced<'_>,
+) -> Result<Vec<ToolCall>, Malformed> {
+    let mut calls = Vec::new();
+    for (number, item) in (1..).zip(items) {
+        let read = match item {
+            Value::Object(object) => object_calls(object, form, announced),
+            other => Err(wrong(format!("it is {}", kind(&other)))),
+        };
+        match read {
+            Ok(read) if read.is_empty() && number == 1 => return Ok(Vec::new()),
+            Ok(read) if read.is_empty() => {
+                return Err(wrong(format!("item {number} of the list is no call")));
+            }
+            Ok(read) => calls.extend(read),
+            Err(fault) => {
+                let problem = fault.problem();
+                return Err(wrong(format!("item {number} of the list: {problem}")));
+            }
+        }
+    }
+    Ok(calls)
+}
+
+fn object_calls(
+    object: Map<String, Value>,
+    form: CallForm,
+    announced: Announced<'_>,
+) -> Result<Vec<ToolCall>, Malformed> {
+    let is_tool = matches!(object.get("tool"), Some(Value::String(_)));
+    match form {
+        CallForm::Json | CallForm::JsonSchema => {
+            json_call(object, Terminate::Required).map(|call| vec![call])
+        }
+        CallForm::ToolCall => tool_call(object).map(|call| vec![call]),
+        CallForm::Native => Ok(Vec::new()),
+        CallForm::Auto if is_tool => json_call(object, Terminate::Optional).map(|call| vec![call]),
+        CallForm::Auto if matches!(object.get("tool_call"), Some(Value::Object(_) | Value::String(_))) => {
+            tool_call(object).map(|call| vec![call])
+        }
+        CallForm::Auto => call_by_another_name(object, announced),
+    }
+}
+
+/// The calls of the shapes that providers and frameworks use.
+fn call_by_another_name(
+    mut object: Map<String, Value>,
+    announced: Announced<'_>,
+) -> Result<Vec<ToolCall>, Malformed> {
+    if let Some(Value::Array(items)) = object.get_mut("tool_calls") {
+        return listed_calls(std::mem::take(items), CallForm::Auto, Announced::ByTag);
+    }
+    for key in ["function_call", "functionCall"] {
+        if let Some(Value::Object(inner)) = object.get_mut(key) {
+            let inner = std::mem::take(inner);
+            return call_by_name(inner).map(|call| vec![call]);
+        }
+    }
+    let lacks_tool = object.contains_key("parameters")
+        && object.contains_key("terminate")
+        && !["name", "function", "tool_name"]
+            .iter()
+            .any(|key| object.contains_key(*key));
+    if lacks_tool && announced == Announced::ByKeys {
+        return json_call(object, Terminate::Optional).map(|call| vec![call]);
+    }
+    let is_announced =
+        announced != Announced::ByKeys || matches!(object.get("tool_name"), Some(Value::String(_)));
+    if is_announced || is_call_by_name(&object) {
+        return call_by_name(object).map(|call| vec![call]);
+    }
+    Ok(Vec::new())
 }
 
 #[derive(Clone, Copy)]
@@ -117,20 +281,20 @@ fn tool_call(object: Map<String, Value>) -> Result<ToolCall, Malformed> {
 fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, Malformed> {
     let mut outer = Fields::of(object, "");
     let terminate = outer.terminate(Terminate::Optional);
-    let (inner, within) = match outer.object.swap_remove("function") {
-        Some(Value::Object(inner)) => (inner, "function."),
+    let (inner, within) = match outer.object.get_mut("function") {
+        Some(Value::Object(inner)) => (std::mem::take(inner), "function."),
         Some(_) | None => (std::mem::take(&mut outer.object), ""),
     };
     let mut fields = Fields {
         problems: outer.problems,
         ..Fields::of(inner, within)
     };
-    let tool = fields.string("name");
-    let key = if fields.object.contains_key("parameters") && !fields.object.contains_key("arguments") {
-        "parameters"
-    } else {
-        "arguments"
+    let present = |keys: &[&'static str], fields: &Fields| {
+        keys.iter().copied().find(|key| fields.object.contains_key(*key))
     };
+    let name = present(&["name", "tool_name", "function"], &fields).unwrap_or("name");
+    let tool = fields.string(name);
+    let key = present(&["arguments", "parameters", "args", "input"], &fields).unwrap_or("arguments");
     let arguments = fields.object_or_its_text(key);
     fields.call(tool, arguments, terminate)
 }
@@ -142,13 +306,14 @@ fn is_call_by_name(object: &Map<String, Value>) -> bool {
         None => true,
         Some(of) => matches!(of.as_str(), Some("function" | "function_call" | "tool_call")),
     };
-    let inner = match object.get("function") {
-        Some(Value::Object(inner)) => inner,
+    let (inner, name) = match object.get("function") {
+        Some(Value::Object(inner)) => (inner, "name"),
+        Some(Value::String(_)) => (object, "function"),
         Some(_) => return false,
-        None => object,
+        None => (object, "name"),
     };
-    let known = ["name", "arguments", "parameters", "id", "type", "terminate"];
-    let has_name = matches!(inner.get("name"), Some(Value::String(_)));
+    let known = [name, "arguments", "parameters", "id", "type", "terminate"];
+    let has_name = matches!(inner.get(name), Some(Value::String(_)));
     let has_arguments = match (inner.get("arguments"), inner.get("parameters")) {
         (Some(arguments), None) => is_object_or_its_text(arguments),
         // The description of a tool has its schema there.

@@ -32,7 +32,7 @@ pub(crate) use shorten::shorten_result;
 pub use shorten::{READ_OUTPUT, shorten, shorten_value};
 pub(crate) use system::last_turn;
 pub(crate) use system::text_allowed;
-pub use system::{malformed, submission, system_prompt};
+pub use system::{call_among_words, malformed, submission, system_prompt};
 
 /// The role text of the planner and the reflector, which every run has.
 pub mod roles {
@@ -81,6 +81,7 @@ fn templates() -> Environment<'static> {
     environment.set_formatter(write_inert);
     environment.add_filter("tojson", json_text);
     for (name, source) in [
+        template!("call_among_words"),
         template!("calls"),
         template!("last_turn"),
         template!("malformed"),

@@ -94,16 +94,30 @@ pub(crate) fn last_turn(spec: &AgentSpec) -> String {
     )
 }
 
-/// What goes back to a model whose reply could not be used: the error, and the form in force with one of the
-/// agent's own tools as its example (LOOP-3). `tools` are all that it may call, its terminating one included.
-pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec]) -> String {
+/// What goes back to a model whose reply has a call among words, which may be quoted (CALL-7).
+pub fn call_among_words() -> String {
+    render("call_among_words", json!({}))
+}
+
+/// What goes back to a model whose reply could not be used: the error, and the form in force with an example (LOOP-3): of the tool that
+/// was `meant`, or of the first that has one. `tools` are all that the agent may call, its terminating one included.
+pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Option<&str>) -> String {
     let terminating = submission(spec.answer).map(|tool| tool.name);
-    let terminates = |tool: &ToolSpec| terminating.as_deref() == Some(tool.name.as_str());
+    let terminates = |tool: &ToolSpec| {
+        if terminating.as_deref() == Some(tool.name.as_str()) {
+            Terminates::Yes
+        } else {
+            Terminates::No
+        }
+    };
     let with_example = || tools.iter().filter(|tool| !tool.example.is_null());
-    let shown = with_example()
-        .find(|tool| !terminates(tool))
-        .map(|tool| tool_values(tool, Terminates::No))
-        .or_else(|| Some(tool_values(with_example().next()?, Terminates::Yes)));
+    let shown = match meant {
+        Some(meant) => with_example().find(|tool| tool.name == meant),
+        None => with_example()
+            .find(|tool| matches!(terminates(tool), Terminates::No))
+            .or_else(|| with_example().next()),
+    };
+    let shown = shown.map(|tool| tool_values(tool, terminates(tool)));
     let names: Vec<String> = tools.iter().map(|tool| one_line(&tool.name)).collect();
     render(
         "malformed",

@@ -25,6 +25,27 @@ fn call_4_auto_understands_what_small_models_say() {
         r#"{"function": {"name": "list_files", "parameters": {"path": "src"}}}"#,
         r#"{"id": "call_1", "type": "function", "function": {"name": "list_files", "arguments": "{\"path\":\"src\"}"}}"#,
         r#"{"tool": "list_files", "parameters": {"path": "src"}}"#,
+        r#"[{"name": "list_files", "arguments": {"path": "src"}}]"#,
+        r#"{"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "list_files", "arguments": "{\"path\": \"src\"}"}}]}"#,
+        r#"{"role": "assistant", "content": null, "tool_calls": [{"name": "list_files", "arguments": {"path": "src"}}]}"#,
+        r#"{"function_call": {"name": "list_files", "arguments": "{\"path\": \"src\"}"}}"#,
+        r#"{"functionCall": {"name": "list_files", "args": {"path": "src"}}}"#,
+        r#"{"function": "list_files", "arguments": {"path": "src"}}"#,
+        r#"{"tool_name": "list_files", "parameters": {"path": "src"}}"#,
+        r#"{"tool"："list_files"，"parameters"：{"path"："src"}，}"#,
+        r#"<function=list_files>{"path": "src"}</function>"#,
+        r#"<tool_call><function=list_files>{"path": "src"}</function></tool_call>"#,
+        r#"[TOOL_CALLS] [{"name": "list_files", "arguments": {"path": "src"}}]"#,
+        r#"[TOOL_CALLS]list_files[ARGS]{"path": "src"}"#,
+        r#"[TOOL_CALLS]list_files{"path": "src"}</s>"#,
+        r#"<|tool_call|>[{"name": "list_files", "arguments": {"path": "src"}}]<|/tool_call|>"#,
+        r#"<|python_tag|>{"name": "list_files", "parameters": {"path": "src"}}<|eom_id|>"#,
+        r#"functools[{"name": "list_files", "arguments": {"path": "src"}}]"#,
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>list_files\n```json\n{\"path\": \"src\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>list_files<｜tool▁sep｜>{\"path\": \"src\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.list_files:0<|tool_call_argument_begin|>{\"path\": \"src\"}<|tool_call_end|><|tool_calls_section_end|>",
+        "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.list_files <|constrain|>json<|message|>{\"path\": \"src\"}<|call|>",
+        "<|action_start|><|plugin|>{\"name\": \"list_files\", \"parameters\": {\"path\": \"src\"}}<|action_end|>",
         "```json\n{\n  \"name\": \"list_files\",\n  \"arguments\": {\n    \"path\": \"src\"\n  }\n}\n```\n\n\n",
         "<tool_call>\n{\"name\": \"list_files\", \"arguments\": {\"path\": \"src\"}}\n</tool_call>",
         "I look. <tool_call>{\"name\": \"list_files\", \"arguments\": {\"path\": \"src\"}}",
@@ -76,13 +97,11 @@ fn call_5_an_object_with_a_name_that_is_no_call_is_text() {
         r#"{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}"#,
         r#"{"function": "sin(x)"}"#,
         r#"{"function": {"body": "x"}}"#,
-        r#"[{"name": "f", "arguments": {}}]"#,
         r#"{"calls": [{"name": "f", "arguments": {}}]}"#,
         r#"{"name": "my-app", "scripts": {"build":"#,
         r#"{"name": "my-app", 'scripts': {}}"#,
         "{'a': 'b'}",
         "Models write `<tool_call>` and `</tool_call>` around it.",
-        "<tool_call>list_files</tool_call>",
     ] {
         assert_eq!(said(content), text(content), "{content}");
     }
@@ -99,7 +118,6 @@ fn call_5_what_is_meant_as_a_call_by_name_and_is_broken_is_malformed() {
         r#"<tool_call>{"name": "f"}</tool_call>"#,
         r#"<tool_call>{"path": "src"}</tool_call>"#,
         r#"<tool_call>{"name": "f", "arguments": [1]}</tool_call>"#,
-        r#"<tool_call>{"function": "f", "arguments": {}}</tool_call>"#,
         "<tool_call>{name: f}</tool_call>",
     ]
     .map(|content| format!("{content}\n  {}", fault(content)));
@@ -120,8 +138,6 @@ fn call_5_what_is_meant_as_a_call_by_name_and_is_broken_is_malformed() {
       your tool call is incomplete: `name` is missing: it must be a string; `arguments` is missing: it must be an object
     <tool_call>{"name": "f", "arguments": [1]}</tool_call>
       your tool call is incomplete: `arguments` must be an object, and is a list
-    <tool_call>{"function": "f", "arguments": {}}</tool_call>
-      your tool call is incomplete: `name` is missing: it must be a string
     <tool_call>{name: f}</tool_call>
       your tool call is not valid JSON: it goes wrong after `{`, at `name: f}</tool_call>`
     "##);
@@ -165,7 +181,7 @@ fn parameter(value: &str) -> Result<Value, String> {
     let content = format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
     match said(&content) {
         Ok(Said::Calls(calls)) => Ok(calls[0].parameters["x"].clone()),
-        Ok(Said::Text(text)) => panic!("text: {text}"),
+        Ok(Said::Text(text) | Said::CallAmongWords(text)) => panic!("text: {text}"),
         Err(malformed) => Err(malformed.to_string()),
     }
 }
@@ -190,8 +206,7 @@ fn call_5_auto_mends_what_can_mean_one_thing_only() {
     ] {
         assert_eq!(parameter(written), Ok(value), "{written}");
     }
-    let python =
-        "Here:\n{'tool': 'a', 'parameters': {'path': 'src', 'all': True}, 'terminate': False,}\nSo be it.";
+    let python = "Here:\n{'tool': 'a', 'parameters': {'path': 'src', 'all': True}, 'terminate': False,}\n";
     assert_eq!(
         said(python),
         one_call("a", json!({"path": "src", "all": true}), false)

@@ -1,10 +1,10 @@
 //! The forms other than the JSON one, and what holds in each of them (CALL-2, CALL-3, CALL-4, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, Malformed, Said, parse, parse_after};
+use dirigent_core::call::{CallForm, Malformed, Said, parse};
 use dirigent_core::message::{FinishReason, ModelReply};
 use serde_json::json;
 
-use super::{FORMS, call, fault_in, one_call, reply, said_in, text};
+use super::{FORMS, among_words, call, fault_in, one_call, reply, said_in, text};
 
 const JSON: &str = r#"{"tool": "list_files", "parameters": {"path": "src"}, "terminate": false}"#;
 const TOOL_CALL: &str = r#"{"tool_call": {"name": "list_files", "arguments": {"path": "src"}}}"#;
@@ -19,7 +19,7 @@ fn call_2_in_the_native_form_text_is_text_whatever_it_holds() {
         JSON,
         TOOL_CALL,
         r#"{"tool": "broken", "parameters":"#,
-        "<tool_call>{\"name\": \"a\", \"arguments\": {}}</tool_call>",
+        "I saw <tool_call>{\"name\": \"a\", \"arguments\": {}}</tool_call> in it.",
         "{\"answer\": \"yes\"}",
     ] {
         assert_eq!(said_in(CallForm::Native, content), text(content));
@@ -46,7 +46,7 @@ fn call_2_several_native_calls_stay_in_order_though_the_text_forms_allow_one() {
 fn call_3_the_field_tool_call_is_a_call_that_never_terminates() {
     for content in [
         TOOL_CALL.to_owned(),
-        format!("I will look.\n```json\n{TOOL_CALL}\n```\nThen I will know."),
+        format!("I will look.\n```json\n{TOOL_CALL}\n```"),
         format!("<think>{{\"tool_call\": 1}}</think>{TOOL_CALL}"),
         format!("{TOOL_CALL} {TOOL_CALL}"),
         r#"{"thought": "look", "tool_call": {"id": "c1", "name": "list_files", "arguments": {"path": "src"}, "terminate": true}, "terminate": true}"#.to_owned(),
@@ -101,20 +101,34 @@ fn call_3_different_calls_are_ambiguous() {
 }
 
 #[test]
-fn call_4_each_form_takes_its_own_calls_for_calls() {
+fn call_4_each_form_takes_its_own_calls_for_calls_and_the_others_for_no_answer() {
     let by_name = r#"{"name": "list_files", "arguments": {"path": "src"}}"#;
     let tagged = format!("<tool_call>{by_name}</tool_call>");
-    for (content, understood_in) in [
-        (JSON, &[CallForm::Json, CallForm::JsonSchema, CallForm::Auto][..]),
-        (TOOL_CALL, &[CallForm::ToolCall, CallForm::Auto]),
-        (by_name, &[CallForm::Auto]),
-        (tagged.as_str(), &[CallForm::Auto]),
+    let other_form = || Err(Malformed::OtherForm);
+    for (content, understood_in, in_native, elsewhere) in [
+        (
+            JSON,
+            &[CallForm::Json, CallForm::JsonSchema, CallForm::Auto][..],
+            text(JSON),
+            other_form(),
+        ),
+        (
+            TOOL_CALL,
+            &[CallForm::ToolCall, CallForm::Auto],
+            text(TOOL_CALL),
+            other_form(),
+        ),
+        // Many objects have a name, and this one is of no tool that the model has.
+        (by_name, &[CallForm::Auto], text(by_name), text(by_name)),
+        (tagged.as_str(), &[CallForm::Auto], other_form(), other_form()),
     ] {
         for form in FORMS {
-            let expected = if understood_in.contains(&form) {
-                list()
-            } else {
-                text(content)
+            let expected = match form {
+                form if understood_in.contains(&form) => list(),
+                CallForm::Native => in_native.clone(),
+                CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {
+                    elsewhere.clone()
+                }
             };
             assert_eq!(said_in(form, content), expected, "{content} in {form:?}");
         }
@@ -214,28 +228,36 @@ fn calls_with(value: &str) -> [(CallForm, String); 6] {
 
 #[test]
 fn call_7_the_form_as_it_is_shown_is_no_call() {
-    for content in [
-        r#"{"tool": "name of the tool", "parameters": {}, "terminate": false}"#,
-        r#"{"tool_call": {"name": "name of the tool", "arguments": {}}}"#,
-        r#"{"name": "name of the tool", "arguments": {}}"#,
-        r#"{"tool": "the tool's name", "parameters": {}, "terminate": false}"#,
+    for (form, shown, own) in [
+        (
+            CallForm::Json,
+            r#"{"tool": "name of the tool", "parameters": {}, "terminate": false}"#,
+            JSON,
+        ),
+        (
+            CallForm::ToolCall,
+            r#"{"tool_call": {"name": "name of the tool", "arguments": {}}}"#,
+            TOOL_CALL,
+        ),
+        (
+            CallForm::Auto,
+            r#"{"tool": "the tool's name", "parameters": {}, "terminate": false}"#,
+            JSON,
+        ),
     ] {
-        for form in FORMS {
-            assert_eq!(said_in(form, content), text(content), "{form:?}");
-            let with_call = format!("{content}\n{JSON}\n{TOOL_CALL}");
-            match form {
-                CallForm::Native => assert_eq!(said_in(form, &with_call), text(&with_call)),
-                CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {
-                    assert_eq!(said_in(form, &with_call), list(), "{form:?}");
-                }
-            }
-        }
+        let explained = format!("The form is `{shown}`, and I need none.");
+        assert_eq!(said_in(form, &explained), text(&explained), "{form:?}");
+        assert!(
+            matches!(said_in(form, shown), Err(Malformed::WrongFields { .. })),
+            "{form:?}"
+        );
+        assert_eq!(said_in(form, &format!("{shown}\n{own}")), list(), "{form:?}");
     }
 }
 
 #[test]
-fn call_7_a_line_of_the_prompt_is_no_call() {
-    for (form, shown) in [
+fn call_7_a_call_with_words_after_it_is_not_acted_on() {
+    for (form, call) in [
         (CallForm::Json, JSON),
         (CallForm::JsonSchema, JSON),
         (CallForm::ToolCall, TOOL_CALL),
@@ -243,93 +265,77 @@ fn call_7_a_line_of_the_prompt_is_no_call() {
         (CallForm::Auto, TOOL_CALL),
         (
             CallForm::Auto,
-            r#"{"name": "list_files", "arguments": {"path": "src"}}"#,
+            "<tool_call>{\"name\": \"list_files\", \"arguments\": {\"path\": \"src\"}}</tool_call>",
         ),
     ] {
-        let prompt = format!("You have tools.\n  Example: `{shown}`\nThat is all.");
-        let echo = format!("Example: `{shown}`\nI found nothing.");
-        let said = |content: &str| {
-            let reply = reply(content, FinishReason::Stop);
-            parse_after(&reply, form, &["Look.", &prompt])
-        };
-        assert_eq!(said(&echo), text(&echo), "{form:?}");
-        // A call of its own counts, also the one that is shown; and so does a line that no prompt has.
-        assert_eq!(said(&format!("{echo}\n{shown}")), list(), "{form:?}");
-        assert_eq!(said(&format!("My example: `{shown}`")), list(), "{form:?}");
+        for content in [
+            format!("{call}\nThen I will know."),
+            format!("I look:\n```json\n{call}\n```\nThat is it."),
+            format!("{call}{call} Twice."),
+        ] {
+            assert_eq!(said_in(form, &content), among_words(&content), "{form:?}");
+        }
+        // Neither fences, markup, marks nor tokens are words.
+        for after in [
+            ".",
+            "\n```",
+            "</tool_call>",
+            "<|im_end|>",
+            "</s>",
+            "\n<think>Right?</think>\n",
+            "}",
+        ] {
+            assert_eq!(
+                said_in(form, &format!("I look:\n{call}{after}")),
+                list(),
+                "{after} in {form:?}"
+            );
+        }
     }
 }
 
 #[test]
-fn call_7_an_answer_held_to_a_schema_may_quote_the_prompt() {
-    let prompt = format!("Example: `{JSON}`");
-    let answer = format!("{{\n\"answer\": \"It is said in\\n{}\"}}", "a line");
-    let quoting = format!("<think>\n{prompt}\n</think>\n{answer}");
-    let said = parse_after(
-        &reply(&quoting, FinishReason::Stop),
-        CallForm::JsonSchema,
-        &[&prompt],
+fn call_5_a_list_is_several_calls_in_order() {
+    let (one, two) = (
+        r#"{"tool": "a", "parameters": {"x": 1}, "terminate": false}"#,
+        r#"{"tool": "b", "parameters": {}, "terminate": true}"#,
     );
-    assert_eq!(said, text("It is said in\na line"));
-}
-
-/// What is said after a prompt.
-fn said_after(prompt: &str, form: CallForm, content: &str) -> Result<Said, Malformed> {
-    parse_after(&reply(content, FinishReason::Stop), form, &["Look.", prompt])
-}
-
-#[test]
-fn call_7_a_call_stays_whole_where_its_lines_stand_in_the_prompt_too() {
-    let goal = "POST this:\n{\n  \"name\": \"Ada\",\n  \"age\": 36\n}";
-    let body = json!({"name": "Ada", "age": 36});
-    let call = json!({"tool": "http_request", "parameters": {"body": body}, "terminate": false});
-    let pretty = serde_json::to_string_pretty(&call).unwrap();
-    assert!(pretty.contains("\n      \"name\": \"Ada\",\n"), "{pretty}");
+    let both = vec![call("a", json!({"x": 1}), false), call("b", json!({}), true)];
+    let list = format!("[{one},\n {two}]");
     for form in [CallForm::Json, CallForm::JsonSchema, CallForm::Auto] {
-        let posted = one_call("http_request", json!({"body": body}), false);
-        assert_eq!(said_after(goal, form, &pretty), posted, "{form:?}");
-        // What is asked for in so many lines is meant.
-        assert_eq!(said_after(&pretty, form, &pretty), posted, "{form:?}");
-        let among_words = format!("So: {pretty}, as you asked.");
-        assert_eq!(said_after(&among_words, form, &among_words), posted, "{form:?}");
+        for content in [list.clone(), format!("Both:\n```json\n{list}\n```")] {
+            assert_eq!(
+                said_in(form, &content),
+                Ok(Said::Calls(both.clone())),
+                "{content} in {form:?}"
+            );
+        }
     }
-    let by_name = "{\n  \"name\": \"greet\",\n  \"arguments\": {\"name\": \"Ada\"}\n}";
-    assert_eq!(
-        said_after("Greet:\n  \"name\": \"greet\",", CallForm::Auto, by_name),
-        one_call("greet", json!({"name": "Ada"}), false)
-    );
-}
-
-#[test]
-fn call_7_what_is_left_of_an_echo_stays_what_it_was() {
-    let prompt = format!("Example: `{JSON}`");
-    for (content, expected) in [
-        // The line is not the prompt's, though what it begins with is.
-        (format!("{prompt} is what I do."), list()),
-        // Nor where the call goes on in the next line.
-        (prompt.replace(", \"parameters\"", ",\n\"parameters\""), list()),
-        (format!("{prompt}\n\n{prompt}\n{JSON}"), list()),
-        (
-            format!(
-                "{prompt}\n{}",
-                r#"{"tool": "a", "parameters": {}, "terminate": false}"#
-            ),
-            one_call("a", json!({}), false),
-        ),
-    ] {
-        assert_eq!(
-            said_after(&prompt, CallForm::Auto, &content),
-            expected,
-            "{content}"
-        );
+    let by_field = r#"[{"tool_call": {"name": "a", "arguments": {"x": 1}}}, {"tool_call": {"name": "b", "arguments": {}}}]"#;
+    let both = vec![call("a", json!({"x": 1}), false), call("b", json!({}), false)];
+    for form in [CallForm::ToolCall, CallForm::Auto] {
+        assert_eq!(said_in(form, by_field), Ok(Said::Calls(both.clone())), "{form:?}");
     }
-    let broken = r#"Say {"tool": …} to call."#;
-    for content in [broken.to_owned(), format!("{broken}\nSo be it.")] {
-        assert_eq!(said_after(broken, CallForm::Json, &content), text(&content));
-        assert!(said_after("", CallForm::Json, &content).is_err());
-    }
-    // Half a line is none of the prompt's.
-    let half = &prompt[..prompt.len() - 10];
-    assert!(said_after(&prompt, CallForm::Json, half).is_err());
+    let faults = [
+        format!("[{two}, {one}]"),
+        format!("[{one}, {{\"tool\": \"b\"}}]"),
+        format!("[{one}, 7]"),
+        format!("[{one}, {{\"tool\":"),
+        format!("[{one}, {{x}}]"),
+    ]
+    .map(|content| format!("{content}\n  {}", fault_in(CallForm::Json, &content)));
+    insta::assert_snapshot!(faults.join("\n"), @r#"
+    [{"tool": "b", "parameters": {}, "terminate": true}, {"tool": "a", "parameters": {"x": 1}, "terminate": false}]
+      your tool call is incomplete: only the last of several calls may have `"terminate": true`
+    [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {"tool": "b"}]
+      your tool call is incomplete: item 2 of the list: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes
+    [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, 7]
+      your tool call is incomplete: item 2 of the list: it is a number
+    [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {"tool":
+      your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
+    [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {x}]
+      your tool call is not valid JSON: it goes wrong after `x": 1}, "terminate": false}, {`, at `x}]`
+    "#);
 }
 
 #[test]
@@ -343,13 +349,7 @@ fn call_5_a_reply_that_ends_inside_its_thinking_says_nothing() {
     ] {
         for form in FORMS {
             let said = said_in(form, content);
-            match form {
-                // As it was before there was a choice: journals say so.
-                CallForm::Json => assert!(matches!(said, Ok(Said::Text(_))), "{content}: {said:?}"),
-                CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall | CallForm::Auto => {
-                    assert_eq!(said, Err(Malformed::OnlyThinking), "{content} in {form:?}");
-                }
-            }
+            assert_eq!(said, Err(Malformed::OnlyThinking), "{content} in {form:?}");
         }
     }
     for content in ["The tag `<think>` opens it.", "Done. <think>Or not"] {
@@ -366,19 +366,15 @@ fn call_5_a_reply_that_ends_inside_its_thinking_says_nothing() {
 
 #[test]
 fn call_2_calls_that_were_announced_and_not_made_are_malformed() {
-    for content in ["", "I will look.", "<tool_call>list_files</tool_call>"] {
+    for content in ["", "I will look.", "{\"answer\": \"Done.\"}"] {
         for form in FORMS {
             let said = parse(&reply(content, FinishReason::ToolCalls), form);
-            match form {
-                CallForm::Json => assert_eq!(said, text(content)),
-                CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall | CallForm::Auto => {
-                    assert_eq!(said, Err(Malformed::NoCall), "{content} in {form:?}");
-                }
-            }
+            assert_eq!(said, Err(Malformed::NoCall), "{content} in {form:?}");
         }
     }
     // A server may call what stands in the text by that name.
     for (form, content) in [
+        (CallForm::Json, JSON),
         (CallForm::JsonSchema, JSON),
         (CallForm::ToolCall, TOOL_CALL),
         (CallForm::Auto, TOOL_CALL),

@@ -43,8 +43,8 @@ fn call_1_other_fields_are_ignored() {
 #[test]
 fn call_1_each_missing_or_mistyped_field_is_named() {
     insta::assert_snapshot!(fault(r#"{"tool": "list_files"}"#), @"your tool call is incomplete: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes");
-    insta::assert_snapshot!(fault(r#"{"tool": 7, "parameters": [], "terminate": "true"}"#), @"your tool call is incomplete: `tool` must be a string, and is a number; `parameters` must be an object, and is a list; `terminate` must be true or false, without quotes, and is a string");
-    insta::assert_snapshot!(fault(r#"{"tool": null, "parameters": {}, "terminate": 1}"#), @"your tool call is incomplete: `tool` must be a string, and is null; `terminate` must be true or false, without quotes, and is a number");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": [], "terminate": "true"}"#), @"your tool call is incomplete: `parameters` must be an object, and is a list; `terminate` must be true or false, without quotes, and is a string");
+    insta::assert_snapshot!(fault(r#"{"parameters": {}, "terminate": 1}"#), @"your tool call is incomplete: `tool` is missing: it must be a string; `terminate` must be true or false, without quotes, and is a number");
 }
 
 #[test]
@@ -57,12 +57,22 @@ fn call_1_a_key_given_twice_is_malformed() {
 #[test]
 fn call_5_a_call_is_found_in_whatever_surrounds_it() {
     for content in [
-        format!("I will look.\n{LIST}\nThen I will know."),
+        format!("I will look.\n{LIST}\n"),
         format!("```json\n{LIST}\n```"),
         format!("```\n{LIST}\n```"),
         format!("~~~{LIST}~~~"),
         format!("<think>What to do?</think>{LIST}"),
         format!("<thinking>\n{{\"a\": [1, {{\n</thinking>\n\n{LIST}"),
+        format!("<THINK>What to do?</THINK>{LIST}"),
+        format!("<reasoning effort=\"high\">{LIST} or not?</reasoning>\n{LIST}"),
+        format!("[THINK]What to do?[/THINK]{LIST}"),
+        format!("<thought>{{\"tool\": \"b\"}}</thought> <analysis>One.</analysis>{LIST}"),
+        format!("<|channel|>analysis<|message|>{{\"tool\": \"b\"}}<|end|>{LIST}"),
+        format!("◁think▷What to do?◁/think▷{LIST}"),
+        format!("<|begin_of_thought|>What?<|end_of_thought|>{LIST}"),
+        format!("<seed:think>What?</seed:think>{LIST}"),
+        format!("<thinking>Closed by another tag</think>\n{LIST}"),
+        format!("It was opened in the prompt.\n[/THINK]\n{LIST}"),
         format!("It was opened in the prompt: {{\"tool\": 1}}\n</think>\n{LIST}"),
         format!("\u{feff}{LIST}"),
         format!("\0\u{1}{LIST}\0"),
@@ -92,13 +102,16 @@ fn call_5_json_that_is_no_call_is_text() {
         "Just text.",
         "{\"answer\": 42}",
         r#"{"config": [{"tool": "list_files", "parameters": {}, "terminate": true}]}"#,
-        r#"[{"tool": "list_files", "parameters": {}, "terminate": true}]"#,
         r#"{"a": {"tool": "list_files", "parameters": {}, "terminate": true}}"#,
         r#"{"Tool": "x", "tools": ["tool"], "a": "tool"}"#,
         r#"The "tool": "hammer" is {not} here, [nor here"#,
         "{\"unfinished\": [1, 2",
         "{\"lone\": \"\\ud800\", \"huge\": 1e999, \"long\": 123456789012345678901234567890}",
-        "{'tool': 'python'}",
+        r#"{"tool": 7, "parameters": {}, "terminate": false}"#,
+        r#"{"tool": null, "parameters": {}, "terminate": 1}"#,
+        r#"{"tool": {"name": "hammer"}, "price": 3}"#,
+        r#"{"tool": ["hammer", "saw"]}"#,
+        r#"[{"tool": "hammer"}, {"tool": "saw"}]"#,
         "if (a < b) { return \"<think\"; }",
     ] {
         assert_eq!(said(content), text(content), "{content}");

@@ -2,15 +2,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod auto;
+mod faults;
 mod forms;
+mod honest;
 mod json;
 mod properties;
+mod quoted;
 mod samples;
 mod schema;
 
-use dirigent_core::call::{CallForm, Malformed, Said, ToolCall, parse};
+use dirigent_core::call::{CallForm, GivenCalls, Malformed, ReplyParser, Said, ToolCall, parse};
 use dirigent_core::message::{FinishReason, ModelReply, Usage};
-use serde_json::Value;
+use dirigent_core::prompt::submission;
+use dirigent_core::spec::AnswerForm;
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use serde_json::{Value, json};
 
 const FORMS: [CallForm; 5] = [
     CallForm::Json,
@@ -35,6 +41,36 @@ fn said_in(form: CallForm, content: &str) -> Result<Said, Malformed> {
     parse(&reply(content, FinishReason::Stop), form)
 }
 
+/// What is said after those texts, by a model that has these tools.
+fn said_after(form: CallForm, given: &[&str], tools: &[ToolSpec], content: &str) -> Result<Said, Malformed> {
+    let mut calls = GivenCalls::new(tools);
+    for text in given {
+        calls.add(text);
+    }
+    let parser = ReplyParser {
+        form,
+        tools,
+        given: &calls,
+    };
+    parser.parse(&reply(content, FinishReason::Stop))
+}
+
+/// What a planner may call.
+fn planners_tools() -> Vec<ToolSpec> {
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: "A tool.".to_owned(),
+        parameters: json!({"type": "object"}),
+        repeat: Repeat::Safe,
+        access: Access::ReadOnly,
+        requires_approval: false,
+        example: Value::Null,
+    };
+    let mut tools = vec![tool("list_files"), tool("search")];
+    tools.extend(submission(AnswerForm::Plan));
+    tools
+}
+
 /// What was wrong.
 fn fault_in(form: CallForm, content: &str) -> String {
     said_in(form, content).expect_err(content).to_string()
@@ -51,6 +87,10 @@ fn call(tool: &str, parameters: Value, terminate: bool) -> ToolCall {
 
 fn one_call(tool: &str, parameters: Value, terminate: bool) -> Result<Said, Malformed> {
     Ok(Said::Calls(vec![call(tool, parameters, terminate)]))
+}
+
+fn among_words(text: &str) -> Result<Said, Malformed> {
+    Ok(Said::CallAmongWords(text.to_owned()))
 }
 
 fn text(text: &str) -> Result<Said, Malformed> {

@@ -1,11 +1,10 @@
 //! What holds of every text in every form (CALL-4, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, Malformed, Said, parse_after};
-use dirigent_core::message::FinishReason;
+use dirigent_core::call::{CallForm, Malformed, Said, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{FORMS, one_call, reply, said_in};
+use super::{FORMS, one_call, said_after, said_in};
 
 /// Prose in which a call still stands out: it does not end amid JSON or thinking of its own.
 fn prose() -> impl Strategy<Value = String> {
@@ -69,28 +68,35 @@ fn stands_in(text: &str, said: &Said) -> bool {
             .next()?
             .ok()
     });
-    let mut found = objects.filter(|object| {
-        object["tool"] == calls[0].tool.as_str()
-            && object["parameters"] == calls[0].parameters
-            && object["terminate"] == calls[0].terminate
-    });
-    calls.len() == 1 && calls[0].parameters.is_object() && found.next().is_some()
+    let objects: Vec<Value> = objects.collect();
+    let stands = |call: &ToolCall| {
+        objects.iter().any(|object| {
+            object["tool"] == call.tool.as_str()
+                && object["parameters"] == call.parameters
+                && object["terminate"] == call.terminate
+        })
+    };
+    calls
+        .iter()
+        .all(|call| call.parameters.is_object() && stands(call))
 }
 
 proptest! {
     #[test]
-    fn call_7_a_prompt_hides_calls_and_changes_none(
-        content in BITS, tool in "[a-c]{1,2}", parameters in parameters(), cut in any::<prop::sample::Index>()
-    ) {
-        let call = json!({"tool": tool, "parameters": parameters, "terminate": false});
-        let pretty = serde_json::to_string_pretty(&call).unwrap();
-        let lines: Vec<&str> = pretty.lines().collect();
-        let prompt = format!("{}\n{content}", lines[cut.index(lines.len())..].join("\n"));
-        let reply = reply(&pretty, FinishReason::Stop);
-        prop_assert_eq!(
-            parse_after(&reply, CallForm::Auto, &[&prompt]),
-            one_call(&tool, parameters, false)
-        );
+    fn call_7_no_call_is_carried_out_from_within_words_once_it_was_given(content in BITS) {
+        for form in FORMS {
+            let Ok(Said::Calls(calls)) = said_in(form, &content) else { continue };
+            let given: Vec<String> = calls
+                .iter()
+                .map(|call| json!({"output": json!({"tool": call.tool, "parameters": call.parameters}).to_string()}).to_string())
+                .collect();
+            let given: Vec<&str> = given.iter().map(String::as_str).collect();
+            // A closing tag of thinking text makes thinking of the words before it.
+            let words = if content.contains("</think>") { "" } else { "The file says: " };
+            let quoting = format!("{words}{content} It does.");
+            let said = said_after(form, &given, &[], &quoting);
+            prop_assert!(!matches!(said, Ok(Said::Calls(_))), "{:?}", said);
+        }
     }
 
     #[test]
@@ -108,17 +114,15 @@ proptest! {
     }
 
     #[test]
-    fn call_5_a_text_form_gives_one_call_at_most_and_the_native_one_none(content in BITS) {
+    fn call_5_the_native_form_has_no_call_in_its_text(content in BITS) {
         for form in FORMS {
             match said_in(form, &content) {
                 Ok(Said::Calls(calls)) => {
                     prop_assert!(form != CallForm::Native);
-                    prop_assert_eq!(calls.len(), 1);
-                    prop_assert!(calls[0].parameters.is_object());
+                    prop_assert!(calls.iter().all(|call| call.parameters.is_object()));
                 }
-                Ok(Said::Text(_)) => {}
-                Err(Malformed::OnlyThinking) => prop_assert!(form != CallForm::Json),
-                Err(_) => prop_assert!(form != CallForm::Native),
+                Ok(Said::CallAmongWords(_)) => prop_assert!(form != CallForm::Native),
+                Ok(Said::Text(_)) | Err(_) => {}
             }
         }
     }
@@ -134,13 +138,16 @@ proptest! {
 
     #[test]
     fn call_5_a_call_in_prose_is_found_as_it_was_written(
-        before in prose(), after in prose(), tool in any::<String>(), parameters in parameters(), terminate in any::<bool>()
+        before in prose(), tool in any::<String>(), parameters in parameters(), terminate in any::<bool>()
     ) {
         for (form, call) in written(&tool, &parameters, terminate) {
             for json in [call.to_string(), serde_json::to_string_pretty(&call).unwrap()] {
-                let content = format!("{before}{json}{after}");
+                let content = format!("{before}{json}");
+                let with_words_after = format!("<think>Hm.</think>{content}\nThen I go on.");
                 for form in [form, CallForm::Auto] {
                     prop_assert_eq!(said_in(form, &content), one_call(&tool, parameters.clone(), terminate));
+                    let said = said_in(form, &with_words_after);
+                    prop_assert!(matches!(said, Ok(Said::CallAmongWords(_))), "{:?}", said);
                 }
             }
         }
@@ -148,13 +155,13 @@ proptest! {
 
     #[test]
     fn call_5_a_call_by_name_is_found_as_it_was_written(
-        before in prose(), after in prose(), tool in any::<String>(), parameters in parameters()
+        before in prose(), tool in any::<String>(), parameters in parameters()
     ) {
         let by_name = json!({"name": tool, "arguments": parameters});
         let as_text = json!({"name": tool, "arguments": parameters.to_string()});
         let function = json!({"function": by_name});
         for call in [by_name, as_text, function] {
-            for content in [format!("{before}{call}{after}"), format!("{before}<tool_call>{call}</tool_call>{after}")] {
+            for content in [format!("{before}{call}"), format!("{before}<tool_call>{call}</tool_call>\n")] {
                 prop_assert_eq!(said_in(CallForm::Auto, &content), one_call(&tool, parameters.clone(), false));
             }
         }
@@ -192,7 +199,7 @@ proptest! {
 }
 
 /// Long enough that a parser which is not linear would be noticed; the benchmark `parser` tells the time of a megabyte.
-const LONG: usize = 1 << 17;
+const LONG: usize = 1 << 16;
 
 #[test]
 fn call_5_endless_beginnings_are_no_call() {
@@ -222,12 +229,18 @@ fn call_5_endless_beginnings_are_no_call() {
         "{'a':'",
         "{\"a\":True,\"b\":",
         "{\"name\":",
+        "[TOOL_CALLS",
+        "<think></reasoning>",
+        "<a ",
+        "◁",
+        "<|channel|>analysis",
     ] {
         let content = pattern.repeat(LONG / pattern.len());
         for form in FORMS {
             match said_in(form, &content) {
                 Ok(Said::Text(_)) => {}
                 Err(Malformed::OnlyThinking) => assert_eq!(pattern, "<think>"),
+                Err(Malformed::Unreadable) => assert_eq!(pattern.trim_end(), "<tool_call>"),
                 other => panic!("{pattern} in {form:?}: {other:?}"),
             }
         }
@@ -238,16 +251,16 @@ fn call_5_endless_beginnings_are_no_call() {
 fn call_5_endless_beginnings_of_calls_are_malformed() {
     for (pattern, form) in [
         ("{\"tool\":", CallForm::Json),
-        ("{\"tool\":1}", CallForm::Json),
+        ("{'tool':None,'", CallForm::Json),
+        ("{\"tool\":\"a\"}", CallForm::Json),
+        ("{\"tool\":\"a\",\"b\":", CallForm::Json),
         ("{\"tool\":\"{\"tool\":\"", CallForm::Json),
-        ("{\"tool\":True,\"a\":", CallForm::Json),
+        ("[{\"tool\":\"a\",\"b\":", CallForm::Json),
         ("{\"tool_call\":{", CallForm::ToolCall),
         ("{\"tool_call\":'", CallForm::ToolCall),
         ("<tool_call>{", CallForm::Auto),
         ("<tool_call>{'a':", CallForm::Auto),
-        ("{'tool':", CallForm::Auto),
         ("{'tool':'", CallForm::Auto),
-        ("{'tool':None,'", CallForm::Auto),
         ("{\"name\":\"a\",\"arguments\":", CallForm::Auto),
         ("{\"name\":\"a\",\"arguments\":None,\"id\":", CallForm::Auto),
         ("{\"function\":", CallForm::Auto),

@@ -21,6 +21,8 @@ struct Sample {
 enum Becomes {
     Text,
     Malformed,
+    /// It goes back, to be sent alone or again.
+    AmongWords,
     UnknownTool,
     Runs,
 }
@@ -40,6 +42,7 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
     match said {
         Err(_) => Becomes::Malformed,
         Ok(Said::Text(_)) => Becomes::Text,
+        Ok(Said::CallAmongWords(_)) => Becomes::AmongWords,
         Ok(Said::Calls(calls)) => match tools.check(&calls[0], &allowed, Access::ReadWrite) {
             Ok(()) => Becomes::Runs,
             Err(CallFault::UnknownTool { .. }) => Becomes::UnknownTool,
@@ -48,43 +51,41 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
     }
 }
 
-/// By sample: its class, how it ended, and what its content alone becomes in the JSON form and in the automatic one. One that was cut
-/// at the token limit is refused for that in every form; in the native form, and in that of `tool_call`, which none of them has, each
-/// is text.
+/// By sample: its class, how it ended, and what its content alone becomes in the JSON form, in that of `tool_call` and in the automatic
+/// one. One that was cut at the token limit is refused for that in every form; in the native form each is text.
 #[test]
 fn call_5_call_7_replies_of_small_models() {
-    use Becomes::{Malformed as Bad, Runs, Text, UnknownTool};
+    use Becomes::{AmongWords, Malformed as Bad, Runs, Text, UnknownTool};
     use FinishReason::{Length, Stop};
     #[rustfmt::skip]
     let rows = [
-        (1, "prose_only_repetition", Length, Text, Text),
-        (2, "fenced_python_no_json", Length, Text, Text),
-        (3, "prose_with_pseudo_json_ellipsis", Stop, Bad, Bad),
-        // The prompt's example, made as a call: the tool's own checks and the model's next look at the goal are what is left.
-        (4, "prose_around_valid_json_copied_from_example", Stop, Runs, Runs),
-        (5, "missing_terminate", Stop, Bad, Runs),
-        (6, "string_bool_inside_parameters_hallucinated_tool", Stop, UnknownTool, UnknownTool),
-        (7, "answer_in_tool_field_missing_terminate", Stop, Bad, UnknownTool),
-        (8, "hallucinated_destructive_tool_truncated", Length, Bad, Bad),
-        (9, "placeholder_echo", Stop, Bad, UnknownTool),
-        (10, "duplicate_keys_runaway_truncated", Length, Bad, Bad),
-        (11, "fenced_json_nested_under_other_key", Length, Text, Text),
-        (12, "broken_object_extra_brace", Length, Bad, Runs),
-        (13, "prompt_echo", Length, Bad, Bad),
-        (14, "wrong_language_loop", Length, Text, Text),
-        (15, "terminate_string_and_extra_keys", Stop, Bad, Bad),
-        (16, "schema_valid_duplicate_keys", Stop, Bad, Bad),
-        (17, "constrained_but_truncated", Length, Bad, Bad),
-        (18, "two_objects_comma_separated", Stop, Bad, Runs),
-        (19, "openai_style_name_arguments_fenced_newline_flood", Length, Text, Runs),
-        (20, "several_fenced_calls_hallucinated_sql", Length, Text, Bad),
+        (1, "prose_only_repetition", Length, Text, Text, Text),
+        (2, "fenced_python_no_json", Length, Text, Text, Text),
+        (3, "prose_with_pseudo_json_ellipsis", Stop, Bad, AmongWords, Bad),
+        (4, "prose_around_valid_json_copied_from_example", Stop, AmongWords, AmongWords, AmongWords),
+        (5, "missing_terminate", Stop, Bad, Bad, Runs),
+        (6, "string_bool_inside_parameters_hallucinated_tool", Stop, UnknownTool, Bad, UnknownTool),
+        (7, "answer_in_tool_field_missing_terminate", Stop, Bad, Bad, UnknownTool),
+        (8, "hallucinated_destructive_tool_truncated", Length, Bad, Bad, Bad),
+        (9, "placeholder_echo", Stop, Bad, Bad, UnknownTool),
+        (10, "duplicate_keys_runaway_truncated", Length, Bad, Bad, Bad),
+        (11, "fenced_json_nested_under_other_key", Length, Text, Text, Text),
+        (12, "broken_object_extra_brace", Length, Bad, AmongWords, AmongWords),
+        (13, "prompt_echo", Length, Bad, AmongWords, Bad),
+        (14, "wrong_language_loop", Length, Text, Text, Text),
+        (15, "terminate_string_and_extra_keys", Stop, Bad, Bad, Bad),
+        (16, "schema_valid_duplicate_keys", Stop, Bad, Bad, Bad),
+        (17, "constrained_but_truncated", Length, Bad, Bad, Bad),
+        (18, "two_objects_comma_separated", Stop, Bad, Bad, Runs),
+        (19, "openai_style_name_arguments_fenced_newline_flood", Length, Text, Text, Runs),
+        (20, "several_fenced_calls_hallucinated_sql", Length, Text, Text, Bad),
     ];
     let samples: Vec<Sample> = include_str!("../samples/model-replies.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(samples.len(), rows.len());
-    for (sample, (id, class, finish, in_json, in_auto)) in samples.iter().zip(rows) {
+    for (sample, (id, class, finish, in_json, in_tool_call, in_auto)) in samples.iter().zip(rows) {
         let ended = if finish == Length { "length" } else { "stop" };
         assert_eq!(
             (sample.id, sample.cls.as_str(), sample.finish_reason.as_str()),
@@ -97,7 +98,8 @@ fn call_5_call_7_replies_of_small_models() {
             }
             let expected = match form {
                 CallForm::Json | CallForm::JsonSchema => in_json,
-                CallForm::Native | CallForm::ToolCall => Text,
+                CallForm::Native => Text,
+                CallForm::ToolCall => in_tool_call,
                 CallForm::Auto => in_auto,
             };
             let said = said_in(form, &sample.content);

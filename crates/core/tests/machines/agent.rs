@@ -207,7 +207,7 @@ fn loop_3_the_third_malformed_reply_in_a_row_ends_the_loop_with_it() {
     check(
         &mut agent,
         vec![
-            replied("a7.1", text(r#"{"tool": 1"#)),
+            replied("a7.1", text(r#"{"tool": "l"#)),
             replied("a7.2", text("  ")),
             replied("a7.3", text(r#"{"tool": "look""#)),
         ],

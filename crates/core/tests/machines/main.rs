@@ -8,6 +8,7 @@ mod agent_context;
 mod agent_limits;
 mod agent_progress;
 mod agent_properties;
+mod agent_replies;
 mod agent_seen;
 mod approvals;
 mod delegating;

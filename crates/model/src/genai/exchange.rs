@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
+use dirigent_core::message::{FinishReason, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::time::Millis;
 use futures::{Stream, StreamExt};
 use genai::chat::{ChatStream, ChatStreamEvent, StreamEnd};
@@ -30,8 +30,10 @@ enum Stop {
     Done(StreamEnd),
     /// The connection was closed.
     Closed,
-    /// Nothing came in time, or too much.
+    /// Nothing came in time.
     Cut(String),
+    /// More came than a reply may have.
+    Oversized,
     /// The provider has said that something went wrong, the connection broke, or what came can't be used.
     Failed(ModelFailure),
 }
@@ -91,7 +93,7 @@ impl Shared {
                 Err(_) => {}
             }
             if reply.held() > self.options.max_reply_bytes {
-                return Stop::Cut("it is longer than max_reply_bytes".to_owned());
+                return Stop::Oversized;
             }
             if let Some(latest) = tap.latest().filter(|latest| *latest > since) {
                 since = latest;
@@ -112,7 +114,12 @@ impl Shared {
         request: &ChatRequest,
     ) -> Result<ModelReply, ModelFailure> {
         let seen = tap.seen();
+        let is_oversized = matches!(stop, Stop::Oversized);
         let end = match stop {
+            Stop::Oversized => {
+                self.warn_of_cut("it is longer than max_reply_bytes");
+                None
+            }
             Stop::Done(end) if seen.garbled => {
                 self.warn_of_cut("its events did not come as they should");
                 Some(end)
@@ -140,7 +147,11 @@ impl Shared {
                 None
             }
         };
-        Ok(reply.finish(end.as_ref(), seen, request))
+        let mut reply = reply.finish(end.as_ref(), seen, request);
+        if is_oversized {
+            reply.finish = FinishReason::Oversized;
+        }
+        Ok(reply)
     }
 
     /// The reply itself can't say why it was cut.

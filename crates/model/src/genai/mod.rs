@@ -34,9 +34,9 @@
 //!   in the text).
 //!
 //! # What is made of a reply
-//! Text that is thinking is no content. A reply counts as interrupted where the stream ends without its last event, the provider's
-//! filter stops it, the model refuses, or the provider gives a reason that isn't known: only what a model finished saying counts
-//! (CALL-7). Where the provider counted no tokens, they are estimated. Every event counts as a sign of life, Anthropic's pings among
+//! Text that is thinking is no content. A reply counts as interrupted where the stream ends without its last event, or the
+//! provider gives a reason that isn't known: only what a model finished saying counts (CALL-7). It counts as filtered where the provider's
+//! filter stops it or the model refuses. Where the provider counted no tokens, they are estimated. Every event counts as a sign of life, Anthropic's pings among
 //! them: a model that writes a long call sends nothing else for a while.
 //!
 //! # What `genai` can't do

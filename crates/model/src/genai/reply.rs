@@ -202,20 +202,16 @@ fn unread_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
     })
 }
 
-/// Some say `stop` with calls present: whether there are calls decides, and only an end that was none of the model's is taken from
-/// the provider's word.
+/// Why a reply ended. Some say `stop` with calls present: calls decide, then the provider's word.
 fn reason(stop: Option<&StopReason>, no_calls: bool) -> FinishReason {
     match stop {
         Some(StopReason::MaxTokens(_)) => FinishReason::Length,
-        Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_))
-            if no_calls =>
-        {
-            FinishReason::Stop
-        }
+        Some(StopReason::Completed(_) | StopReason::StopSequence(_)) if no_calls => FinishReason::Stop,
         Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_)) => {
             FinishReason::ToolCalls
         }
         Some(StopReason::Other(word)) if word.ends_with("_CALL") && !no_calls => FinishReason::ToolCalls,
-        Some(StopReason::ContentFilter(_) | StopReason::Other(_)) | None => FinishReason::Interrupted,
+        Some(StopReason::ContentFilter(_)) => FinishReason::Filtered,
+        Some(StopReason::Other(_)) | None => FinishReason::Interrupted,
     }
 }

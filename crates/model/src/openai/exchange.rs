@@ -57,6 +57,8 @@ enum Stop {
     Closed,
     /// Nothing came in time, the connection broke, or what came can't be used.
     Cut(String),
+    /// More came than a reply may have.
+    Oversized,
     /// The server has said that something went wrong.
     Failed(ModelFailure),
 }
@@ -205,8 +207,7 @@ impl Shared {
         let body = match self.read_body(response, until).await? {
             Body::Whole(body) => body,
             Body::TooLong => {
-                self.warn_of_cut("it is longer than max_reply_bytes");
-                let mut reply = collector.finish(Ended::CutOff, asked);
+                let mut reply = collector.finish(self.warn_of_size(), asked);
                 let read = u64::try_from(self.options.max_reply_bytes).unwrap_or(u64::MAX);
                 reply.usage.output_tokens = read.div_ceil(4);
                 return Ok(reply);
@@ -253,7 +254,7 @@ impl Shared {
                 }
             }
             if collector.held().saturating_add(reader.held()) > self.options.max_reply_bytes {
-                break Stop::Cut("it is longer than max_reply_bytes".to_owned());
+                break Stop::Oversized;
             }
             if came {
                 since = Instant::now();
@@ -269,7 +270,7 @@ impl Shared {
                 .end()
                 .and_then(|event| self.take(&event, &mut collector, asked))
                 .unwrap_or(Stop::Closed),
-            Stop::Done | Stop::Cut(_) | Stop::Failed(_) => stop,
+            Stop::Done | Stop::Cut(_) | Stop::Oversized | Stop::Failed(_) => stop,
         };
         self.end_stream(stop, collector, asked)
     }
@@ -312,9 +313,8 @@ impl Shared {
         asked: Asked<'_>,
     ) -> Result<ModelReply, ModelFailure> {
         let ended = match stop {
-            _ if collector.held() > self.options.max_reply_bytes => {
-                self.warn_of_cut("it is longer than max_reply_bytes")
-            }
+            _ if collector.held() > self.options.max_reply_bytes => self.warn_of_size(),
+            Stop::Oversized => self.warn_of_size(),
             Stop::Done if !collector.is_empty() => Ended::Complete,
             Stop::Done => {
                 return Err(self
@@ -343,6 +343,15 @@ impl Shared {
     fn warn_of_cut(&self, why: &str) -> Ended {
         tracing::warn!(server = self.diagnosis.place, "a model's reply broke off: {why}");
         Ended::CutOff
+    }
+
+    fn warn_of_size(&self) -> Ended {
+        tracing::warn!(
+            server = self.diagnosis.place,
+            max_reply_bytes = self.options.max_reply_bytes,
+            "a model's reply is longer than max_reply_bytes"
+        );
+        Ended::Oversized
     }
 }
 

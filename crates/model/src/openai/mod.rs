@@ -15,7 +15,8 @@
 //!
 //! # What each fault ends in
 //! In a failure, by its [`ModelFailureKind`], or in a reply, by its end. Of an interrupted one ([`FinishReason::Interrupted`]) something
-//! had come: it was paid for, and nothing in it is acted on (CALL-7). What is tried again, or asked of another model, is for
+//! had come: it was paid for, and nothing in it is acted on (CALL-7). A filtered or an oversized one ([`FinishReason::Filtered`],
+//! [`FinishReason::Oversized`]) ends its agent: asking again would not help. What is tried again, or asked of another model, is for
 //! [`Retrying`](crate::Retrying) and [`Fallback`](crate::Fallback) to decide by this.
 //!
 #![doc = include_str!("faults.md")]

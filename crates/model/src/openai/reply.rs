@@ -163,6 +163,8 @@ pub(super) enum Ended {
     Complete,
     /// It stopped, or was stopped, before it had said so.
     CutOff,
+    /// It was stopped, as the reply is longer than a reply may be.
+    Oversized,
 }
 
 /// A reply that is under way. What comes out of it holds no secret.
@@ -268,6 +270,7 @@ impl Collector {
         let usage = self.usage.counts().usage(asked.request, said);
         let finish = match ended {
             Ended::CutOff => FinishReason::Interrupted,
+            Ended::Oversized => FinishReason::Oversized,
             Ended::Complete => reason(&self.finish_reason, self.calls.is_empty()),
         };
         let model = match self.model.as_str() {
@@ -300,21 +303,50 @@ fn is_unseen(c: char) -> bool {
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Servers use words of their own, and several say `stop` with calls present: so whether there are calls decides, and only an end
-/// that was none of the model's is taken from the word.
+/// Why a reply ended. Servers use words of their own, and several say `stop` with calls present: calls decide, then the word. A word that
+/// nobody knows, or none, is the end of a whole reply.
 fn reason(word: &str, no_calls: bool) -> FinishReason {
     match cut(word) {
         Some(reason) => reason,
-        None if no_calls => FinishReason::Stop,
+        None if no_calls && !announces_calls(word) => FinishReason::Stop,
         None => FinishReason::ToolCalls,
     }
 }
 
 /// The words for an end that was none of the model's.
 fn cut(word: &str) -> Option<FinishReason> {
-    match word {
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Some(FinishReason::Length),
-        "content_filter" | "safety" | "error" | "abort" | "cancelled" => Some(FinishReason::Interrupted),
+    match word.to_ascii_lowercase().as_str() {
+        "length"
+        | "max_tokens"
+        | "max_output_tokens"
+        | "max_length"
+        | "model_length"
+        | "model_context_window_exceeded" => Some(FinishReason::Length),
+        "content_filter"
+        | "content_filtered"
+        | "safety"
+        | "sensitive"
+        | "refusal"
+        | "recitation"
+        | "blocklist"
+        | "prohibited_content"
+        | "spii"
+        | "guardrail_intervened" => Some(FinishReason::Filtered),
+        "error" | "abort" | "cancelled" | "network_error" | "insufficient_system_resource" => {
+            Some(FinishReason::Interrupted)
+        }
         _ => None,
     }
+}
+
+/// The words for a reply that ended in order to call tools.
+fn announces_calls(word: &str) -> bool {
+    let words = [
+        "tool_calls",
+        "tool_call",
+        "tool_use",
+        "function_call",
+        "function_calls",
+    ];
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }

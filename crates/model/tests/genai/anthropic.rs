@@ -162,10 +162,10 @@ async fn the_reason_to_stop_is_told_and_the_calls_decide() {
     for (reason, expected) in [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),
-        ("tool_use", FinishReason::Stop),
+        ("tool_use", FinishReason::ToolCalls),
         ("max_tokens", FinishReason::Length),
         ("model_context_window_exceeded", FinishReason::Length),
-        ("refusal", FinishReason::Interrupted),
+        ("refusal", FinishReason::Filtered),
         ("pause_turn", FinishReason::Interrupted),
         ("something_new", FinishReason::Interrupted),
     ] {
@@ -180,7 +180,7 @@ async fn the_reason_to_stop_is_told_and_the_calls_decide() {
     let refused = reply(&[start(), delta, done]).await;
     assert_eq!(
         (refused.content.as_str(), refused.finish),
-        ("", FinishReason::Interrupted)
+        ("", FinishReason::Filtered)
     );
 }
 
@@ -369,6 +369,6 @@ async fn a_reply_that_is_too_long_is_left() {
     let mut options = server.options(Provider::Anthropic);
     options.max_reply_bytes = 1_000;
     let reply = HostedModel::new(options).unwrap().chat(request()).await.unwrap();
-    assert_eq!(reply.finish, FinishReason::Interrupted);
+    assert_eq!(reply.finish, FinishReason::Oversized);
     assert_eq!(reply.content.len(), 1_008);
 }

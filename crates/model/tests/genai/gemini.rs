@@ -196,8 +196,8 @@ async fn the_reason_to_stop_is_told() {
     for (reason, expected) in [
         ("STOP", FinishReason::Stop),
         ("MAX_TOKENS", FinishReason::Length),
-        ("SAFETY", FinishReason::Interrupted),
-        ("RECITATION", FinishReason::Interrupted),
+        ("SAFETY", FinishReason::Filtered),
+        ("RECITATION", FinishReason::Filtered),
         ("OTHER", FinishReason::Interrupted),
         ("SOMETHING_NEW", FinishReason::Interrupted),
     ] {

@@ -34,6 +34,8 @@ fn outcome(reply: Reply) -> String {
                 FinishReason::ToolCalls => "reply with calls",
                 FinishReason::Length => "reply cut for length",
                 FinishReason::Interrupted => "interrupted reply",
+                FinishReason::Filtered => "filtered reply",
+                FinishReason::Oversized => "oversized reply",
             };
             let calls = reply
                 .calls

@@ -261,11 +261,45 @@ async fn call_2_calls_decide_how_a_reply_ended_and_not_the_servers_word() {
                 [("a", "look", &json!({"path": "x"})), ("b", "look", &json!({}))]
             );
         }
-        let message = json!({"content": "No calls."});
-        let reply = ask(delivery, says(delivery, &message, "tool_calls", &Value::Null))
-            .await
-            .unwrap();
-        assert_eq!(reply.finish, FinishReason::Stop);
+    }
+}
+
+#[tokio::test]
+async fn loop_3_the_word_for_the_end_is_read_as_what_it_is() {
+    for delivery in BOTH {
+        for (word, finish) in [
+            ("stop", FinishReason::Stop),
+            ("eos", FinishReason::Stop),
+            ("eos_token", FinishReason::Stop),
+            ("end_turn", FinishReason::Stop),
+            ("something_new", FinishReason::Stop),
+            ("tool_calls", FinishReason::ToolCalls),
+            ("tool_use", FinishReason::ToolCalls),
+            ("function_call", FinishReason::ToolCalls),
+            ("length", FinishReason::Length),
+            ("MAX_TOKENS", FinishReason::Length),
+            ("content_filter", FinishReason::Filtered),
+            ("SAFETY", FinishReason::Filtered),
+            ("network_error", FinishReason::Interrupted),
+        ] {
+            let message = json!({"content": "No calls."});
+            let answer = says(delivery, &message, word, &Value::Null);
+            let reply = ask(delivery, answer).await.unwrap();
+            assert_eq!(reply.finish, finish, "{word}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn loop_3_a_reply_without_a_word_for_its_end_is_whole() {
+    for word in [json!(null), json!(""), json!(7)] {
+        let choice = json!({"index": 0, "message": {"content": "Done."}, "finish_reason": word});
+        let body = json!({"choices": [choice]}).to_string();
+        let reply = ask(Delivery::Whole, Answer::json("200 OK", body)).await.unwrap();
+        assert_eq!(
+            (reply.content.as_str(), reply.finish),
+            ("Done.", FinishReason::Stop)
+        );
     }
 }
 
@@ -274,7 +308,7 @@ async fn call_7_a_reply_cut_for_length_or_by_a_filter_says_so() {
     for delivery in BOTH {
         for (word, finish) in [
             ("length", FinishReason::Length),
-            ("content_filter", FinishReason::Interrupted),
+            ("content_filter", FinishReason::Filtered),
         ] {
             let message = calls(&[("a", "look", r#"{"path": "#)]);
             let reply = ask(delivery, says(delivery, &message, word, &Value::Null))
@@ -357,7 +391,7 @@ async fn a_server_that_delivers_the_other_way_is_understood() {
 }
 
 #[tokio::test]
-async fn a_reply_beyond_the_limit_is_interrupted() {
+async fn a_reply_beyond_the_limit_says_so() {
     for delivery in BOTH {
         let server = Server::start([says(
             delivery,
@@ -370,6 +404,6 @@ async fn a_reply_beyond_the_limit_is_interrupted() {
         options.max_reply_bytes = 1_000;
         let model = dirigent_model::OpenAiModel::new(options).unwrap();
         let reply = model.chat(request()).await.unwrap();
-        assert_eq!(reply.finish, FinishReason::Interrupted);
+        assert_eq!(reply.finish, FinishReason::Oversized);
     }
 }

@@ -104,8 +104,8 @@ impl Agent {
     pub(super) fn read_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
         self.work.usage += reply.counted();
         let said = match parse(&reply, self.call_form()) {
-            Ok(Said::Text(text)) if !text.is_empty() => Some(text),
-            Ok(Said::Text(_) | Said::Calls(_)) | Err(_) => None,
+            Ok(Said::Text(text) | Said::CallAmongWords(text)) if !text.is_empty() => Some(text),
+            Ok(Said::Text(_) | Said::CallAmongWords(_) | Said::Calls(_)) | Err(_) => None,
         };
         self.summarise(said, commands);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::budget::RequestSize;
-use crate::call::ToolCall;
+use crate::call::{GivenCalls, ToolCall};
 use crate::id::EffectId;
 use crate::message::{Message, Usage, estimated_tokens};
 use crate::prompt;
@@ -33,6 +33,8 @@ pub(super) struct Conversation {
     estimated: u64,
     counted: Counted,
     shown: Shown,
+    /// The calls in what the model was given, in messages that were left out since as well (CALL-7).
+    given: GivenCalls,
 }
 
 /// How results are shown.
@@ -93,10 +95,17 @@ struct Count {
 
 impl Conversation {
     /// The conversation before its first request; `overhead` are the tokens that each request has beside its messages.
-    pub(super) fn new(spec: &AgentSpec, system: &str, task: String, overhead: u64) -> Self {
+    pub(super) fn new(
+        spec: &AgentSpec,
+        system: &str,
+        task: String,
+        overhead: u64,
+        given: GivenCalls,
+    ) -> Self {
         let mut conversation = Conversation {
             estimated: overhead,
             shown: Shown::to(spec),
+            given,
             ..Conversation::default()
         };
         conversation.say(Message::System {
@@ -110,22 +119,36 @@ impl Conversation {
         &self.messages
     }
 
-    /// What the model was told before it said anything: its system prompt and its task, where examples of calls stand, with the
-    /// summary of what was left out, if there is one. Two messages, however long the conversation is.
-    pub(super) fn prompts(&self) -> [&str; 2] {
-        [0, 1].map(|place| self.messages.get(place).map_or("", Message::content))
+    /// The calls in what the model was given.
+    pub(super) fn given(&self) -> &GivenCalls {
+        &self.given
+    }
+
+    /// The text of a message by its place; empty if there is none.
+    fn content(&self, place: usize) -> &str {
+        self.messages.get(place).map_or("", Message::content)
+    }
+
+    /// What the model thought for its reply is not sent again: it has no more tokens than its text can have.
+    fn count_reply(&mut self, estimated: u64) {
+        if let Some(count) = &mut self.counted.last
+            && let Some(reply) = count.reply.take()
+        {
+            let reply = reply.min(TokenRatio::MOST.tokens(estimated));
+            count.tokens = count.tokens.saturating_add(reply);
+            count.estimated = self.estimated;
+        }
     }
 
     pub(super) fn say(&mut self, message: Message) {
         let estimated = message.estimated_tokens();
         self.estimated += estimated;
-        if let (Message::Assistant { .. }, Some(count)) = (&message, &mut self.counted.last)
-            && let Some(reply) = count.reply.take()
-        {
-            // What the model thought for its reply is not sent again: it has no more tokens than its text can have.
-            let reply = reply.min(TokenRatio::MOST.tokens(estimated));
-            count.tokens = count.tokens.saturating_add(reply);
-            count.estimated = self.estimated;
+        match &message {
+            Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
+                self.given.add(content);
+            }
+            // What the model said itself is not given.
+            Message::Assistant { .. } => self.count_reply(estimated),
         }
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.messages).push(message);
@@ -296,7 +319,7 @@ impl Conversation {
             return None;
         }
         let ask = Message::User {
-            content: prompt::summarise_request(self.prompts()[1]),
+            content: prompt::summarise_request(self.content(1)),
         };
         Some(earlier.iter().cloned().chain([ask]).collect())
     }
@@ -305,7 +328,7 @@ impl Conversation {
     pub(super) fn summarise(&mut self, task: &str, summary: &str) {
         let latest = self.latest_turn();
         let system = Message::System {
-            content: self.prompts()[0].to_owned(),
+            content: self.content(0).to_owned(),
         };
         let task = Message::User {
             content: format!("{task}\n\n{}", prompt::summary(summary)),

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::approval::Approval;
 use crate::budget::RequestSize;
-use crate::call::{CallForm, ToolCall};
+use crate::call::{CallForm, GivenCalls, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Message;
@@ -57,6 +57,8 @@ pub struct Agent {
     guidance: Vec<String>,
     turns: u32,
     malformed: u32,
+    /// Set once a reply with a call among words has gone back, until a call is carried out (CALL-7).
+    asked_to_send_alone: bool,
     work: AgentWork,
     started_at: Timestamp,
     deadline: Timestamp,
@@ -126,6 +128,7 @@ impl Agent {
             guidance: Vec::new(),
             turns: 0,
             malformed: 0,
+            asked_to_send_alone: false,
             work: AgentWork::default(),
             started_at: Timestamp::default(),
             deadline: Timestamp::default(),
@@ -337,7 +340,8 @@ impl Agent {
         let timeout = spec.limits.timeout;
         let overhead = self.context.request_overhead(&brief);
         let prompt = spec.prompt_at(Depth::of(&brief, &self.context.spec().limits));
-        self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead);
+        let given = GivenCalls::new(&self.context.offered(&brief));
+        self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
         self.started_at = now;
         self.deadline = now + timeout;
         self.brief = Some(brief);

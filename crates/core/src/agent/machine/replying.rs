@@ -2,34 +2,71 @@
 
 use super::{Agent, Commands};
 use crate::agent::{AgentAnswer, AgentFailure};
-use crate::call::{Said, parse_after};
-use crate::message::{Message, ModelReply};
+use crate::call::{Malformed, ReplyParser, Said, ToolCall};
+use crate::message::{FinishReason, Message, ModelReply};
 use crate::prompt;
 use crate::reflection::SUBMIT_REFLECTION;
 use crate::spec::AnswerForm;
 use crate::time::Timestamp;
+use crate::tool::ToolSpec;
 
 impl Agent {
     pub(super) fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
         self.work.usage += reply.counted();
         self.conversation.count(&reply.usage);
-        let said = parse_after(&reply, self.call_form(), &self.conversation.prompts());
-        match (said, self.answer()) {
-            (Ok(Said::Calls(mut calls)), _) => {
-                self.malformed = 0;
-                self.conversation.name_calls(self.turns, &mut calls);
-                self.conversation.say(Message::Assistant {
-                    content: reply.content,
-                    calls: calls.clone(),
-                });
-                self.next_call(now, calls.into(), commands);
+        match reply.finish {
+            FinishReason::Filtered => return self.finish(now, Err(AgentFailure::Filtered), commands),
+            FinishReason::Oversized => return self.finish(now, Err(AgentFailure::Oversized), commands),
+            FinishReason::Stop
+            | FinishReason::ToolCalls
+            | FinishReason::Length
+            | FinishReason::Interrupted => {}
+        }
+        let tools = self.offered();
+        let parser = ReplyParser {
+            form: self.call_form(),
+            tools: &tools,
+            given: self.conversation.given(),
+        };
+        match parser.parse(&reply) {
+            Ok(Said::Calls(calls)) => self.make_calls(now, reply, calls, commands),
+            Ok(Said::CallAmongWords(_)) if !self.asked_to_send_alone => {
+                self.asked_to_send_alone = true;
+                self.send_back(now, reply, prompt::call_among_words(), commands);
             }
-            (Ok(Said::Text(text)), _) if text.trim().is_empty() => {
-                self.ask_again(now, reply, "it was empty".to_owned(), commands);
+            Ok(Said::Text(text) | Said::CallAmongWords(text)) => self.take_text(now, reply, text, commands),
+            Err(malformed) => {
+                let meant = meant_tool(&reply, &malformed, &tools);
+                self.ask_again(now, reply, malformed.to_string(), meant, commands);
             }
-            // LOOP-4; a planner's text answers the goal (SPEC, "Where the rules meet", 6).
-            (Ok(Said::Text(text)), AnswerForm::Text | AnswerForm::Plan) => {
+        }
+    }
+
+    fn make_calls(
+        &mut self,
+        now: Timestamp,
+        reply: ModelReply,
+        mut calls: Vec<ToolCall>,
+        commands: &mut Commands,
+    ) {
+        self.malformed = 0;
+        self.asked_to_send_alone = false;
+        self.conversation.name_calls(self.turns, &mut calls);
+        self.conversation.say(Message::Assistant {
+            content: reply.content,
+            calls: calls.clone(),
+        });
+        self.next_call(now, calls.into(), commands);
+    }
+
+    /// LOOP-4; a planner's text answers the goal (SPEC, "Where the rules meet", 6).
+    fn take_text(&mut self, now: Timestamp, reply: ModelReply, text: String, commands: &mut Commands) {
+        if text.trim().is_empty() {
+            return self.ask_again(now, reply, "it was empty".to_owned(), None, commands);
+        }
+        match self.answer() {
+            AnswerForm::Text | AnswerForm::Plan => {
                 self.malformed = 0;
                 self.conversation.say(Message::Assistant {
                     content: reply.content,
@@ -37,22 +74,27 @@ impl Agent {
                 });
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
-            (Ok(Said::Text(_)), AnswerForm::Reflection) => {
+            AnswerForm::Reflection => {
                 let error =
                     format!("it has no tool call, but a judgement is submitted with `{SUBMIT_REFLECTION}`");
-                self.ask_again(now, reply, error, commands);
+                let meant = Some(SUBMIT_REFLECTION.to_owned());
+                self.ask_again(now, reply, error, meant, commands);
             }
-            (Err(malformed), _) => self.ask_again(now, reply, malformed.to_string(), commands),
         }
     }
 
-    /// LOOP-3.
-    fn ask_again(&mut self, now: Timestamp, reply: ModelReply, error: String, commands: &mut Commands) {
+    /// LOOP-3. The correction has an example of the tool that was meant.
+    fn ask_again(
+        &mut self,
+        now: Timestamp,
+        reply: ModelReply,
+        error: String,
+        meant: Option<String>,
+        commands: &mut Commands,
+    ) {
         self.malformed += 1;
         let Some(spec) = self.spec() else { return };
-        let tools = self.offered();
-        let (attempts, correction) = (spec.limits.max_malformed, prompt::malformed(&error, spec, &tools));
-        if self.malformed >= attempts {
+        if self.malformed >= spec.limits.max_malformed {
             let last_reply = prompt::shorten(&reply.content, 2_000, None).into_owned();
             let failure = AgentFailure::Malformed {
                 attempts: self.malformed,
@@ -61,6 +103,12 @@ impl Agent {
             };
             return self.finish(now, Err(failure), commands);
         }
+        let correction = prompt::malformed(&error, spec, &self.offered(), meant.as_deref());
+        self.send_back(now, reply, correction, commands);
+    }
+
+    /// Asks the model again, with what is to be said about its reply.
+    fn send_back(&mut self, now: Timestamp, reply: ModelReply, about: String, commands: &mut Commands) {
         // Some providers refuse a message without text.
         let content = if reply.content.is_empty() {
             "(no text)".to_owned()
@@ -71,7 +119,33 @@ impl Agent {
             content,
             calls: Vec::new(),
         });
-        self.conversation.say(Message::User { content: correction });
+        self.conversation.say(Message::User { content: about });
         self.ask(now, commands);
     }
+}
+
+/// The tool that a malformed reply meant: the one that a native call names, or the first whose name stands in the text. `None` if it names
+/// none of the agent's.
+fn meant_tool(reply: &ModelReply, malformed: &Malformed, tools: &[ToolSpec]) -> Option<String> {
+    if let Malformed::BareParameters { tool } = malformed {
+        return Some(tool.clone());
+    }
+    let named = |name: &str| tools.iter().find(|tool| tool.name == name);
+    let native = reply.malformed_calls.iter().find_map(|call| named(&call.name));
+    let in_text = || {
+        let places = tools.iter().filter_map(|tool| {
+            let place = place_of_word(&reply.content, &tool.name)?;
+            Some((place, tool))
+        });
+        places.min_by_key(|(place, _)| *place).map(|(_, tool)| tool)
+    };
+    native.or_else(in_text).map(|tool| tool.name.clone())
+}
+
+/// Where a name stands in a text as a word of its own.
+fn place_of_word(text: &str, name: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .map(|(place, _)| place)
+        .find(|place| !text[..*place].ends_with(is_part) && !text[place + name.len()..].starts_with(is_part))
 }

@@ -186,6 +186,8 @@ fn cause(failure: &AgentFailure) -> FailureCause {
             }
         },
         AgentFailure::Malformed { .. }
+        | AgentFailure::Filtered
+        | AgentFailure::Oversized
         | AgentFailure::Budget { .. }
         | AgentFailure::Rejected { .. }
         | AgentFailure::Redirected

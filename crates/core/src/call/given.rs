@@ -1,0 +1,380 @@
+//! The calls that stand in what a model was given (CALL-7).
+//!
+//! A model that quotes a file, a result or its own prompt makes no call by it. So every text that joins a conversation is searched once, and
+//! a digest of each call in it is kept: of the tool and the parameters, so that form, key order, white space, escapes and the spelling of
+//! numbers make no difference. Strings are searched too, whatever their level of escapes.
+//!
+//! The search is linear in the text. Where a text is made so that it can't be searched within that bound, every call counts as given, and
+//! must be sent alone.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+use serde_json::{Map, Number, Value};
+
+use super::ToolCall;
+use super::json::{read_arguments, read_json};
+use super::markup;
+use super::reader::{Dialect, End, read};
+use super::scan::Found;
+use super::submission::Submission;
+use crate::tool::ToolSpec;
+
+/// How often a text may be read, with all levels of escapes and all tries.
+const READINGS: usize = 64;
+/// How many calls are kept.
+const MOST_CALLS: usize = 1 << 16;
+
+/// The calls that stand in the texts that a model was given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GivenCalls {
+    digests: BTreeSet<u64>,
+    submission: Option<Submission>,
+    /// Set if a text could not be searched completely.
+    incomplete: bool,
+}
+
+impl GivenCalls {
+    /// No calls yet, for an agent that has these tools.
+    pub fn new(tools: &[ToolSpec]) -> GivenCalls {
+        GivenCalls {
+            submission: Submission::among(tools),
+            ..GivenCalls::default()
+        }
+    }
+
+    /// Adds the calls that stand in a text.
+    pub fn add(&mut self, text: &str) {
+        let mut effort = text.len().saturating_mul(READINGS);
+        self.search(text, &mut effort);
+        self.incomplete |= effort == 0 && !text.is_empty();
+    }
+
+    /// Whether the call stands in what was given.
+    pub fn contains(&self, call: &ToolCall) -> bool {
+        self.incomplete || self.digests.contains(&digest(&call.tool, &call.parameters))
+    }
+
+    /// Searches a text and what is left of it one level of escapes further in, until the effort is spent.
+    fn search(&mut self, text: &str, effort: &mut usize) {
+        let rest = self.search_plain(text, effort);
+        let lines = without_line_prefixes(&rest);
+        if let Cow::Owned(lines) = &lines {
+            self.search_plain(lines, effort);
+        }
+        let decoded = match without_entities(&lines) {
+            Cow::Owned(decoded) => Cow::Owned(decoded),
+            Cow::Borrowed(lines) => unescaped(lines),
+        };
+        match decoded {
+            Cow::Owned(decoded) if *effort > 0 => self.search(&decoded, effort),
+            Cow::Owned(_) | Cow::Borrowed(_) => {}
+        }
+    }
+
+    /// Searches a text as it stands; what is left of it without the JSON that was searched.
+    fn search_plain(&mut self, text: &str, effort: &mut usize) -> String {
+        *effort = effort.saturating_sub(text.len());
+        let mut searched: Vec<Range<usize>> = Vec::new();
+        let mut place = 0;
+        while let Some(offset) = text[place..].find(['{', '<', '[']) {
+            place += offset;
+            if !text[place..].starts_with('{') {
+                if let Some(announced) = markup::announced(text, place)
+                    && let Some(tool) = announced.tool
+                    && let Some(object) = object_at(text, announced.json, effort)
+                {
+                    self.insert(tool, &Value::Object(object));
+                }
+                place += 1;
+                continue;
+            }
+            let strict = read(text, place, Dialect::Strict);
+            let mended = (strict.end != End::Closed).then(|| read(text, place, Dialect::Mended));
+            let read_bytes = mended.as_ref().map_or(0, |mended| mended.stop - place) + strict.stop - place;
+            *effort = effort.saturating_sub(read_bytes);
+            let best = mended
+                .as_ref()
+                .filter(|mended| mended.end == End::Closed)
+                .unwrap_or(&strict);
+            let next = place + 1;
+            if best.end == End::Closed {
+                match read_json(&Found::new(text, place, best)) {
+                    Ok(value) => {
+                        self.walk(&value, effort);
+                        if is_plain(&text[place..best.stop], strict.end) {
+                            searched.push(place..best.stop);
+                        }
+                        place = best.stop;
+                        continue;
+                    }
+                    // What keeps the outer object from being read need not be in the inner ones.
+                    Err(_) => place = next,
+                }
+            } else {
+                let closed = mended.as_ref().map_or(&strict.closed, |mended| {
+                    if mended.closed.len() > strict.closed.len() {
+                        &mended.closed
+                    } else {
+                        &strict.closed
+                    }
+                });
+                for range in closed {
+                    if let Some(object) = object_at(&text[..range.end], range.start, effort) {
+                        self.walk(&Value::Object(object), effort);
+                    }
+                }
+                place = strict.hidden.unwrap_or(strict.stop).max(next);
+            }
+            if *effort == 0 {
+                return String::new();
+            }
+        }
+        without(text, searched)
+    }
+
+    fn walk(&mut self, value: &Value, effort: &mut usize) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => self.search_string(text, effort),
+            Value::Array(items) => items.iter().for_each(|item| self.walk(item, effort)),
+            Value::Object(object) => {
+                self.insert_calls(object);
+                for (key, value) in object {
+                    self.search_string(key, effort);
+                    self.walk(value, effort);
+                }
+            }
+        }
+    }
+
+    fn search_string(&mut self, text: &str, effort: &mut usize) {
+        if *effort > 0 && text.contains(['{', '\\', '&']) {
+            self.search(text, effort);
+        }
+    }
+
+    /// Inserts the calls that an object can be read as, in whichever form.
+    fn insert_calls(&mut self, object: &Map<String, Value>) {
+        const NAMES: [&str; 5] = ["tool", "name", "tool_name", "function", "action"];
+        const ARGUMENTS: [&str; 6] = [
+            "parameters",
+            "arguments",
+            "args",
+            "input",
+            "tool_input",
+            "action_input",
+        ];
+        for name in NAMES {
+            let Some(Value::String(tool)) = object.get(name) else {
+                continue;
+            };
+            for arguments in ARGUMENTS {
+                match object.get(arguments) {
+                    Some(arguments @ Value::Object(_)) => self.insert(tool, arguments),
+                    Some(Value::String(text)) => {
+                        if let Ok(arguments) = read_arguments(text) {
+                            self.insert(tool, &arguments);
+                        }
+                    }
+                    Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {}
+                }
+            }
+        }
+        let submitted = self
+            .submission
+            .as_ref()
+            .filter(|submission| submission.fits(object));
+        if let Some(tool) = submitted.map(|submission| submission.tool.clone()) {
+            self.insert(&tool, &Value::Object(object.clone()));
+        }
+    }
+
+    fn insert(&mut self, tool: &str, arguments: &Value) {
+        self.digests.insert(digest(tool, arguments));
+        self.incomplete |= self.digests.len() > MOST_CALLS;
+    }
+}
+
+/// Whether an object stands there unescaped, so that it is no part of a string. One without keys, or with other quotes, may be.
+fn is_plain(object: &str, strict: End<'_>) -> bool {
+    strict == End::Closed && object[1..].trim_start().starts_with('"')
+}
+
+/// The object that begins there; reading it costs effort.
+fn object_at(text: &str, place: usize, effort: &mut usize) -> Option<Map<String, Value>> {
+    if !text[place..].starts_with('{') {
+        return None;
+    }
+    for dialect in [Dialect::Strict, Dialect::Mended] {
+        let candidate = read(text, place, dialect);
+        *effort = effort.saturating_sub(candidate.stop - place);
+        if candidate.end == End::Closed {
+            return match read_json(&Found::new(text, place, &candidate)) {
+                Ok(Value::Object(object)) => Some(object),
+                Ok(_) | Err(_) => None,
+            };
+        }
+    }
+    None
+}
+
+/// The text without those ranges, each of them a line break.
+fn without(text: &str, mut ranges: Vec<Range<usize>>) -> String {
+    ranges.sort_by_key(|range| range.start);
+    let mut rest = String::with_capacity(text.len());
+    let mut done = 0;
+    for range in ranges {
+        if range.start >= done {
+            rest.push_str(&text[done..range.start]);
+            rest.push('\n');
+        }
+        done = done.max(range.end);
+    }
+    rest.push_str(&text[done..]);
+    rest
+}
+
+/// The text with one level of escapes taken off, as in the source of a program that holds it as a string.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut is_changed = false;
+    let mut rest = text;
+    while let Some(place) = rest.find('\\') {
+        plain.push_str(&rest[..place]);
+        let after = &rest[place + 1..];
+        let (character, length) = match after.chars().next() {
+            Some(c @ ('"' | '\'' | '\\' | '/' | '`')) => (Some(c), 1),
+            Some('n' | 'r') => (Some('\n'), 1),
+            Some('t' | 'b' | 'f') => (Some(' '), 1),
+            Some('u') => (
+                unicode(after),
+                if unicode(after).is_some_and(|c| c.len_utf16() == 2) {
+                    11
+                } else {
+                    5
+                },
+            ),
+            Some(_) | None => (None, 0),
+        };
+        match character {
+            Some(c) => {
+                plain.push(c);
+                is_changed = true;
+                rest = &after[length..];
+            }
+            None => {
+                plain.push('\\');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    if is_changed {
+        Cow::Owned(plain)
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The character of `uXXXX`, or of a pair of them.
+fn unicode(text: &str) -> Option<char> {
+    let unit = |at: usize| u16::from_str_radix(text.get(at..at + 4)?, 16).ok();
+    let first = unit(1)?;
+    let second = text.get(5..7).filter(|next| *next == "\\u").and_then(|_| unit(7));
+    char::decode_utf16([first].into_iter().chain(second)).next()?.ok()
+}
+
+/// The text with the entities of HTML that JSON is written with as characters.
+fn without_entities(text: &str) -> Cow<'_, str> {
+    let quotes = ["&quot;", "&#34;", "&#x22;"];
+    if !quotes.iter().any(|quote| text.contains(quote)) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = text.to_owned();
+    for quote in quotes {
+        plain = plain.replace(quote, "\"");
+    }
+    let others = [("&#39;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")];
+    for (entity, character) in others {
+        plain = plain.replace(entity, character);
+    }
+    Cow::Owned(plain)
+}
+
+/// The text without what diffs, quotations, comments and line numbers put before each line.
+fn without_line_prefixes(text: &str) -> Cow<'_, str> {
+    let is_prefixed = |line: &str| without_prefix(line).len() != line.trim_start().len();
+    if !text.contains('{') || !text.contains('\n') || !text.lines().any(is_prefixed) {
+        return Cow::Borrowed(text);
+    }
+    let plain: Vec<&str> = text.lines().map(without_prefix).collect();
+    Cow::Owned(plain.join("\n"))
+}
+
+/// A line without its number and without the marks before it. No line of JSON begins as these do.
+fn without_prefix(line: &str) -> &str {
+    let line = line.trim_start();
+    let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let line = match unnumbered.trim_start().strip_prefix([':', '|', '│', '→']) {
+        Some(rest) if unnumbered.len() < line.len() => rest.trim_start(),
+        Some(_) | None => line,
+    };
+    let unmarked = line.trim_start_matches(['+', '>', '|', '│', '#', '/', '*', '!', ';', '%']);
+    match unmarked.strip_prefix('-') {
+        Some(rest) if !rest.starts_with(|c: char| c.is_ascii_digit()) => rest.trim_start(),
+        Some(_) | None => unmarked.trim_start(),
+    }
+}
+
+/// The digest of a call. It is compared within one process and stored nowhere.
+fn digest(tool: &str, arguments: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tool.hash(&mut hasher);
+    hash_value(arguments, &mut hasher);
+    hasher.finish()
+}
+
+/// Hashes what a JSON value stands for, not how it is written.
+fn hash_value(value: &Value, hasher: &mut impl Hasher) {
+    match value {
+        Value::Null => 0_u8.hash(hasher),
+        Value::Bool(flag) => (1_u8, flag).hash(hasher),
+        Value::Number(number) => hash_number(number, hasher),
+        Value::String(text) => (3_u8, text).hash(hasher),
+        Value::Array(items) => {
+            (4_u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| hash_value(item, hasher));
+        }
+        Value::Object(object) => {
+            (5_u8, object.len()).hash(hasher);
+            let mut fields: Vec<_> = object.iter().collect();
+            fields.sort_by_key(|(key, _)| *key);
+            for (key, value) in fields {
+                key.hash(hasher);
+                hash_value(value, hasher);
+            }
+        }
+    }
+}
+
+/// `1`, `1.0` and `1e0` are the same number.
+fn hash_number(number: &Number, hasher: &mut impl Hasher) {
+    /// Beyond it an integer has no exact float.
+    const EXACT: f64 = 1e15;
+    let integer = number
+        .as_i64()
+        .map(i128::from)
+        .or(number.as_u64().map(i128::from));
+    let float = number.as_f64().unwrap_or_default();
+    match integer {
+        Some(integer) if float.abs() > EXACT => (6_u8, integer).hash(hasher),
+        None if float.abs() > EXACT && float.abs() < 1e38 => (6_u8, float as i128).hash(hasher),
+        Some(_) | None => (2_u8, (float + 0.0).to_bits()).hash(hasher),
+    }
+}

@@ -1,0 +1,211 @@
+//! Telling what is plainly meant as a call and is none that can be read (LOOP-3): a call in other quotes or without its brace, one that
+//! was cut at its beginning, a tool's name with arguments in another notation.
+//!
+//! What says nothing but a call is never a final answer. Prose about calls, code and other JSON stays text: so each rule asks that the
+//! text ends with what looks like a call, and that it names one of the agent's own tools or uses the keys of calls alone.
+
+use serde_json::Value;
+
+use super::reader::{Dialect, End, read};
+
+/// The keys that calls alone have.
+const KEYS: [&str; 6] = [
+    "tool",
+    "tool_call",
+    "tool_calls",
+    "tool_name",
+    "function_call",
+    "parameters",
+];
+/// Quotes of all kinds.
+const QUOTES: [char; 13] = ['"', '\'', '`', '“', '”', '„', '‟', '‘', '’', '«', '»', '＂', '＇'];
+
+/// How a lookalike begins: its key, its value and whether something in it is not ASCII.
+struct Beginning<'t> {
+    value: &'t str,
+    is_odd: bool,
+    after: &'t str,
+}
+
+/// The first key and its value, where the key is one of a call.
+fn beginning(text: &str) -> Option<Beginning<'_>> {
+    let (text, mut is_odd) = without_quote(text.trim_start());
+    let length = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (key, after) = text.split_at(length);
+    if !KEYS.contains(&key) {
+        return None;
+    }
+    let (after, odd) = without_quote(after);
+    is_odd |= odd;
+    let after = after.trim_start();
+    let (colon, after) = match after.chars().next()? {
+        ':' => (':', &after[1..]),
+        '：' => ('：', &after['：'.len_utf8()..]),
+        '=' => ('=', &after[1..]),
+        _ => return None,
+    };
+    is_odd |= colon != ':';
+    let (after, odd) = without_quote(after.trim_start());
+    is_odd |= odd;
+    let length = after.find(|c: char| !is_tool_character(c)).unwrap_or(after.len());
+    let (value, after) = after.split_at(length);
+    Some(Beginning { value, is_odd, after })
+}
+
+/// The text after a quote, and whether that is none of ASCII's.
+fn without_quote(text: &str) -> (&str, bool) {
+    match text.chars().next() {
+        Some(quote) if QUOTES.contains(&quote) => (&text[quote.len_utf8()..], !quote.is_ascii()),
+        Some(_) | None => (text, false),
+    }
+}
+
+fn is_tool_character(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// Whether something that begins with a brace and is no JSON begins as a call does. It looks at the first key alone.
+pub(super) fn begins_call(text: &str) -> bool {
+    text.strip_prefix('{').and_then(beginning).is_some()
+}
+
+/// Whether what begins at a brace is plainly meant as a call; `is_whole` where nothing stands before it.
+pub(super) fn is_call(text: &str, is_whole: bool, offered: &[&str]) -> bool {
+    let Some(beginning) = text.strip_prefix('{').and_then(beginning) else {
+        return false;
+    };
+    let is_evident = is_whole || beginning.is_odd || offered.contains(&beginning.value);
+    is_evident && ends_reply(text)
+}
+
+/// Whether a text that begins as a call ends as one, or was cut.
+pub(super) fn ends_reply(text: &str) -> bool {
+    ends_call(text) || !text.contains('}')
+}
+
+/// Whether a text ends as a call does.
+fn ends_call(text: &str) -> bool {
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '`' | ';' | ','));
+    end.ends_with(['}', ']', ')'])
+}
+
+/// Whether a whole answer is plainly a call, whatever form it has: a tool's name with arguments.
+pub(super) fn names_tool(answer: &str, offered: &[&str]) -> bool {
+    let answer = without_fence(answer);
+    is_object_of_tool(answer, offered)
+        || is_applied(answer, offered)
+        || answer
+            .strip_prefix('[')
+            .and_then(|list| list.strip_suffix(']'))
+            .is_some_and(|list| is_applied(list.trim(), offered))
+        || is_action(answer, offered)
+}
+
+/// A JSON object that has a tool's name and an object beside it, or under it.
+fn is_object_of_tool(answer: &str, offered: &[&str]) -> bool {
+    if !answer.starts_with(['{', '[']) {
+        return false;
+    }
+    let first = match serde_json::from_str(answer) {
+        Ok(Value::Array(items)) => items.into_iter().next(),
+        Ok(value) => Some(value),
+        Err(_) => None,
+    };
+    let Some(Value::Object(object)) = first else {
+        return false;
+    };
+    let is_tool = |name: &str| offered.contains(&name.strip_prefix("functions.").unwrap_or(name));
+    let has_object = object.values().any(Value::is_object);
+    let names = object.values().any(|value| value.as_str().is_some_and(is_tool));
+    let holds = object.len() == 1 && object.keys().any(|key| is_tool(key));
+    has_object && (names || holds)
+}
+
+/// `search({"pattern": "x"})`, `search {"pattern": "x"}`, `search(pattern="x")`.
+fn is_applied(answer: &str, offered: &[&str]) -> bool {
+    let length = answer.find(|c| !is_tool_character(c)).unwrap_or(answer.len());
+    let (name, rest) = answer.split_at(length);
+    let name = name.strip_prefix("functions.").unwrap_or(name);
+    let rest = rest.trim_start().trim_start_matches(':').trim_start();
+    let rest = without_fence(rest);
+    offered.contains(&name)
+        && (rest.starts_with('(') && rest.ends_with(')')
+            || rest.starts_with('{') && rest.ends_with('}') && !rest.contains("}\n\n"))
+}
+
+/// `Action: search` with its input in the last lines, as agents were prompted before there were calls.
+fn is_action(answer: &str, offered: &[&str]) -> bool {
+    let mut lines = answer.lines().rev().map(str::trim);
+    let action = lines.find_map(|line| line.strip_prefix("Action:"));
+    action.is_some_and(|tool| offered.contains(&tool.trim().trim_matches('`')))
+        && answer.contains("\nAction Input:")
+}
+
+/// Whether a whole answer is a call that was cut, or one that has lost its first brace.
+pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
+    let answer = without_fence(answer);
+    if answer.starts_with(['"', '“', '”']) || answer.starts_with(|c: char| c.is_ascii_lowercase()) {
+        // Without its first brace.
+        return beginning(answer).is_some_and(|it| {
+            let has_arguments = ["parameters", "arguments", "terminate"]
+                .iter()
+                .any(|key| it.after.contains(key));
+            (answer.starts_with(['"', '“', '”']) || offered.contains(&it.value)) && has_arguments
+        });
+    }
+    let Some(inner) = answer.strip_prefix('{').or_else(|| {
+        let list = answer.strip_prefix('[')?.trim_start();
+        list.strip_prefix('{')
+    }) else {
+        return false;
+    };
+    let candidate = read(answer, 0, Dialect::Strict);
+    match candidate.end {
+        End::Unfinished => {
+            let key = inner.trim_start().trim_start_matches('"');
+            let is_in_first_key = !inner.contains(':')
+                && KEYS
+                    .iter()
+                    .any(|known| known.starts_with(key.trim_end_matches('"')));
+            is_in_first_key || candidate.keys.are_of_call_alone()
+        }
+        // All that a call says but the tool.
+        End::Closed => {
+            candidate.stop == answer.len() && candidate.keys.are_of_call_alone() && holds_object(answer)
+        }
+        End::Broken(_) | End::ControlCharacter => false,
+    }
+}
+
+fn holds_object(answer: &str) -> bool {
+    match serde_json::from_str(answer) {
+        Ok(Value::Object(object)) => !object.contains_key("name") && object.values().any(Value::is_object),
+        Ok(_) | Err(_) => false,
+    }
+}
+
+/// Whether an answer ends with a block of code that calls tools, as Gemma writes it.
+pub(super) fn is_tool_code(answer: &str) -> bool {
+    let opening = answer
+        .match_indices("```tool_code")
+        .last()
+        .map(|(place, _)| place);
+    opening.is_some_and(|place| {
+        let rest = answer[place + 3..].trim_end();
+        let begins_line = answer[..place].is_empty() || answer[..place].ends_with('\n');
+        begins_line && rest.strip_suffix("```").unwrap_or(rest).find("```").is_none()
+    })
+}
+
+/// The text in a fence, where one is around all of it; a fence may be left open.
+fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix("```") else {
+        return text.trim_matches('`').trim();
+    };
+    let inner = inner.trim_start_matches('`');
+    let length = inner
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(inner.len());
+    inner[length..].trim_end_matches('`').trim()
+}

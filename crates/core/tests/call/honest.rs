@@ -1,0 +1,58 @@
+//! Answers that speak of calls, tools and JSON, and are answers (CALL-5): in every form they stay text.
+
+use super::{FORMS, planners_tools, said_after, text};
+
+const ANSWERS: &[&str] = &[
+    "Done.",
+    "search and list_files are the tools that I used.",
+    "search: the tool finds text in files.",
+    "I used `search` with {\"pattern\": \"x\"} and found nothing.",
+    "The function `search(pattern)` is defined in src/lib.rs:7.",
+    "search(pattern) is called from three places:\n- a.rs\n- b.rs",
+    "Models write `<tool_call>` and `</tool_call>` around a call.",
+    "The tag <tool_call> opens a call, and </tool_call> closes it.",
+    "Mistral's models write `[TOOL_CALLS]` before a list of calls.",
+    "Text between `<think>` and `</think>` is skipped.",
+    "{\"answer\": 42}",
+    "{\"name\": \"my-app\", \"version\": \"1.0.0\", \"dependencies\": {}}",
+    "{\"name\": \"Ada\", \"arguments\": {\"age\": 36}, \"born\": 1815}",
+    "```json\n{\"verdict\": \"fine\", \"files\": [\"a.rs\"]}\n```",
+    "{\"summary\": \"All is well.\", \"files\": 3}",
+    "The plan has a `summary` and `subtasks`: {\"summary\": \"x\", \"subtasks\": []} is the least.",
+    "{\"tools\": [\"hammer\", \"saw\"]}",
+    "[1, 2, 3]",
+    "[{\"path\": \"a.rs\", \"line\": 7}]",
+    "{}",
+    "[]",
+    "{\"parameters\": {\"a\": 1}, \"returns\": \"int\"}",
+    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"Does f.\", \"parameters\": {}}}",
+    "```rust\nfn main() {\n    let tool = Tool { name: \"hammer\" };\n}\n```",
+    "```js\ncall({tool: name, parameters: args});\n```",
+    "In JavaScript: `send({tool: 'hammer', parameters: {}})`, which returns a promise.",
+    "```yaml\ntool: hammer\nparameters:\n  weight: 3\n```",
+    "tool: hammer\nparameters: none",
+    "Rust's `{name}` is a format argument; `{{name}}` is not.",
+    "if (a < b) { return \"<think\"; }",
+    "It ends with an open brace: {",
+    "I would call a tool, but there is none for it.",
+    "Vec<Tool> holds the tools; HashMap<String, Tool> finds them.",
+    "<p>HTML has <function> nowhere.</p>",
+    "Action: none is needed.",
+    "flowchart TD\n  A[search] --> B{found?}\n  B -->|yes| C[answer]",
+    "```mermaid\nflowchart TD\n  A[search] --> B{found?}\n```",
+    "| tool | parameters |\n| --- | --- |\n| search | pattern |",
+    "The reply was `{\"tool\": 7}`, which is no call.",
+];
+
+#[test]
+fn call_5_an_honest_answer_is_text_in_every_form() {
+    for answer in ANSWERS {
+        for form in FORMS {
+            assert_eq!(
+                said_after(form, &[], &planners_tools(), answer),
+                text(answer),
+                "{form:?}"
+            );
+        }
+    }
+}
