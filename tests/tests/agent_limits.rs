@@ -269,7 +269,7 @@ async fn loop_2_a_planner_of_one_turn_is_told_at_once_and_one_that_uses_it_up_en
     assert!(asked.last().starts_with(LAST_TURN), "{}", asked.last());
 
     let report = dirigent.start(goal()).await.unwrap().outcome().await.unwrap();
-    let Some(EndReason::Failed { error }) = &report.end else {
+    let Some(EndReason::Failed { error, .. }) = &report.end else {
         panic!("{:?}", report.end);
     };
     assert_eq!(
