@@ -136,7 +136,7 @@ impl ReplyParser<'_> {
             return Err(Malformed::OnlyThinking);
         }
         let calls = Calls::read(&scan, self)?;
-        if let Some(said) = calls.said(content, &scan)? {
+        if let Some(said) = calls.said(content, &scan, self.given)? {
             return Ok(said);
         }
         let answer = content[scan.answer..].trim();
@@ -227,11 +227,15 @@ impl ReplyParser<'_> {
                 .any(|tool| last.text.contains(&format!("\"{tool}\""))),
         };
         let is_distinctive = last.announced.is_by_markup() || last.keys.are_distinctive();
-        let ends = !has_words_after && !(has_words_before && is_given);
+        let is_among_words = has_words_after || has_words_before && is_given;
         let is_call = match (takes_text_calls, is_distinctive) {
-            (true, true) => ends && (!has_words_before || is_offered || last.announced.is_by_markup()),
-            (false, true) => ends && (last.announced.is_by_markup() || !has_words_before && is_offered),
-            (_, false) => ends && !has_words_before && is_offered,
+            (true, true) => {
+                !is_among_words && (!has_words_before || is_offered || last.announced.is_by_markup())
+            }
+            (false, true) => {
+                !is_among_words && (last.announced.is_by_markup() || !has_words_before && is_offered)
+            }
+            (_, false) => !is_among_words && !has_words_before && is_offered,
         };
         match (is_call, takes_text_calls && is_distinctive) {
             (true, _) => Meant::Call(Malformed::OtherForm),
@@ -323,7 +327,7 @@ impl Calls {
     }
 
     /// What becomes of them; `None` where there are none.
-    fn said(mut self, content: &str, scan: &Scan<'_>) -> Result<Option<Said>, Malformed> {
+    fn said(mut self, content: &str, scan: &Scan<'_>, given: &GivenCalls) -> Result<Option<Said>, Malformed> {
         let is_form_alone = self.spans.is_empty() && !self.placeholders.is_empty();
         if is_form_alone && !Around::of(content, scan, &self.placeholders).has_words() {
             return Err(Malformed::WrongFields {
@@ -332,11 +336,19 @@ impl Calls {
         }
         let mut around = Around::of(content, scan, &self.spans);
         around.markup |= self.has_markup;
-        let among_words = || Some(Said::CallAmongWords(content[scan.answer..].trim().to_owned()));
+        // What is quoted may hold the tag that makes thinking of the words before it.
+        let quotes_thinking = scan.is_unopened && given.has_thinking_end() && self.new.is_empty();
+        let answer = if quotes_thinking { 0 } else { scan.answer };
+        let among_words = || Some(Said::CallAmongWords(content[answer..].trim().to_owned()));
         let is_last = self.last_new + 1 == self.spans.len();
+        let is_whole = self.spans.len() == 1
+            && !around.has_words()
+            && !around.marks
+            && around.wrappers() <= 1
+            && !quotes_thinking;
         Ok(match (self.new.len(), self.given.len()) {
             (0, 0) => None,
-            (0, 1) if !around.has_words() && around.wrappers() <= 1 => self.given.pop().map(Said::Calls),
+            (0, 1) if is_whole => self.given.pop().map(Said::Calls),
             (0, 1) => among_words(),
             (0, _) if around.has_words() => among_words(),
             (1, _) if is_last && !around.words_after && (around.has_words() || self.given.is_empty()) => {
@@ -364,6 +376,7 @@ struct Around {
     words_before: bool,
     words_between: bool,
     words_after: bool,
+    marks: bool,
     fences: usize,
     markup: bool,
 }
@@ -387,6 +400,7 @@ impl Around {
                 let gap = Gap::of(content, from..start);
                 around.fences += gap.fences;
                 around.markup |= gap.markup;
+                around.marks |= gap.marks;
                 if start <= first.start {
                     around.words_before |= gap.words;
                 } else if from >= last.end {

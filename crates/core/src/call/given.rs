@@ -16,7 +16,7 @@ use serde_json::{Map, Number, Value};
 
 use super::ToolCall;
 use super::json::{read_arguments, read_json};
-use super::markup;
+use super::markup::{self, Purpose, Tag};
 use super::reader::{Dialect, End, read};
 use super::scan::Found;
 use super::submission::Submission;
@@ -32,6 +32,8 @@ const MOST_CALLS: usize = 1 << 16;
 pub struct GivenCalls {
     digests: BTreeSet<u64>,
     submission: Option<Submission>,
+    /// Set if a tag that closes thinking text was given.
+    thinking_end: bool,
     /// Set if a text could not be searched completely.
     incomplete: bool,
 }
@@ -57,6 +59,11 @@ impl GivenCalls {
         self.incomplete || self.digests.contains(&digest(&call.tool, &call.parameters))
     }
 
+    /// Whether a tag that closes thinking text was given, so that a reply may quote it.
+    pub(super) fn has_thinking_end(&self) -> bool {
+        self.incomplete || self.thinking_end
+    }
+
     /// Searches a text and what is left of it one level of escapes further in, until the effort is spent.
     fn search(&mut self, text: &str, effort: &mut usize) {
         let rest = self.search_plain(text, effort);
@@ -79,16 +86,18 @@ impl GivenCalls {
         *effort = effort.saturating_sub(text.len());
         let mut searched: Vec<Range<usize>> = Vec::new();
         let mut place = 0;
-        while let Some(offset) = text[place..].find(['{', '<', '[']) {
+        while let Some(offset) = text[place..].find(['{', '<', '[', '◁']) {
             place += offset;
             if !text[place..].starts_with('{') {
+                self.thinking_end |=
+                    Tag::at(text, place).is_some_and(|tag| tag.purpose() == Purpose::ThinkingEnd);
                 if let Some(announced) = markup::announced(text, place)
                     && let Some(tool) = announced.tool
                     && let Some(object) = object_at(text, announced.json, effort)
                 {
                     self.insert(tool, &Value::Object(object));
                 }
-                place += 1;
+                place += text[place..].chars().next().map_or(1, char::len_utf8);
                 continue;
             }
             let strict = read(text, place, Dialect::Strict);
@@ -151,7 +160,7 @@ impl GivenCalls {
     }
 
     fn search_string(&mut self, text: &str, effort: &mut usize) {
-        if *effort > 0 && text.contains(['{', '\\', '&']) {
+        if *effort > 0 && text.contains(['{', '\\', '&', '<', '[', '◁']) {
             self.search(text, effort);
         }
     }

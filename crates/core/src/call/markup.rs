@@ -322,6 +322,8 @@ pub(super) fn after_closers(text: &str, mut at: usize) -> usize {
 pub(super) struct Gap {
     /// Whether it has letters or digits of its own.
     pub(super) words: bool,
+    /// Whether it has other marks, such as quotes.
+    pub(super) marks: bool,
     /// How many fences it has, opening and closing ones.
     pub(super) fences: usize,
     /// Whether it has call markup.
@@ -338,7 +340,8 @@ impl Gap {
                 '`' | '~' => {
                     let run = text[at..range.end].trim_start_matches(c);
                     let length = range.end - at - run.len();
-                    gap.fences += usize::from(c == '`' || length >= 3);
+                    gap.fences += usize::from(length >= 3);
+                    gap.marks |= length < 3;
                     at + length + if length >= 3 { info(run) } else { 0 }
                 }
                 '<' | '[' | '◁' => match Tag::at(text, at).filter(|tag| tag.end <= range.end) {
@@ -348,12 +351,19 @@ impl Gap {
                             tag.end
                         }
                         Purpose::Token | Purpose::ThinkingEnd => tag.end,
-                        Purpose::Thinking | Purpose::Other => at + c.len_utf8(),
+                        Purpose::Thinking | Purpose::Other => {
+                            gap.marks = true;
+                            at + c.len_utf8()
+                        }
                     },
-                    None => at + c.len_utf8(),
+                    None => {
+                        gap.marks = true;
+                        at + c.len_utf8()
+                    }
                 },
                 c => {
                     gap.words |= c.is_alphanumeric();
+                    gap.marks |= !c.is_whitespace() && !c.is_control() && c != '\u{feff}';
                     at + c.len_utf8()
                 }
             };

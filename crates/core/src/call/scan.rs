@@ -30,6 +30,8 @@ pub(super) struct Scan<'t> {
     pub(super) skipped: Vec<Range<usize>>,
     /// Where the text begins that follows the thinking.
     pub(super) answer: usize,
+    /// Whether a closing tag that was never opened makes thinking of what precedes it.
+    pub(super) is_unopened: bool,
     /// Whether there is nothing but thinking, the last of it not closed.
     pub(super) only_thinking: bool,
     /// The first call markup that announces nothing that can be read.
@@ -72,7 +74,7 @@ impl<'t> Found<'t> {
             end: candidate.end,
             depth: candidate.depth,
             huge_integer: candidate.huge_integer,
-            announced: Announced::ByKeys,
+            announced: Announced::Bare,
             is_own: true,
             keys: candidate.keys,
         }
@@ -87,6 +89,7 @@ pub(super) fn scan(text: &str, form: CallForm) -> Scan<'_> {
             found: Vec::new(),
             skipped: Vec::new(),
             answer: 0,
+            is_unopened: false,
             only_thinking: false,
             bare_markup: None,
             last_closer: None,
@@ -148,6 +151,7 @@ impl<'t> Scanner<'t> {
                     self.scan.bare_markup = None;
                     self.scan.lookalikes = None;
                     self.scan.answer = tag.end;
+                    self.scan.is_unopened = true;
                     tag.end
                 })
             }
@@ -175,8 +179,8 @@ impl<'t> Scanner<'t> {
             json: announcement.json,
             start: place,
             announced: match announcement.tool {
-                Some(tool) => Announced::ByName(tool),
-                None => Announced::ByTag,
+                Some(tool) => Announced::Named(tool),
+                None => Announced::Tagged,
             },
         });
         Some(announcement.json)
@@ -251,7 +255,7 @@ impl<'t> Scanner<'t> {
     fn json(&mut self, place: usize) -> usize {
         let (start, announced) = match self.pending.take() {
             Some(pending) if pending.json == place => (pending.start, pending.announced),
-            Some(_) | None => self.functools(place).unwrap_or((place, Announced::ByKeys)),
+            Some(_) | None => self.functools(place).unwrap_or((place, Announced::Bare)),
         };
         let strict = self.read(place, Dialect::Strict);
         let mended = may_be_mended(self.form, strict.end) && self.effort > 0;
@@ -259,22 +263,22 @@ impl<'t> Scanner<'t> {
         let best = mended.as_ref().unwrap_or(&strict);
         let is_array = self.text[place..].starts_with('[');
         let meant = |form| match announced {
-            Announced::ByTag | Announced::ByName(_) => match form {
+            Announced::Tagged | Announced::Named(_) => match form {
                 CallForm::Auto => true,
                 CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Native => {
-                    announced == Announced::ByTag && shape::is_meant(form, best, is_array)
+                    announced == Announced::Tagged && shape::is_meant(form, best, is_array)
                 }
             },
-            Announced::ByKeys => shape::is_meant(form, best, is_array),
+            Announced::Bare => shape::is_meant(form, best, is_array),
         };
         let is_own = meant(self.form);
         if is_own || meant(CallForm::Auto) {
             let is_closed = best.end == End::Closed;
             let end = match announced {
-                Announced::ByTag | Announced::ByName(_) if is_closed => {
+                Announced::Tagged | Announced::Named(_) if is_closed => {
                     markup::after_closers(self.text, best.stop)
                 }
-                Announced::ByTag | Announced::ByName(_) | Announced::ByKeys => best.stop,
+                Announced::Tagged | Announced::Named(_) | Announced::Bare => best.stop,
             };
             self.scan.found.push(Found {
                 announced,
@@ -309,7 +313,7 @@ impl<'t> Scanner<'t> {
         let before = self.text[..place].strip_suffix("functools")?;
         self.text[place..]
             .starts_with('[')
-            .then_some((before.len(), Announced::ByTag))
+            .then_some((before.len(), Announced::Tagged))
     }
 
     fn read(&mut self, place: usize, dialect: Dialect) -> Candidate<'t> {

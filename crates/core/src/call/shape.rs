@@ -13,19 +13,19 @@ use super::scan::Found;
 /// What shows that JSON is meant as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced<'t> {
-    /// Its keys.
-    ByKeys,
+    /// Its keys alone.
+    Bare,
     /// The markup before it.
-    ByTag,
+    Tagged,
     /// The markup and the tool's name before it: the JSON is the arguments.
-    ByName(&'t str),
+    Named(&'t str),
 }
 
 impl Announced<'_> {
     pub(super) fn is_by_markup(self) -> bool {
         match self {
-            Announced::ByKeys => false,
-            Announced::ByTag | Announced::ByName(_) => true,
+            Announced::Bare => false,
+            Announced::Tagged | Announced::Named(_) => true,
         }
     }
 }
@@ -143,7 +143,7 @@ pub(super) fn read_calls(found: &Found<'_>, form: CallForm) -> Result<Vec<ToolCa
     let form = if found.is_own { form } else { CallForm::Auto };
     let value = read_json(found).map_err(|problem| Malformed::InvalidJson { problem })?;
     let calls = match (value, found.announced) {
-        (arguments @ Value::Object(_), Announced::ByName(tool)) => vec![ToolCall {
+        (arguments @ Value::Object(_), Announced::Named(tool)) => vec![ToolCall {
             id: String::new(),
             tool: tool.to_owned(),
             parameters: arguments,
@@ -225,7 +225,7 @@ fn call_by_another_name(
     announced: Announced<'_>,
 ) -> Result<Vec<ToolCall>, Malformed> {
     if let Some(Value::Array(items)) = object.get_mut("tool_calls") {
-        return listed_calls(std::mem::take(items), CallForm::Auto, Announced::ByTag);
+        return listed_calls(std::mem::take(items), CallForm::Auto, Announced::Tagged);
     }
     for key in ["function_call", "functionCall"] {
         if let Some(Value::Object(inner)) = object.get_mut(key) {
@@ -238,11 +238,11 @@ fn call_by_another_name(
         && !["name", "function", "tool_name"]
             .iter()
             .any(|key| object.contains_key(*key));
-    if lacks_tool && announced == Announced::ByKeys {
+    if lacks_tool && announced == Announced::Bare {
         return json_call(object, Terminate::Optional).map(|call| vec![call]);
     }
     let is_announced =
-        announced != Announced::ByKeys || matches!(object.get("tool_name"), Some(Value::String(_)));
+        announced != Announced::Bare || matches!(object.get("tool_name"), Some(Value::String(_)));
     if is_announced || is_call_by_name(&object) {
         return call_by_name(object).map(|call| vec![call]);
     }
