@@ -279,7 +279,7 @@ fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result()
     assert_eq!(results[3..5], [refused, refused]);
     assert_eq!(
         results[5],
-        refused.replace("needed\"}", r#"needed","so_far":{"calls":3}}"#)
+        refused.replace("needed\"}", r#"needed","so_far":{"calls":6,"failed":3}}"#)
     );
 
     // and the next reply may have as many again
