@@ -75,7 +75,9 @@ pub(super) fn is_call(text: &str, is_whole: bool, offered: &[&str]) -> bool {
         return false;
     };
     let is_evident = is_whole || beginning.is_odd || offered.contains(&beginning.value);
-    is_evident && ends_reply(text)
+    // JSON that begins a reply as a call and is garbled after that.
+    let begins_as_json = is_whole && text[1..].trim_start().starts_with('"');
+    begins_as_json || is_evident && ends_reply(text)
 }
 
 /// Whether a text that begins as a call ends as one, or was cut.

@@ -247,6 +247,10 @@ const FAULTS: &[(&str, &str)] = &[
         "{\"parameters\": {\"pattern\": \"x\"}, \"ter",
     ),
     (
+        "garbled",
+        "{\"tool\":{\"tool\":\"sea\"search\",\"pararch\",\"parameters\":{}}meters\":{}}\n\n. . .",
+    ),
+    (
         "list, cut",
         "[{\"tool\": \"search\", \"parameters\": {}, \"terminate\": false}, {\"tool\":",
     ),
