@@ -1,4 +1,4 @@
-//! The `file_operations` tool: read, write, edit, list, move, delete and restore files of the workspace.
+//! The `file_operations` tool: read, write, edit, list, move and delete files of the workspace, and undo what the run did to them.
 //!
 //! It never replaces a file that it was not told to, edits only what it finds exactly once, and changes a file in one
 //! step or not at all. What an agent has not seen as it is now, it does not lose for others: see [`seen`].
@@ -6,8 +6,8 @@
 mod edit;
 mod list;
 mod read;
-mod restore;
 pub(crate) mod seen;
+mod undo;
 
 use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ struct Parameters {
     /// What to do.
     operation: Operation,
     /// The file or folder, relative to the workspace, such as `src/main.rs`. Needed by read, write, edit and delete;
-    /// for list the folder, the whole workspace if left out; for restore the file or folder, all that this run has changed if left out.
+    /// for list the folder, the whole workspace if left out; for undo the file or folder, all that this run has changed if left out.
     path: Option<String>,
     /// read: the first line wanted, counted from 1; default 1.
     #[schemars(range(min = 1))]
@@ -61,7 +61,7 @@ enum Operation {
     List,
     Move,
     Delete,
-    Restore,
+    Undo,
 }
 
 impl Operation {
@@ -73,25 +73,26 @@ impl Operation {
             Operation::List => "list",
             Operation::Move => "move",
             Operation::Delete => "delete",
-            Operation::Restore => "restore",
+            Operation::Undo => "undo",
         }
     }
 
     fn needs(self) -> Access {
         match self {
             Operation::Read | Operation::List => Access::ReadOnly,
-            Operation::Write | Operation::Edit | Operation::Move | Operation::Delete | Operation::Restore => {
+            Operation::Write | Operation::Edit | Operation::Move | Operation::Delete | Operation::Undo => {
                 Access::ReadWrite
             }
         }
     }
 }
 
-const DESCRIPTION: &str = "Reads, writes, edits, lists, moves, deletes and restores files of the workspace. \
+const DESCRIPTION: &str = "Reads, writes, edits, lists, moves and deletes files of the workspace, and undoes what this run did to them. \
 `read` returns a file's text, or the lines from `start_line` to `end_line`; `write` creates a file or replaces its \
 whole content; `edit` replaces the one place where `old` is found by `new`; `list` shows files and folders (folders \
 end with `/`; ignored files are left out); `move` renames and never overwrites; `delete` removes a file or an empty \
-folder; `restore` makes files what they were before this run changed them. Read a file before you change it: what was changed by others since is left as it is, and shown to you.";
+folder; `undo` puts back what was in files before this run changed them. Read a file before you change it: what was \
+changed by others since is left as it is, and shown to you.";
 
 /// The `file_operations` tool. What its calls return:
 ///
@@ -103,7 +104,7 @@ folder; `restore` makes files what they were before this run changed them. Read 
 /// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` where there are more than 1000 |
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
-/// | `restore` | `{"restored": ["src/main.rs"], "left": [{"path", "because"}]}`; a failure where something is left |
+/// | `undo` | `{"undone": ["src/main.rs"], "left": [{"path", "because"}]}`; a failure where something is left |
 ///
 /// What fails has a code: those of [`FileFault::code`], and
 ///
@@ -114,10 +115,10 @@ folder; `restore` makes files what they were before this run changed them. Read 
 /// | `stale` | the file is not as the agent last saw it, or was changed just now; see below |
 /// | `no_match` | `old` is not in the file |
 /// | `ambiguous` | `old` is in it more than once |
-/// | `not_found` | for `restore` also: this run has not changed the file |
-/// | `not_kept` | for `restore`: what the run has changed is not known |
-/// | `changed` | for `restore`: a file is not as the run left it, or for another reason could not be put back |
-/// | `cancelled` | nobody waits for the call any more; nothing was changed, but by `restore` what it tells |
+/// | `not_found` | for `undo` also: this run has not changed the file |
+/// | `not_kept` | for `undo`: what the run has changed is not known |
+/// | `changed` | for `undo`: a file is not as the run left it, or for another reason could not be put back |
+/// | `cancelled` | nobody waits for the call any more; nothing was changed, but by `undo` what it tells |
 ///
 /// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent without
 /// [`Access::ReadWrite`] can only read and list.
@@ -257,7 +258,7 @@ fn carry_out(
             rename(context, workspace, &from, &to)
         }
         Operation::Delete => delete(context, workspace, &path()?),
-        Operation::Restore => Ok(restore::restore(context, workspace, parameters.path.as_deref())?),
+        Operation::Undo => Ok(undo::undo(context, workspace, parameters.path.as_deref())?),
     }
 }
 

@@ -103,8 +103,8 @@ pub(super) fn edit(path: &str, old: &str, new: &str) -> Call {
 }
 
 /// Puts back all that the run has changed in files.
-pub(super) fn restore() -> Call {
-    Call::new("file_operations", json!({"operation": "restore"}))
+pub(super) fn undo() -> Call {
+    Call::new("file_operations", json!({"operation": "undo"}))
 }
 
 /// Runs a command with all the time that a build takes.

@@ -176,7 +176,7 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
 
 /// The judgement of a round that puts the files back.
 fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
-    let parameters = json!({"operation": "restore"});
+    let parameters = json!({"operation": "undo"});
     let calls = json!([{"tool": "file_operations", "parameters": parameters}]);
     let plan = json!({
         "summary": "Put back what was changed: Renamed it, but now `cargo test` fails.",
@@ -189,7 +189,7 @@ fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
 #[test]
 fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
     let (verdict, summary) = putting_back(
-        success(json!({"restored": ["src/a.rs", "src/b.rs"], "left": []})),
+        success(json!({"undone": ["src/a.rs", "src/b.rs"], "left": []})),
         &[],
     );
 
@@ -204,7 +204,7 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
 fn what_could_not_be_put_back_is_named() {
     let left = json!({
         "success": false, "error": "`src/b.rs` is left as it is",
-        "output": {"restored": ["src/a.rs"], "left": [{"path": "src/b.rs", "because": "it has changed since the run changed it"}]}
+        "output": {"undone": ["src/a.rs"], "left": [{"path": "src/b.rs", "because": "it has changed since the run changed it"}]}
     });
     let (verdict, summary) = putting_back(left, &["src/b.rs"]);
 

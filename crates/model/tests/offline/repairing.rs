@@ -212,7 +212,7 @@ fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
 
     assert_eq!(
         graph(&plan),
-        [r#"put-back <- []: file_operations {"operation":"restore"}"#]
+        [r#"put-back <- []: file_operations {"operation":"undo"}"#]
     );
     assert_eq!(
         plan["summary"],
@@ -259,7 +259,7 @@ fn where_nothing_points_at_the_old_name_the_change_is_put_back() {
 
     assert_eq!(
         graph(&planner.plan()),
-        [r#"put-back <- []: file_operations {"operation":"restore"}"#]
+        [r#"put-back <- []: file_operations {"operation":"undo"}"#]
     );
 }
 
@@ -283,7 +283,7 @@ fn what_a_reflection_has_given_up_is_put_back() {
 
     assert_eq!(
         graph(&plan),
-        [r#"put-back <- []: file_operations {"operation":"restore"}"#]
+        [r#"put-back <- []: file_operations {"operation":"undo"}"#]
     );
     assert_eq!(plan["summary"], "Put back what was changed: It is not verified.");
 }

@@ -1,5 +1,5 @@
 //! Putting a workspace back: what is there at a path, and making it what it was: for `undo`, and for
-//! a run that restores what it changed.
+//! a run that undoes what it changed.
 
 use std::io::{self, Write};
 use std::path::Path;

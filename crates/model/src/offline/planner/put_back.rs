@@ -29,7 +29,7 @@ pub(super) fn plan(planning: &Planning<'_>, why: &str) -> Draft {
                 "put-back",
                 "Put back what was changed".to_owned(),
                 Vec::new(),
-                vec![in_plan(tools::restore())],
+                vec![in_plan(tools::undo())],
             )],
         },
     }

@@ -21,11 +21,11 @@ pub(super) fn why(plan: &Plan) -> Option<&str> {
         .filter(|_| !plan.subtasks.is_empty())
 }
 
-/// What `restore` says.
+/// What `undo` says.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Restored {
-    restored: Vec<String>,
+struct Undone {
+    undone: Vec<String>,
     left: Vec<Left>,
 }
 
@@ -40,11 +40,11 @@ struct Left {
 pub(super) fn judge(judging: &Judging, why: &str) -> Reflection {
     let observation = observed(&judging.observations, "put-back");
     let result = observation.and_then(|round| round.calls.first()?.result.as_ref());
-    let told: Restored = result
+    let told: Undone = result
         .map(|result| read_output(&result.output))
         .unwrap_or_default();
     if observation.is_some_and(|round| round.status == Status::Succeeded) {
-        let files = match told.restored.as_slice() {
+        let files = match told.undone.as_slice() {
             [] => "Every file is as it was before".to_owned(),
             files => format!(
                 "What was changed was put back: {} as before",

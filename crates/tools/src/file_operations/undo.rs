@@ -1,6 +1,6 @@
-//! `restore`: makes files what they were before the run changed them.
+//! `undo`: puts back what was in files before the run changed them.
 //!
-//! What is to be done is computed from the run's journal ([`dirigent_core::undo`]), as for `undo`. A file that is not as the run left it stays as it
+//! What is to be done is computed from the run's journal ([`dirigent_core::undo`]), as for the undoing of a whole run. A file that is not as the run left it stays as it
 //! is: somebody else has written in it.
 
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ impl Left {
 }
 
 #[derive(Default)]
-struct Restored {
+struct Undone {
     paths: Vec<String>,
     left: Vec<Left>,
     changes: Vec<StateChange>,
@@ -47,7 +47,7 @@ struct Restored {
 }
 
 /// Puts a file, or what is below a folder, back; all that the run has changed where no path is given.
-pub(super) fn restore(
+pub(super) fn undo(
     context: &ToolContext,
     workspace: &Workspace,
     path: Option<&str>,
@@ -62,21 +62,21 @@ pub(super) fn restore(
     };
     let changed = within(changed, place.as_deref());
     if let (Some(place), true) = (&place, changed.undoing.is_empty() && changed.untold.is_empty()) {
-        let error = format!("this run has not changed `{place}`, so there is nothing to restore");
+        let error = format!("this run has not changed `{place}`, so there is nothing to undo");
         return Ok(ToolResult::failure(error).with_code(code::NOT_FOUND));
     }
-    Ok(Restorer {
+    Ok(Undoer {
         context,
         workspace,
         contents,
         left_by_run: left_by_run(&changed.undoing),
-        done: Restored::default(),
+        done: Undone::default(),
     }
-    .restore(changed))
+    .undo(changed))
 }
 
 fn unknown(why: &str) -> ToolResult {
-    let error = format!("what this run has changed is not known: {why}; nothing was restored");
+    let error = format!("what this run has changed is not known: {why}; nothing was undone");
     ToolResult::failure(error).with_code(code::NOT_KEPT)
 }
 
@@ -98,17 +98,17 @@ fn within(changed: ChangedByRun, place: Option<&str>) -> ChangedByRun {
     }
 }
 
-struct Restorer<'a> {
+struct Undoer<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
     contents: &'a dyn Contents,
     /// The files that the run left, with the digests of their contents.
     left_by_run: Vec<(String, String)>,
-    done: Restored,
+    done: Undone,
 }
 
-impl Restorer<'_> {
-    fn restore(mut self, changed: ChangedByRun) -> ToolResult {
+impl Undoer<'_> {
+    fn undo(mut self, changed: ChangedByRun) -> ToolResult {
         let ChangedByRun { undoing, untold } = changed;
         let mut rest: Undoing = undoing;
         while !rest.steps.is_empty() {
@@ -245,14 +245,14 @@ impl Restorer<'_> {
     }
 }
 
-impl Restored {
+impl Undone {
     fn into_result(self) -> ToolResult {
         let left: Vec<Value> = self
             .left
             .iter()
             .map(|Left { path, because }| json!({"path": path, "because": because}))
             .collect();
-        let output = json!({"restored": self.paths, "left": left});
+        let output = json!({"undone": self.paths, "left": left});
         let result = match self.left.first() {
             None => ToolResult::success(output),
             Some(Left { path, because }) => {

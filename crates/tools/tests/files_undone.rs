@@ -1,4 +1,4 @@
-//! `file_operations` with `restore`: files of a run are what they were before it (PAOR-5, HOST-4).
+//! `file_operations` with `undo`: files of a run are what they were before it (PAOR-5, HOST-4).
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -133,7 +133,7 @@ async fn busy() -> Stage {
 async fn host_4_all_that_a_run_changed_is_put_back() {
     let stage = busy().await;
 
-    let result = stage.run(json!({"operation": "restore"})).await;
+    let result = stage.run(json!({"operation": "undo"})).await;
 
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(output(&result)["left"], json!([]));
@@ -145,8 +145,8 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
         matches!(&result.changes[0], StateChange::FileEdited { path, diff: Some(_), before: Some(_), after: Some(_) } if path == "a")
     );
     // What it tells undoes the rest: nothing is left to be put back.
-    let again = stage.run(json!({"operation": "restore"})).await;
-    assert_eq!(output(&again), &json!({"restored": [], "left": []}));
+    let again = stage.run(json!({"operation": "undo"})).await;
+    assert_eq!(output(&again), &json!({"undone": [], "left": []}));
     assert_eq!(again.changes, []);
 }
 
@@ -154,12 +154,12 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
 async fn a_file_alone_is_put_back_and_one_that_the_run_did_not_change_is_refused() {
     let stage = busy().await;
 
-    let result = stage.run(json!({"operation": "restore", "path": "./a"})).await;
-    assert_eq!(output(&result), &json!({"restored": ["a"], "left": []}));
+    let result = stage.run(json!({"operation": "undo", "path": "./a"})).await;
+    assert_eq!(output(&result), &json!({"undone": ["a"], "left": []}));
     assert_eq!(stage.read("a"), "one\n");
     assert!(!stage.folder.path("b").exists());
 
-    let other = stage.run(json!({"operation": "restore", "path": "other"})).await;
+    let other = stage.run(json!({"operation": "undo", "path": "other"})).await;
     assert_eq!(code(&other), "not_found");
 }
 
@@ -168,7 +168,7 @@ async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
     let stage = busy().await;
     std::fs::write(stage.folder.path("a"), "mine\n").unwrap();
 
-    let result = stage.run(json!({"operation": "restore"})).await;
+    let result = stage.run(json!({"operation": "undo"})).await;
 
     assert_eq!(code(&result), "changed");
     assert_eq!(
@@ -183,10 +183,10 @@ async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
 #[tokio::test]
 async fn paor_5_an_agent_puts_back_only_what_it_has_seen_as_it_is() {
     let stage = busy().await;
-    let restore = json!({"operation": "restore", "path": "a"});
+    let undo = json!({"operation": "undo", "path": "a"});
 
     let unseen = stage
-        .call(restore.clone(), Some(SeenFiles::new()), Access::ReadWrite)
+        .call(undo.clone(), Some(SeenFiles::new()), Access::ReadWrite)
         .await;
     assert_eq!(code(&unseen), "changed");
     assert_eq!(stage.read("a"), "I\n");
@@ -197,7 +197,7 @@ async fn paor_5_an_agent_puts_back_only_what_it_has_seen_as_it_is() {
         .await
         .seen;
     let seen: SeenFiles = seen.into_iter().map(|file| (file.path.clone(), file)).collect();
-    let result = stage.call(restore, Some(seen), Access::ReadWrite).await;
+    let result = stage.call(undo, Some(seen), Access::ReadWrite).await;
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(stage.read("a"), "one\n");
 }
@@ -212,7 +212,7 @@ async fn a_file_that_a_cut_off_call_may_have_changed_is_named() {
     std::fs::write(stage.folder.path("e"), "half\n").unwrap();
     stage.past.untold.lock().unwrap().push(("e".to_owned(), version));
 
-    let result = stage.run(json!({"operation": "restore"})).await;
+    let result = stage.run(json!({"operation": "undo"})).await;
 
     assert_eq!(
         output(&result)["left"],
@@ -222,12 +222,12 @@ async fn a_file_that_a_cut_off_call_may_have_changed_is_named() {
 }
 
 #[tokio::test]
-async fn who_may_not_change_files_restores_none_and_without_a_past_nothing_is_restored() {
+async fn who_may_not_change_files_undoes_nothing_and_without_a_past_nothing_is_undone() {
     let stage = busy().await;
-    let restore = json!({"operation": "restore"});
-    let refused = stage.call(restore.clone(), None, Access::ReadOnly).await;
+    let undo = json!({"operation": "undo"});
+    let refused = stage.call(undo.clone(), None, Access::ReadOnly).await;
     assert_eq!(code(&refused), "access_denied");
-    let unknown = stage.folder.call(file_operations(), restore).await;
+    let unknown = stage.folder.call(file_operations(), undo).await;
     assert_eq!(code(&unknown), "not_kept");
     assert_eq!(stage.read("a"), "I\n");
 }
