@@ -52,21 +52,35 @@ impl Message {
 
     /// About how many tokens it has, calls included.
     pub fn estimated_tokens(&self) -> u64 {
-        /// Its role, and where it begins and ends.
-        const FRAME: u64 = 4;
-        let calls: u64 = match self {
-            Message::Assistant { calls, .. } => {
-                let each = |call: &ToolCall| {
-                    estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string())
-                };
-                let apart = calls.iter().filter(|call| !names_call(self.content(), call));
-                apart.map(each).sum()
-            }
-            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => 0,
-        };
+        let each =
+            |call: &ToolCall| estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string());
+        let calls: u64 = self.calls_apart().map(each).sum();
         estimated_tokens(self.content())
             .saturating_add(calls)
-            .saturating_add(FRAME)
+            .saturating_add(self.frame_tokens())
+    }
+
+    /// Those of its tokens that nobody said: its role, and what names a call or the tool of a result.
+    pub(crate) fn frame_tokens(&self) -> u64 {
+        /// Its role, and where it begins and ends.
+        const MESSAGE: u64 = 4;
+        /// `{"id": …, "type": "function", "function": {"name": …, "arguments": …}}`.
+        const CALL: u64 = 24;
+        let named: u64 = match self {
+            Message::Tool { name, .. } => MESSAGE.saturating_add(estimated_tokens(name)),
+            Message::Assistant { .. } => self.calls_apart().map(|_| CALL).sum(),
+            Message::System { .. } | Message::User { .. } => 0,
+        };
+        named.saturating_add(MESSAGE)
+    }
+
+    /// Its calls that do not stand in its text.
+    fn calls_apart(&self) -> impl Iterator<Item = &ToolCall> {
+        let calls: &[ToolCall] = match self {
+            Message::Assistant { calls, .. } => calls,
+            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
+        };
+        calls.iter().filter(|call| !names_call(self.content(), call))
     }
 }
 

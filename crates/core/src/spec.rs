@@ -309,7 +309,10 @@ impl Offer {
         };
         let overhead = match agent.profile.calls {
             CallForm::Native => tools.iter().map(ToolSpec::estimated_tokens).sum(),
-            CallForm::JsonSchema => estimated_tokens(&reply.to_string()),
+            CallForm::JsonSchema => {
+                // With what stands around it, and its name.
+                estimated_tokens(&reply.to_string()).saturating_add(18)
+            }
             CallForm::Json | CallForm::ToolCall | CallForm::Auto => 0,
         };
         Offer {

@@ -34,6 +34,9 @@ pub use retry::{Jitter, RetryPolicy, Retrying};
 /// A model that continues a conversation.
 pub trait ChatModel: Send + Sync + 'static {
     /// Answers the request. Dropping the future cancels it.
+    ///
+    /// The reply's usage counts as it is: a model that reports no tokens uses none of a run's budget. The models of this crate replace
+    /// counts that are missing or can't be right by estimates.
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>>;
 }
 

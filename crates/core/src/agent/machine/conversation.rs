@@ -129,26 +129,26 @@ impl Conversation {
         self.messages.get(place).map_or("", Message::content)
     }
 
-    /// What the model thought for its reply is not sent again: it has no more tokens than its text can have.
-    fn count_reply(&mut self, estimated: u64) {
+    /// The provider has counted the reply that is said with this message, but not what stands around it. What the model thought for its
+    /// reply is not sent again: it has no more tokens than its text can have.
+    fn count_reply(&mut self, message: &Message) {
         if let Some(count) = &mut self.counted.last
             && let Some(reply) = count.reply.take()
         {
-            let reply = reply.min(TokenRatio::MOST.tokens(estimated));
-            count.tokens = count.tokens.saturating_add(reply);
-            count.estimated = self.estimated;
+            let most = TokenRatio::MOST.tokens(message.estimated_tokens());
+            count.tokens = count.tokens.saturating_add(reply.min(most));
+            count.estimated = self.estimated.saturating_sub(message.frame_tokens());
         }
     }
 
     pub(super) fn say(&mut self, message: Message) {
-        let estimated = message.estimated_tokens();
-        self.estimated += estimated;
+        self.estimated += message.estimated_tokens();
         match &message {
             Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
                 self.given.add(content);
             }
             // What the model said itself is not given.
-            Message::Assistant { .. } => self.count_reply(estimated),
+            Message::Assistant { .. } => self.count_reply(&message),
         }
         // In place: the request that shared the conversation is gone when its reply comes in.
         Arc::make_mut(&mut self.messages).push(message);
