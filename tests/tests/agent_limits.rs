@@ -96,7 +96,7 @@ fn loop_2_turns_are_set_in_an_agents_file_which_goes_before_what_all_sub_agents_
 
 #[test]
 fn loop_2_each_agent_is_told_its_limits() {
-    let settings = "[limits.planner]\nmax_turns = 2\ntimeout = \"90s\"\n[limits.reflector]\nmax_turns = 1\n";
+    let settings = "[limits.planner]\nmax_turns = 2\ntimeout = \"90m\"\n[limits.reflector]\nmax_turns = 1\n";
     let served = Served::new(settings, searching());
     let run = [
         "run",
@@ -126,7 +126,7 @@ fn loop_2_each_agent_is_told_its_limits() {
     assert_eq!(
         told,
         [
-            line("2 turns, each of them one reply of yours, and 1 min 30 s"),
+            line("2 turns, each of them one reply of yours, and 90 min 0 s"),
             line("60 turns, each of them one reply of yours, and 10 min 0 s"),
             line("1 turn, each of them one reply of yours, and 30 min 0 s"),
         ]
