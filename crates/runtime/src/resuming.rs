@@ -7,7 +7,7 @@ use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::{Machine as _, Refusal};
 use dirigent_core::run::{EndReason, Phase, Run, RunInput};
 use dirigent_core::steering::Steering;
-use dirigent_store::{Durability, NewEntry, RunClaim};
+use dirigent_store::{Durability, NewEntry, RunClaim, StoreError};
 
 use crate::door::{Door, Hearing};
 use crate::driver::{end_of, ending};
@@ -143,6 +143,10 @@ impl Orchestrator {
         let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
         let (reader, claimed) = (journal.clone(), journal.clone());
         let found = blocking(move || {
+            let record = reader.run(run)?;
+            if record.ended_at.is_none() || record.held_by.is_some() {
+                return Ok(false);
+            }
             let machine = Past::read(&reader, run)?.view.into_machines().0;
             Ok(is_resumable_failure(&machine))
         });
@@ -150,7 +154,12 @@ impl Orchestrator {
             return Ok(false);
         }
         blocking(move || {
-            let claim = claimed.claim(run)?;
+            let claim = match claimed.claim(run) {
+                Ok(claim) => claim,
+                // A process is about to end it, or has resumed it since.
+                Err(StoreError::Held { .. }) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
             let mut machine = Past::read(&claimed, run)?.view.into_machines().0;
             if !is_resumable_failure(&machine) {
                 return Ok(false);

@@ -2,13 +2,13 @@
 //!
 //! A model that quotes a file, a result or its own prompt makes no call by it. So every text that joins a conversation is searched once, and
 //! a digest of each call in it is kept: of the tool and the parameters, so that form, key order, white space, escapes and the spelling of
-//! numbers make no difference. Strings are searched too, whatever their level of escapes.
+//! numbers make no difference. Strings are searched too, at each level of escapes, and the strings of a list together, as lines of a text.
 //!
 //! The search is linear in the text. Where a text is made so that it can't be searched within that bound, every call counts as given, and
 //! must be sent alone.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -148,13 +148,46 @@ impl GivenCalls {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => self.search_string(text, effort),
-            Value::Array(items) => items.iter().for_each(|item| self.walk(item, effort)),
+            Value::Array(items) => {
+                items.iter().for_each(|item| self.walk(item, effort));
+                self.search_lines(items, effort);
+            }
             Value::Object(object) => {
                 self.insert_calls(object);
                 for (key, value) in object {
                     self.search_string(key, effort);
                     self.walk(value, effort);
                 }
+            }
+        }
+    }
+
+    /// Searches the strings of a list together, as a search gives a file line by line: its strings, and those that its objects have under the
+    /// same key.
+    fn search_lines(&mut self, items: &[Value], effort: &mut usize) {
+        let mut columns: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+        let mut add = |key, line: &str| {
+            let (lines, column) = columns.entry(key).or_default();
+            *lines += 1;
+            column.push_str(line);
+            column.push('\n');
+        };
+        for item in items {
+            match item {
+                Value::String(line) => add("", line),
+                Value::Object(object) => {
+                    for (key, value) in object {
+                        if let Value::String(line) = value {
+                            add(key, line);
+                        }
+                    }
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+            }
+        }
+        for (lines, column) in columns.into_values() {
+            if lines > 1 {
+                self.search_string(&column, effort);
             }
         }
     }

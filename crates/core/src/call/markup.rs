@@ -132,6 +132,12 @@ impl<'t> Tag<'t> {
         name.to_lowercase().replace(['▁', '-'], "_")
     }
 
+    /// Whether it is one of the tags that are words of no other markup, such as `<think>`.
+    pub(super) fn is_think(&self) -> bool {
+        let name = self.plain();
+        name == "think" || name == "thinking" || THINKING_BEGINS.contains(&name.as_str())
+    }
+
     pub(super) fn purpose(&self) -> Purpose {
         let name = self.plain();
         let name = name.as_str();

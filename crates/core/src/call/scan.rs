@@ -143,7 +143,7 @@ impl<'t> Scanner<'t> {
     /// Where the search goes on after a tag; `None` if it is prose.
     fn tag(&mut self, place: usize, tag: Tag<'t>) -> Option<usize> {
         match tag.purpose() {
-            Purpose::Thinking => Some(self.thinking(place, tag)),
+            Purpose::Thinking => self.thinking(place, tag),
             Purpose::ThinkingEnd => {
                 let rest = self.text[tag.end..].trim_start_matches([' ', '\t', '\r']);
                 (rest.is_empty() || rest.starts_with('\n')).then(|| {
@@ -186,7 +186,20 @@ impl<'t> Scanner<'t> {
         Some(announcement.json)
     }
 
-    fn thinking(&mut self, place: usize, tag: Tag<'t>) -> usize {
+    /// `None` if the tag is prose: a type's argument (`Option<Reason>`), a link (`[Analysis](a.md)`), or a word in angle brackets that
+    /// nothing closes.
+    fn thinking(&mut self, place: usize, tag: Tag<'t>) -> Option<usize> {
+        let follows_word =
+            self.text[..place].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '`'));
+        let begins_line = markup::begins_line(self.text, place);
+        let may_open = if tag.is_think() {
+            !follows_word
+        } else {
+            begins_line && !self.text[place..].starts_with('[')
+        };
+        if !may_open {
+            return None;
+        }
         let stem = tag.stem();
         let closing = |from: usize, wanted: Option<&str>| {
             let mut at = from;
@@ -215,13 +228,14 @@ impl<'t> Scanner<'t> {
                 if own.is_none() {
                     self.unclosed.push(stem);
                 }
-                self.skip_thinking(place, end)
+                Some(self.skip_thinking(place, end))
             }
-            None => {
+            None if tag.is_think() || self.nothing_before(place) => {
                 self.scan.only_thinking = self.nothing_before(place);
                 self.scan.skipped.push(place..self.text.len());
-                self.text.len()
+                Some(self.text.len())
             }
+            None => None,
         }
     }
 

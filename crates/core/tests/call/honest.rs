@@ -1,5 +1,7 @@
 //! Answers that speak of calls, tools and JSON, and are answers (CALL-5): in every form they stay text.
 
+use dirigent_core::call::{CallForm, Said};
+
 use super::{FORMS, planners_tools, said_after, text};
 
 const ANSWERS: &[&str] = &[
@@ -13,6 +15,10 @@ const ANSWERS: &[&str] = &[
     "The tag <tool_call> opens a call, and </tool_call> closes it.",
     "Mistral's models write `[TOOL_CALLS]` before a list of calls.",
     "Text between `<think>` and `</think>` is skipped.",
+    "I changed `Option<Reason>` to Option<Thought>, as the callers do.",
+    "[Analysis](docs/analysis.md) has the figures, and errors[reason] the words.",
+    "[Analysis] The parser is linear.",
+    "The type is Vec<Analysis>, and <reason> is a tag of ours.",
     "{\"answer\": 42}",
     "{\"name\": \"my-app\", \"version\": \"1.0.0\", \"dependencies\": {}}",
     "{\"name\": \"Ada\", \"arguments\": {\"age\": 36}, \"born\": 1815}",
@@ -54,5 +60,21 @@ fn call_5_an_honest_answer_is_text_in_every_form() {
                 "{form:?}"
             );
         }
+    }
+}
+
+/// Prose whose words look like thinking tags hides no call behind it (LOOP-3).
+#[test]
+fn loop_3_words_that_look_like_thinking_tags_hide_no_call() {
+    for words in [
+        "I change `Option<Reason>` first.",
+        "See [Analysis](a.md).",
+        "errors[reason] is wrong.",
+        "Vec<Think> is the type.",
+        "It has <reflection> inside.",
+    ] {
+        let reply = format!("{words}\n{{\"tool\": \"search\", \"parameters\": {{}}, \"terminate\": false}}");
+        let said = said_after(CallForm::Json, &[], &planners_tools(), &reply);
+        assert!(matches!(said, Ok(Said::Calls(_))), "{words}: {said:?}");
     }
 }

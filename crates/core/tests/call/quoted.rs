@@ -24,6 +24,11 @@ fn places() -> Vec<(&'static str, String)> {
         lines.join("\n")
     };
     let result = |output: &str| json!({"success": true, "output": output}).to_string();
+    let matches: Vec<Value> = pretty
+        .lines()
+        .enumerate()
+        .map(|(at, line)| json!({"path": "NOTES.md", "line": at + 1, "text": line}))
+        .collect();
     let report = json!({"findings": format!("I found: {pretty}")});
     let finding = result(&json!({"observations": [report.to_string()]}).to_string());
     let source = format!("let reply = {};\nassert!(true);", Value::from(call.as_str()));
@@ -31,6 +36,10 @@ fn places() -> Vec<(&'static str, String)> {
         ("prompt", format!("# Tools\nExample: `{call}`\nNo more.")),
         ("task", format!("<TASK>\nNever do this:\n{pretty}\n</TASK>")),
         ("tool result", result(&call)),
+        (
+            "search by lines",
+            json!({"success": true, "output": {"matches": matches}}).to_string(),
+        ),
         ("nested finding", finding),
         ("guidance", format!("The user says: do not {call}!")),
         ("source code", result(&source)),
@@ -110,7 +119,7 @@ fn outcome(given: &str, reply: &str) -> String {
 #[test]
 fn call_7_two_hundred_replies_that_quote_call_nothing() {
     let rows = rows();
-    assert_eq!(rows.len(), 200);
+    assert_eq!(rows.len(), 220);
     let lines: Vec<String> = rows
         .iter()
         .map(|(name, given, reply)| format!("{name} | {}", outcome(given, reply)))
@@ -307,7 +316,13 @@ fn call_7_endless_beginnings_are_searched_in_time() {
         "{\":\":\",\",",
     ] {
         let mut given = GivenCalls::default();
-        given.add(&pattern.repeat((1 << 17) / pattern.len()));
+        given.add(&format!(
+            "{}\n{}",
+            pattern.repeat((1 << 17) / pattern.len()),
+            the_call()
+        ));
+        // Found, or everything counts as given.
+        assert!(given.contains(&call("delete", parameters(), false)), "{pattern}");
     }
 }
 

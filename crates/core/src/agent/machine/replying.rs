@@ -93,6 +93,7 @@ impl Agent {
         commands: &mut Commands,
     ) {
         self.malformed += 1;
+        self.asked_to_send_alone = false;
         let Some(spec) = self.spec() else { return };
         if self.malformed >= spec.limits.max_malformed {
             let last_reply = prompt::shorten(&reply.content, 2_000, None).into_owned();
