@@ -32,8 +32,7 @@ fn is_listed(value: Node<'_>, around: &[Node<'_>], text: &str) -> bool {
     let is_local =
         |node: &Node<'_>| matches!(node.kind(), "function_definition" | "class_definition" | "lambda");
     let mut child = value;
-    let mut outer = around.iter().rev();
-    while let Some(node) = outer.next() {
+    for node in around.iter().rev() {
         match node.kind() {
             "list"
             | "tuple"
