@@ -408,6 +408,74 @@ async fn a_module_of_that_name_is_told_and_its_imports_stay_as_they_are() {
     );
 }
 
+/// The places that show `old` to be that of a library, as `path:line`.
+async fn foreign(files: &[(&str, &str)]) -> Vec<String> {
+    let workspace = workspace(files);
+    let preview = run(&workspace, json!({"from": "old"})).await;
+    let rows = output(&preview)["foreign"].as_array().unwrap().iter();
+    rows.map(|row| format!("{}:{}", row["path"].as_str().unwrap(), row["line"]))
+        .collect()
+}
+
+#[tokio::test]
+async fn paor_2_what_is_imported_from_outside_of_the_workspace_is_told() {
+    let found = foreign(&[
+        (
+            "shop/a.py",
+            "from library.b import old\nfrom .b import old\nfrom shop.b import old\n",
+        ),
+        ("shop/b.py", "def old(): pass\n"),
+        (
+            "c.js",
+            "import { x, old } from \"library\";\nimport { old as y } from \"./d\";\n",
+        ),
+        (
+            "d.js",
+            "export { old } from '@scope/library';\nexport function old() {}\n",
+        ),
+        (
+            "e.js",
+            "const { old } = require(\"library\"), { old: z } = require(\"./d\");\n",
+        ),
+        ("f.ts", "import { old } from \"@here/shop\";\n"),
+    ])
+    .await;
+    assert_eq!(found, ["c.js:1", "d.js:1", "e.js:1", "shop/a.py:1"]);
+}
+
+#[tokio::test]
+async fn paor_2_a_name_that_no_source_introduces_is_that_of_a_library() {
+    for (path, text) in [
+        ("a.py", "old(1)\n"),
+        ("a.py", "x.old()\nf(old=1)\n"),
+        ("a.js", "x.old(); old();\n"),
+        ("a.ts", "let x: old = y;\n"),
+    ] {
+        assert_eq!(foreign(&[(path, text)]).await[0], format!("{path}:1"), "{text}");
+    }
+    for (path, text) in [
+        ("a.py", "def f(old): return old\n"),
+        ("a.py", "self.old = 1\n"),
+        ("a.py", "for x, old in y: pass\n"),
+        ("a.py", "with x as old: pass\n"),
+        ("a.pyi", "class A:\n    old: int\n"),
+        ("a.py", "import x as old\n"),
+        ("a.js", "exports.old = 1;\n"),
+        ("a.js", "const old = 1;\n"),
+        ("a.js", "f({ old: 1 });\n"),
+        ("a.js", "import old from \"library\";\n"),
+        ("a.jsx", "const f = (old) => old;\n"),
+        ("a.ts", "function f(old: number, x?: y) {}\n"),
+        ("a.ts", "interface A { old: number }\nenum B { x }\n"),
+        ("a.ts", "enum B { old }\n"),
+        ("a.ts", "class A { private old = 1 }\n"),
+        ("a.rs", "fn f() { old() }\n"),
+        ("a.go", "package a\n\nfunc f() { old() }\n"),
+    ] {
+        assert_eq!(foreign(&[(path, text)]).await, Vec::<String>::new(), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn html_tags_are_not_names() {
     let before = "const b = 1, c = <b>{b}</b>, d = <b.x/>;\n";
@@ -440,8 +508,8 @@ async fn a_preview_changes_nothing_and_is_the_default() {
                     {"line": 1, "column": 4, "text": "fn old() {}", "definition": true}]},
                 {"path": "b.py", "total": 1, "occurrences": [{"line": 1, "column": 1, "text": "old()"}]}
             ],
-            "mentions": [], "clashes": [], "modules": [], "similar": [], "syntax_errors": [], "skipped": [],
-            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "syntax_errors": 0, "skipped": 0}
+            "mentions": [], "clashes": [], "modules": [], "foreign": [], "similar": [], "syntax_errors": [], "skipped": [],
+            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "syntax_errors": 0, "skipped": 0}
         })
     );
     assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");

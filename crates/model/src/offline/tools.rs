@@ -144,6 +144,8 @@ pub(super) struct Renamed {
     pub mentions: Vec<Mention>,
     /// Imports by which the name means a module.
     pub modules: Vec<Line>,
+    /// Places that show the name to be that of a library.
+    pub foreign: Vec<Line>,
     /// Where the new name is in use already.
     pub clashes: Vec<Line>,
     /// Names like the one that was looked for.

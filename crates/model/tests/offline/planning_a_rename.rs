@@ -314,6 +314,20 @@ fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() 
 }
 
 #[test]
+fn paor_2_a_name_of_a_library_is_not_renamed() {
+    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let mut found = usages(&[("a.py", 1, "from json import parse")]);
+    found["foreign"] = json!([{"path": "a.py", "line": 1, "column": 18, "text": "from json import parse"}]);
+    planner.sees("rename_symbol", preview("parse", Some("read")), success(found));
+
+    assert_eq!(
+        no_work(&planner),
+        "Not possible: `parse` seems to be the name of something outside of this workspace, first at a.py:1 (`from json import parse`), \
+         which a rename here would break. Nothing was changed."
+    );
+}
+
+#[test]
 fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
     let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
     let mut found = usages(&[("a.py", 2, "parse.parse()")]);

@@ -5,6 +5,7 @@
 //! Nothing is written before every file has been read, changed in memory and parsed again.
 
 mod alike;
+mod binding;
 mod change;
 mod export;
 mod format;
@@ -72,10 +73,11 @@ fn yes() -> bool {
 ///   "mentions": [{"path": "src/a.rs", "line": 2, "column": 5, "text": "// old is…", "in": "comment"}],
 ///   "clashes": [{"path": "src/b.rs", "line": 1, "column": 4, "text": "fn new() {}"}],
 ///   "modules": [{"path": "a.py", "line": 1, "column": 8, "text": "import old"}],
+///   "foreign": [{"path": "b.py", "line": 1, "column": 20, "text": "from library import old"}],
 ///   "similar": [],
 ///   "syntax_errors": ["src/b.rs"],
 ///   "skipped": [{"path": "src/big.py", "reason": "…"}],
-///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "modules": 1, "syntax_errors": 1, "skipped": 1}
+///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "modules": 1, "foreign": 1, "syntax_errors": 1, "skipped": 1}
 /// }
 /// ```
 ///
@@ -87,6 +89,8 @@ fn yes() -> bool {
 ///   and the entries of a Python module's `__all__`.
 /// - `modules` are imports of Python that make the name mean a module, a file that a rename does not move: `import old`, and `from a import
 ///   old` where there is a file or folder of that name. A module's path in an import is left as it is.
+/// - `foreign` are places that show the name to be that of a library: where Python or JavaScript import it from what is not in the workspace,
+///   and, where no source introduces the name, its uses. Rust and Go have compilers to tell.
 /// - `clashes` are identifiers of the new name anywhere in the workspace, also outside `paths`.
 /// - `syntax_errors` are those files with either name that do not fit their grammar; they are renamed in all the same.
 /// - `skipped` are files that could not be read as text. Files that are ignored or hidden are not looked at unless

@@ -19,6 +19,7 @@ pub(super) struct Report {
     pub(super) mentions: Vec<Mention>,
     pub(super) clashes: Vec<Located>,
     pub(super) modules: Vec<Located>,
+    pub(super) foreign: Vec<Located>,
     pub(super) similar: Vec<String>,
     pub(super) syntax_errors: Vec<String>,
     pub(super) skipped: Vec<Skipped>,
@@ -33,6 +34,7 @@ pub(super) struct Totals {
     pub(super) mentions: usize,
     pub(super) clashes: usize,
     pub(super) modules: usize,
+    pub(super) foreign: usize,
     pub(super) syntax_errors: usize,
     pub(super) skipped: usize,
 }
@@ -82,7 +84,7 @@ pub(super) struct Skipped {
 fn is_use(role: &Role) -> bool {
     match role {
         Role::Definition => false,
-        Role::Imported | Role::Use => true,
+        Role::Imported(_) | Role::Bound | Role::Use => true,
     }
 }
 
@@ -112,7 +114,7 @@ impl Report {
         for (role, place) in found {
             match role {
                 Role::Definition => self.totals.definitions += 1,
-                Role::Imported | Role::Use => {}
+                Role::Imported(_) | Role::Bound | Role::Use => {}
             }
             if occurrences.len() < room {
                 occurrences.push(Occurrence { place: place(), role });
@@ -142,6 +144,13 @@ impl Report {
 
     pub(super) fn add_module(&mut self, path: &str, place: impl FnOnce() -> Place) {
         keep(&mut self.modules, &mut self.totals.modules, || Located {
+            path: path.to_owned(),
+            place: place(),
+        });
+    }
+
+    pub(super) fn add_foreign(&mut self, path: &str, place: impl FnOnce() -> Place) {
+        keep(&mut self.foreign, &mut self.totals.foreign, || Located {
             path: path.to_owned(),
             place: place(),
         });

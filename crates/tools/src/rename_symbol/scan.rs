@@ -9,6 +9,7 @@ use std::ops::Range;
 use tokio_util::sync::CancellationToken;
 
 use super::alike::AlikeWords;
+use super::binding::is_own;
 use super::lines::Lines;
 use super::report::Report;
 use super::syntax::{Binding, Part, Role, State, Syntax};
@@ -47,9 +48,24 @@ pub(super) struct Affected {
 pub(super) struct Names {
     /// Where the identifiers are, in order.
     pub(super) ranges: Vec<Range<usize>>,
+    /// Whether one of them introduces the name.
+    pub(super) introduced: Introduced,
     /// How many identifiers have the new name already.
     pub(super) clashes: usize,
     pub(super) state: State,
+}
+
+/// Whether a file introduces a name, or only uses it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Introduced {
+    Here,
+    Elsewhere,
+}
+
+impl Affected {
+    fn introduces(&self) -> bool {
+        self.names.introduced == Introduced::Here
+    }
 }
 
 /// Why a scan did not get to its end.
@@ -76,6 +92,12 @@ enum ModuleFile {
     Absent,
 }
 
+/// What the paths of all sources tell of an import.
+struct Around<'a> {
+    module: ModuleFile,
+    paths: &'a [&'a str],
+}
+
 /// A pass over the workspace.
 pub(super) struct Scan<'a> {
     pub(super) workspace: &'a Workspace,
@@ -89,21 +111,34 @@ impl Scan<'_> {
         let mut affected = Vec::new();
         self.report_paths_without_grammar(report)?;
         let sources = self.sources()?;
-        let module = match sources.keys().any(|path| is_module(path, self.query.from)) {
-            true => ModuleFile::There,
-            false => ModuleFile::Absent,
+        let paths: Vec<&str> = sources.keys().map(String::as_str).collect();
+        let around = Around {
+            module: match paths.iter().any(|path| is_module(path, self.query.from)) {
+                true => ModuleFile::There,
+                false => ModuleFile::Absent,
+            },
+            paths: &paths,
         };
-        for (path, purpose) in sources {
+        for (path, purpose) in &sources {
+            let (path, purpose) = (path.clone(), *purpose);
             let Some(source) = self.read(path, report)? else {
                 continue;
             };
             if !self.may_hold(&source.file.text, purpose) {
                 continue;
             }
-            if let Some(names) = self.look(&source, purpose, module, report)?
+            if let Some(names) = self.look(&source, purpose, &around, report)?
                 && !names.ranges.is_empty()
             {
                 affected.push(Affected { source, names });
+            }
+        }
+        if report.foreign.is_empty() && !affected.iter().any(Affected::introduces) {
+            for Affected { source, names } in &affected {
+                let lines = Lines::new(&source.file.text);
+                for name in &names.ranges {
+                    report.add_foreign(&source.path, || lines.place(name.start));
+                }
             }
         }
         Ok(affected)
@@ -238,7 +273,7 @@ impl Scan<'_> {
         &self,
         source: &Source,
         purpose: Purpose,
-        module: ModuleFile,
+        around: &Around<'_>,
         report: &mut Report,
     ) -> Result<Option<Names>, Stop> {
         let Some(syntax) = self.parse(source, report)? else {
@@ -255,8 +290,13 @@ impl Scan<'_> {
                     clashes += 1;
                     report.add_clash(path, || lines.place(range.start));
                 } else if matches!(purpose, Purpose::Rename) && name == self.query.from {
-                    if (role, module) == (Role::Imported, ModuleFile::There) {
-                        report.add_module(path, || lines.place(range.start));
+                    if let Role::Imported(from) = role {
+                        let place = || lines.place(range.start);
+                        if !is_own(*language, from.text(&source.file.text), around.paths) {
+                            report.add_foreign(path, place);
+                        } else if (*language, around.module) == (Language::Python, ModuleFile::There) {
+                            report.add_module(path, place);
+                        }
                     }
                     found.push((range, role));
                 }
@@ -282,7 +322,16 @@ impl Scan<'_> {
             State::Clean => {}
             State::Broken => report.add_syntax_error(path),
         }
+        let introduces = |(_, role): &(Range<usize>, Role)| match role {
+            Role::Definition | Role::Bound => true,
+            Role::Imported(_) | Role::Use => false,
+        };
+        let introduced = match found.iter().any(introduces) {
+            true => Introduced::Here,
+            false => Introduced::Elsewhere,
+        };
         Ok(Some(Names {
+            introduced,
             ranges: found.into_iter().map(|(range, _)| range).collect(),
             clashes,
             state: syntax.state(),

@@ -7,6 +7,7 @@ use std::ops::Range;
 use tokio_util::sync::CancellationToken;
 use tree_sitter::{Node, Tree};
 
+use super::binding::{Span, binds, python_import, script_import};
 use super::export::is_export;
 use super::format::{captured, is_format_string};
 use crate::syntax::{Language, Unparsed, is_definition, parse};
@@ -50,8 +51,10 @@ pub(super) enum State {
 pub(super) enum Role {
     /// It names a function, method, type, class, module, constant or macro where that is defined.
     Definition,
-    /// What Python's `from … import` names: something in a module, or a module in a package.
-    Imported,
+    /// What an import of Python or JavaScript names, and where it says from what it imports.
+    Imported(Span),
+    /// It introduces the name in another way, such as a parameter or a variable.
+    Bound,
     /// Anything else.
     Use,
 }
@@ -95,7 +98,7 @@ impl<'a> Syntax<'a> {
         loop {
             let node = cursor.node();
             let field = cursor.field_name();
-            match part(node, field, &parents, self.text) {
+            match part(self.language, node, field, &parents, self.text) {
                 Some(Part::Prose(Prose::String)) => self.visit_string(node, &parents, &mut see),
                 Some(part) => see(node.byte_range(), part),
                 None if cursor.goto_first_child() => {
@@ -151,7 +154,13 @@ impl Syntax<'_> {
     }
 }
 
-fn part(node: Node<'_>, field: Option<&str>, parents: &[Node<'_>], text: &str) -> Option<Part> {
+fn part(
+    language: Language,
+    node: Node<'_>,
+    field: Option<&str>,
+    parents: &[Node<'_>],
+    text: &str,
+) -> Option<Part> {
     if !node.is_named() {
         return None;
     }
@@ -166,7 +175,7 @@ fn part(node: Node<'_>, field: Option<&str>, parents: &[Node<'_>], text: &str) -
         | "shorthand_property_identifier"
         | "shorthand_property_identifier_pattern" => (!is_of_another_kind(parent)
             && !is_html_tag(node, parent, text))
-        .then(|| imported(parents).unwrap_or_else(|| Part::Identifier(role(field, parent)))),
+        .then(|| identifier(language, node, field, parents, text)),
         "comment" | "line_comment" | "block_comment" | "html_comment" => Some(Part::Prose(Prose::Comment)),
         "string_content"
         | "string_fragment"
@@ -178,8 +187,31 @@ fn part(node: Node<'_>, field: Option<&str>, parents: &[Node<'_>], text: &str) -
     }
 }
 
+fn identifier(
+    language: Language,
+    node: Node<'_>,
+    field: Option<&str>,
+    parents: &[Node<'_>],
+    text: &str,
+) -> Part {
+    let imported = match language {
+        Language::Python => python_imported(parents),
+        Language::JavaScript | Language::TypeScript | Language::Tsx => {
+            script_import(node, parents, text).map(|from| Part::Identifier(Role::Imported(from)))
+        }
+        Language::Rust | Language::Go => None,
+    };
+    imported.unwrap_or_else(|| {
+        Part::Identifier(match parents.last() {
+            Some(parent) if is_definition(*parent, field) => Role::Definition,
+            Some(_) if binds(language, field, parents) => Role::Bound,
+            Some(_) | None => Role::Use,
+        })
+    })
+}
+
 /// What an identifier is in an import of Python; none anywhere else.
-fn imported(parents: &[Node<'_>]) -> Option<Part> {
+fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
     let (name, around) = parents.split_last()?;
     if name.kind() != "dotted_name" {
         return None;
@@ -194,7 +226,8 @@ fn imported(parents: &[Node<'_>]) -> Option<Part> {
         ("import_from_statement", _) if inner.child_by_field_name("module_name") == Some(*name) => {
             Part::Module(Binding::Unbound)
         }
-        ("import_from_statement" | "aliased_import", _) => Part::Identifier(Role::Imported),
+        ("import_from_statement", _) => Part::Identifier(Role::Imported(python_import(*inner)?)),
+        ("aliased_import", _) => Part::Identifier(Role::Imported(python_import(*outer.last()?)?)),
         _ => return None,
     })
 }
@@ -215,13 +248,6 @@ fn is_html_tag(node: Node<'_>, parent: Option<Node<'_>>, text: &str) -> bool {
         .as_bytes()
         .get(node.start_byte())
         .is_some_and(u8::is_ascii_lowercase)
-}
-
-fn role(field: Option<&str>, parent: Option<Node<'_>>) -> Role {
-    match parent.is_some_and(|parent| is_definition(parent, field)) {
-        true => Role::Definition,
-        false => Role::Use,
-    }
 }
 
 /// A string without its escapes: the `n` of `\n` is no part of the word after it.

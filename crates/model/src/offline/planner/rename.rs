@@ -198,6 +198,15 @@ fn look(planning: &Planning<'_>, wanted: &Rename) -> Result<Found, Call> {
             unchanged(planning)
         ))));
     }
+    if let Some(first) = found.foreign.first() {
+        let why = format!(
+            "`{from}` seems to be the name of something outside of this workspace, first at {} (`{}`), which a rename here would break.{}",
+            first.place(),
+            first.text.trim(),
+            unchanged(planning)
+        );
+        return Ok(Found::Nothing(NoWork::Impossible(why)));
+    }
     if let Some(first) = found.modules.first() {
         let why = format!(
             "`{from}` is also the name of a module, imported at {} (`{}`): a rename goes by the name alone, which can't tell the two \

@@ -1,0 +1,160 @@
+//! Which identifiers of Python, JavaScript and TypeScript introduce a name, and from where one is imported: a name that nothing here
+//! introduces belongs to a library. Rust and Go have compilers to tell.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use crate::syntax::Language;
+
+/// Where text stands, as a node's range does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    start: usize,
+    end: usize,
+}
+
+impl Span {
+    fn of(node: Node<'_>) -> Self {
+        let Range { start, end } = node.byte_range();
+        Span { start, end }
+    }
+
+    pub(super) fn text(self, text: &str) -> &str {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+/// Whether an identifier introduces its name: as a parameter, by an assignment, as a field or the like. Definitions are known elsewhere.
+pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'_>]) -> bool {
+    let Some((parent, around)) = ancestors.split_last() else {
+        return false;
+    };
+    match language {
+        Language::Python => match (parent.kind(), field) {
+            ("attribute", Some("attribute")) => is_left(*parent, around, "assignment"),
+            (kind, Some(field)) if PYTHON_FIELDS.contains(&(kind, field)) => true,
+            (kind, _) => PYTHON.contains(&kind),
+        },
+        Language::JavaScript | Language::TypeScript | Language::Tsx => match (parent.kind(), field) {
+            ("member_expression", Some("property")) => is_left(*parent, around, "assignment_expression"),
+            (kind, Some(field)) if SCRIPT_FIELDS.contains(&(kind, field)) => true,
+            (kind, _) => SCRIPT.contains(&kind),
+        },
+        Language::Rust | Language::Go => true,
+    }
+}
+
+/// Whether something is what is assigned to.
+fn is_left(node: Node<'_>, around: &[Node<'_>], assignment: &str) -> bool {
+    around
+        .last()
+        .is_some_and(|outer| outer.kind() == assignment && outer.child_by_field_name("left") == Some(node))
+}
+
+const PYTHON_FIELDS: &[(&str, &str)] = &[
+    ("aliased_import", "alias"),
+    ("assignment", "left"),
+    ("default_parameter", "name"),
+    ("for_in_clause", "left"),
+    ("for_statement", "left"),
+    ("named_expression", "name"),
+    ("typed_default_parameter", "name"),
+];
+const PYTHON: &[&str] = &[
+    "as_pattern_target",
+    "dictionary_splat_pattern",
+    "lambda_parameters",
+    "list_pattern",
+    "list_splat_pattern",
+    "parameters",
+    "pattern_list",
+    "tuple_pattern",
+    "typed_parameter",
+];
+
+const SCRIPT_FIELDS: &[(&str, &str)] = &[
+    ("arrow_function", "parameter"),
+    ("assignment_expression", "left"),
+    ("assignment_pattern", "left"),
+    ("catch_clause", "parameter"),
+    ("enum_assignment", "name"),
+    ("enum_body", "name"),
+    ("export_specifier", "alias"),
+    ("field_definition", "property"),
+    ("for_in_statement", "left"),
+    ("import_specifier", "alias"),
+    ("optional_parameter", "pattern"),
+    ("pair", "key"),
+    ("pair_pattern", "value"),
+    ("property_signature", "name"),
+    ("public_field_definition", "name"),
+    ("required_parameter", "pattern"),
+    ("type_parameter", "name"),
+    ("variable_declarator", "name"),
+];
+const SCRIPT: &[&str] = &[
+    "array_pattern",
+    "formal_parameters",
+    "import_clause",
+    "namespace_import",
+    "rest_pattern",
+];
+
+/// The text that says from where JavaScript imports the name: `"./price"`; none where it is no import of a name.
+pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Option<Span> {
+    let specifier = *ancestors.last()?;
+    let named = || specifier.child_by_field_name("name") == Some(node);
+    let mut outer = ancestors.iter().rev().copied();
+    let source = match specifier.kind() {
+        "import_specifier" if named() => {
+            let statement = outer.find(|outer| outer.kind() == "import_statement")?;
+            statement.child_by_field_name("source")?
+        }
+        "export_specifier" if named() => {
+            let statement = outer.find(|outer| outer.kind() == "export_statement")?;
+            statement.child_by_field_name("source")?
+        }
+        "object_pattern" | "pair_pattern" => {
+            let is_key = node.kind() != "identifier";
+            let declarator =
+                outer.find(|outer| !matches!(outer.kind(), "object_pattern" | "pair_pattern"))?;
+            let call = declarator.child_by_field_name("value").filter(|_| is_key)?;
+            let function = call.child_by_field_name("function")?;
+            if text.get(function.byte_range()) != Some("require") {
+                return None;
+            }
+            call.child_by_field_name("arguments")?.named_child(0)?
+        }
+        _ => return None,
+    };
+    Some(Span::of(source))
+}
+
+/// The text that says from where Python imports a name: `.price`, `shop.price`.
+pub(super) fn python_import(statement: Node<'_>) -> Option<Span> {
+    statement.child_by_field_name("module_name").map(Span::of)
+}
+
+/// Whether what is imported from there is in the workspace, as far as the paths of its sources tell.
+pub(super) fn is_own(language: Language, from: &str, paths: &[&str]) -> bool {
+    let from = from.trim_matches(['"', '\'', '`']);
+    let package = match language {
+        Language::Python => from.split('.').next().unwrap_or_default(),
+        Language::JavaScript | Language::TypeScript | Language::Tsx => {
+            let mut parts = from.split('/');
+            let first = parts.next().unwrap_or_default();
+            match first.starts_with('@') && first.len() > 1 {
+                true => parts.next().unwrap_or_default(),
+                false => first.trim_matches(['.', '~', '#', '@']),
+            }
+        }
+        Language::Rust | Language::Go => "",
+    };
+    // A path relative to the file, or to the project.
+    package.is_empty()
+        || paths.iter().any(|path| {
+            path.split('/')
+                .any(|part| part == package || part.rsplit_once('.').is_some_and(|(stem, _)| stem == package))
+        })
+}
