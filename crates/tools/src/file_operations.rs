@@ -104,7 +104,7 @@ changed by others since is left as it is, and shown to you.";
 /// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` where there are more than 1000 |
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
-/// | `undo` | `{"undone": ["src/main.rs"], "left": [{"path", "because"}]}`; a failure where something is left |
+/// | `undo` | `{"undone": ["src/main.rs"], "left": [{"path", "because"}], "by_commands": ["Cargo.lock"]}`: a failure where something is left; what commands made or changed, and no file tool, stays |
 ///
 /// What fails has a code: those of [`FileFault::code`], and
 ///

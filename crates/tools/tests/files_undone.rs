@@ -71,14 +71,21 @@ impl Stage {
     /// A call of the run's plan, which its journal has then.
     async fn run(&self, parameters: Value) -> ToolResult {
         let result = self.call(parameters, None, Access::ReadWrite).await;
+        self.journal(result.clone());
+        result
+    }
+
+    /// A command of the run's plan that made or changed files, as far as their names and times tell.
+    fn command(&self, changes: Vec<StateChange>) {
+        self.journal(ToolResult::success(Value::Null).with_changes(changes));
+    }
+
+    fn journal(&self, result: ToolResult) {
         let mut entries = self.past.entries.lock().unwrap();
         let effect = format!("run.{}", entries.len() + 2).parse().unwrap();
         for input in [
             RunInput::ToolStarted { effect },
-            RunInput::ToolFinished {
-                effect,
-                result: result.clone(),
-            },
+            RunInput::ToolFinished { effect, result },
         ] {
             let seq = entries.len() as u64 + 1;
             entries.push(Entry {
@@ -89,7 +96,6 @@ impl Stage {
                 input: Input::Run(input),
             });
         }
-        result
     }
 
     fn read(&self, path: &str) -> String {
@@ -146,7 +152,10 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
     );
     // What it tells undoes the rest: nothing is left to be put back.
     let again = stage.run(json!({"operation": "undo"})).await;
-    assert_eq!(output(&again), &json!({"undone": [], "left": []}));
+    assert_eq!(
+        output(&again),
+        &json!({"undone": [], "left": [], "by_commands": []})
+    );
     assert_eq!(again.changes, []);
 }
 
@@ -155,7 +164,10 @@ async fn a_file_alone_is_put_back_and_one_that_the_run_did_not_change_is_refused
     let stage = busy().await;
 
     let result = stage.run(json!({"operation": "undo", "path": "./a"})).await;
-    assert_eq!(output(&result), &json!({"undone": ["a"], "left": []}));
+    assert_eq!(
+        output(&result),
+        &json!({"undone": ["a"], "left": [], "by_commands": []})
+    );
     assert_eq!(stage.read("a"), "one\n");
     assert!(!stage.folder.path("b").exists());
 
@@ -178,6 +190,37 @@ async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
     assert_eq!(stage.read("a"), "mine\n");
     assert_eq!(stage.read("b"), "two\n");
     assert_eq!(stage.read("c"), "three\n");
+}
+
+#[tokio::test]
+async fn what_commands_made_stays_and_is_told_apart() {
+    let stage = busy().await;
+    std::fs::write(stage.folder.path("lock"), "made\n").unwrap();
+    std::fs::write(stage.folder.path("a"), "formatted\n").unwrap();
+    let edited = |path: &str| StateChange::FileEdited {
+        path: path.to_owned(),
+        diff: None,
+        before: None,
+        after: None,
+    };
+    let created = StateChange::FileCreated {
+        path: "lock".to_owned(),
+        diff: None,
+        after: None,
+    };
+    stage.command(vec![created, edited("a"), edited("other")]);
+
+    let result = stage.run(json!({"operation": "undo"})).await;
+
+    assert_eq!(output(&result)["by_commands"], json!(["other", "lock"]));
+    assert_eq!(
+        output(&result)["left"],
+        json!([{"path": "a", "because": "it has changed since the run changed it"}])
+    );
+    assert_eq!(
+        (stage.read("lock"), stage.read("b")),
+        ("made\n".to_owned(), "two\n".to_owned())
+    );
 }
 
 #[tokio::test]

@@ -103,6 +103,7 @@ pub(super) fn passed_checks(calls: &[ObservedCall]) -> Vec<String> {
     passed
         .filter_map(|call| Some((call, call.result.as_ref().filter(|result| result.success)?)))
         .map(|(call, result)| match tests_passed(result) {
+            Some(0) => format!("`{}` (which ran no test)", command_line(call)),
             Some(1) => format!("`{}` (1 test passed)", command_line(call)),
             Some(number) => format!("`{}` ({number} tests passed)", command_line(call)),
             None => format!("`{}`", command_line(call)),

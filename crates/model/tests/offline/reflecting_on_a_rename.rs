@@ -201,6 +201,37 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
 }
 
 #[test]
+fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
+    let broken = exited(101, "", "error[E0425]: cannot find value `x`\n");
+    let observations = [checked("baseline", broken), skipped("edit-1", "baseline")];
+    let request = reflect_request(GOAL, "", &plan(), &observations, &["Cargo.lock"]);
+    assert_eq!(Dialogue::reflector(&request).judgement().0, "failed");
+
+    let made = json!({"undone": ["src/a.rs"], "left": [], "by_commands": ["Cargo.lock"]});
+    let (_, summary) = putting_back(success(made), &["Cargo.lock"]);
+    assert!(
+        summary.contains("put back: src/a.rs as before. What commands made or changed stays: Cargo.lock."),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_run_of_no_test_is_told_as_that() {
+    let observations = [
+        edited(),
+        checked("check", exited(0, "test result: ok. 0 passed; 0 failed\n", "")),
+        found("verify", "verify", "Confirmed: no usage of `parse` is left."),
+    ];
+    let (_, summary) =
+        Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &observations, CHANGED)).judgement();
+
+    assert!(
+        summary.contains("and `cargo test` (which ran no test). No usage"),
+        "{summary}"
+    );
+}
+
+#[test]
 fn what_could_not_be_put_back_is_named() {
     let left = json!({
         "success": false, "error": "`src/b.rs` is left as it is",

@@ -41,6 +41,8 @@ impl Left {
 #[derive(Default)]
 struct Undone {
     paths: Vec<String>,
+    /// What commands alone have made or changed: what was there before is not known.
+    by_commands: Vec<String>,
     left: Vec<Left>,
     changes: Vec<StateChange>,
     seen: Vec<SeenFile>,
@@ -146,11 +148,19 @@ impl Undoer<'_> {
 
     fn put_back(&mut self, restoration: &Restoration) -> Result<(), Left> {
         let Restoration { path, now, then, .. } = restoration;
+        // File tools know what they find and leave; commands don't.
+        if *then == There::Unknown || (then, now) == (&There::Nothing, &There::Unknown) {
+            self.done.by_commands.push(path.clone());
+            return Ok(());
+        }
         let there = self.there(path, now)?;
         if there == *then {
             return Ok(());
         }
-        if there != *now || there == There::Unknown {
+        if *now == There::Unknown {
+            return Err(Left::new(path, "a command has changed it since, or may have"));
+        }
+        if there != *now {
             return Err(Left::of(path, &FileFault::Changed { path: path.clone() }));
         }
         let present = match &there {
@@ -252,7 +262,7 @@ impl Undone {
             .iter()
             .map(|Left { path, because }| json!({"path": path, "because": because}))
             .collect();
-        let output = json!({"undone": self.paths, "left": left});
+        let output = json!({"undone": self.paths, "left": left, "by_commands": self.by_commands});
         let result = match self.left.first() {
             None => ToolResult::success(output),
             Some(Left { path, because }) => {

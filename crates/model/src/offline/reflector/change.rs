@@ -78,6 +78,12 @@ fn edits(judging: &Judging) -> impl Iterator<Item = &Observation> {
     all_observed(&judging.observations, "edit-").chain(all_observed(&judging.observations, "repair-"))
 }
 
+/// Whether this round or one since the files were last put back has edited files: commands that only check may make some, too.
+pub(super) fn has_edited(judging: &Judging) -> bool {
+    let worked = since_put_back(&judging.rounds).iter().any(Round::had_work);
+    worked || edits(judging).any(|edit| edit.status != Status::Skipped)
+}
+
 fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
     let status = |subtask: &str, status: Status| {
         observed(&judging.observations, subtask).filter(|one| one.status == status)

@@ -4,7 +4,7 @@ use dirigent_core::plan::Plan;
 use dirigent_core::reflection::{Reflection, Verdict};
 use serde::Deserialize;
 
-use super::{Judging, failed, going_on};
+use super::{Judging, change, failed, going_on};
 use crate::offline::goal::Goal;
 use crate::offline::place::enumerated;
 use crate::offline::reading::{GIVEN_UP, PUTS_BACK, Status, observed};
@@ -27,6 +27,7 @@ pub(super) fn why(plan: &Plan) -> Option<&str> {
 struct Undone {
     undone: Vec<String>,
     left: Vec<Left>,
+    by_commands: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -51,7 +52,14 @@ pub(super) fn judge(judging: &Judging, why: &str) -> Reflection {
                 enumerated(files, FILES)
             ),
         };
-        return failed(format!("{why}\n{files}. {HOW_TO_KEEP}"));
+        let by_commands = match told.by_commands.as_slice() {
+            [] => String::new(),
+            files => format!(
+                " What commands made or changed stays: {}.",
+                enumerated(files, FILES)
+            ),
+        };
+        return failed(format!("{why}\n{files}.{by_commands} {HOW_TO_KEEP}"));
     }
     let left: Vec<String> = told
         .left
@@ -85,7 +93,8 @@ pub(super) fn unless_kept(judging: &Judging, judgement: Reflection) -> Reflectio
         Verdict::Failed => true,
         Verdict::Achieved | Verdict::Continue | Verdict::AskUser => false,
     };
-    if !changes_files || !has_failed || judging.changed.is_empty() || why(&judging.plan).is_some() {
+    let is_changed = !judging.changed.is_empty() && change::has_edited(judging);
+    if !changes_files || !has_failed || !is_changed || why(&judging.plan).is_some() {
         return judgement;
     }
     let was_given_up = judging
