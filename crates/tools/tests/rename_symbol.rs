@@ -438,9 +438,13 @@ async fn paor_2_what_is_imported_from_outside_of_the_workspace_is_told() {
             "const { old } = require(\"library\"), { old: z } = require(\"./d\");\n",
         ),
         ("f.ts", "import { old } from \"@here/shop\";\n"),
+        (
+            "g.js",
+            "const old = require(\"library\").old, x = require(\"./d\").old;\n",
+        ),
     ])
     .await;
-    assert_eq!(found, ["c.js:1", "d.js:1", "e.js:1", "shop/a.py:1"]);
+    assert_eq!(found, ["c.js:1", "d.js:1", "e.js:1", "g.js:1", "shop/a.py:1"]);
 }
 
 #[tokio::test]

@@ -119,16 +119,24 @@ pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) 
             let is_key = node.kind() != "identifier";
             let declarator =
                 outer.find(|outer| !matches!(outer.kind(), "object_pattern" | "pair_pattern"))?;
-            let call = declarator.child_by_field_name("value").filter(|_| is_key)?;
-            let function = call.child_by_field_name("function")?;
-            if text.get(function.byte_range()) != Some("require") {
-                return None;
-            }
-            call.child_by_field_name("arguments")?.named_child(0)?
+            let value = declarator.child_by_field_name("value").filter(|_| is_key)?;
+            required(value, text)?
+        }
+        "member_expression" if specifier.child_by_field_name("property") == Some(node) => {
+            required(specifier.child_by_field_name("object")?, text)?
         }
         _ => return None,
     };
     Some(Span::of(source))
+}
+
+/// What a call of `require` names.
+fn required<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> {
+    let function = call.child_by_field_name("function")?;
+    let is_require = text.get(function.byte_range()) == Some("require");
+    call.child_by_field_name("arguments")
+        .filter(|_| is_require)?
+        .named_child(0)
 }
 
 /// The text that says from where Python imports a name: `.price`, `shop.price`.

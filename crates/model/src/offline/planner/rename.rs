@@ -10,7 +10,7 @@ use crate::offline::brief::Brief;
 use crate::offline::conversation::Call;
 use crate::offline::goal::{Rename, is_identifier};
 use crate::offline::no_work::NoWork;
-use crate::offline::place::{counted, enumerated};
+use crate::offline::place::{counted, enumerated, shortened};
 use crate::offline::reading::{Status, observed};
 use crate::offline::scope::Scope;
 use crate::offline::tools::{self, Clash, Line, Renamed, read_output};
@@ -72,6 +72,12 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
     };
     let paths = found.paths();
     let checks = planning.checks(&paths)?;
+    if checks.is_empty()
+        && !may_clash(planning)
+        && let Some(why) = untested_member(&found, from)
+    {
+        return Ok(NoWork::Undecided(why).into());
+    }
 
     let mut subtasks = vec![for_agent(
         "explore",
@@ -131,9 +137,29 @@ pub(in crate::offline) const BY_NAME: &str =
 /// Whether several things may have the name: it is defined more than once, or it is something's member.
 fn is_ambiguous(found: &Renamed, from: &str) -> bool {
     let usages = || found.files.iter().flat_map(|file| &file.occurrences);
-    let member = format!(".{from}");
     usages().filter(|usage| usage.definition).count() > 1
-        || usages().any(|usage| usage.text.contains(&member))
+        || usages().any(|usage| is_member(&usage.text, from))
+}
+
+/// Whether a line uses the name after a dot.
+fn is_member(line: &str, name: &str) -> bool {
+    let ends =
+        |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_' || next == '$');
+    let mut after_dots = line.split('.').skip(1);
+    after_dots.any(|rest| rest.strip_prefix(name).is_some_and(ends))
+}
+
+/// Why nobody can tell whether all usages are of one thing: a member may be that of something else, in a language without a compiler to tell.
+fn untested_member(found: &Renamed, from: &str) -> Option<String> {
+    let has_compiler = |path: &str| path.ends_with(".rs") || path.ends_with(".go");
+    let usages = found.usages();
+    let (place, text) = usages
+        .iter()
+        .find(|(place, text)| is_member(text, from) && !has_compiler(&place.path))?;
+    Some(format!(
+        "`{from}` is used as a member, first at {place} (`{}`), where it may be something else's, and nothing here can test the result.",
+        shortened(text.trim(), 120)
+    ))
 }
 
 pub(super) fn verify_title(wanted: &Rename) -> String {
