@@ -410,9 +410,14 @@ async fn a_module_of_that_name_is_told_and_its_imports_stay_as_they_are() {
 
 /// The places that show `old` to be that of a library, as `path:line`.
 async fn foreign(files: &[(&str, &str)]) -> Vec<String> {
+    listed("foreign", files).await
+}
+
+/// The places in a list of the preview of a rename of `old`, as `path:line`.
+async fn listed(list: &str, files: &[(&str, &str)]) -> Vec<String> {
     let workspace = workspace(files);
     let preview = run(&workspace, json!({"from": "old"})).await;
-    let rows = output(&preview)["foreign"].as_array().unwrap().iter();
+    let rows = output(&preview)[list].as_array().unwrap().iter();
     rows.map(|row| format!("{}:{}", row["path"].as_str().unwrap(), row["line"]))
         .collect()
 }
@@ -481,6 +486,45 @@ async fn paor_2_a_name_that_no_source_introduces_is_that_of_a_library() {
 }
 
 #[tokio::test]
+async fn paor_2_what_belongs_to_something_else_is_told() {
+    for (path, line) in [
+        ("a.py", "x.old()"),
+        ("a.py", "self.old = 1"),
+        ("a.py", "\"{old}\".format(old=1)"),
+        ("a.js", "x.old();"),
+        ("a.js", "x.old = 1;"),
+        ("a.js", "f({ old });"),
+        ("a.js", "f({ old: 1 });"),
+        ("a.js", "const { old } = x;"),
+        ("a.ts", "interface A { old: number }"),
+        ("a.rs", "fn f() { x.old }"),
+    ] {
+        assert_eq!(
+            listed("members", &[(path, line)]).await,
+            [format!("{path}:1")],
+            "{line}"
+        );
+    }
+    for (path, line) in [
+        ("a.py", "old(x=old)"),
+        ("a.py", "class A:\n    def old(self): pass"),
+        ("a.py", "def f(old=1): return old.x"),
+        ("a.js", "function old() { return old.x; }"),
+        ("a.js", "class A { old() {} }"),
+        ("a.js", "module.exports = { old };"),
+        ("a.js", "module.exports.old = 1; exports.old = 2;"),
+        ("a.js", "const { old } = require(\"./b\");"),
+        ("a.rs", "fn old() { old() }"),
+    ] {
+        assert_eq!(
+            listed("members", &[(path, line)]).await,
+            Vec::<String>::new(),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn html_tags_are_not_names() {
     let before = "const b = 1, c = <b>{b}</b>, d = <b.x/>;\n";
     let workspace = workspace(&[("a.jsx", before)]);
@@ -512,8 +556,8 @@ async fn a_preview_changes_nothing_and_is_the_default() {
                     {"line": 1, "column": 4, "text": "fn old() {}", "definition": true}]},
                 {"path": "b.py", "total": 1, "occurrences": [{"line": 1, "column": 1, "text": "old()"}]}
             ],
-            "mentions": [], "clashes": [], "modules": [], "foreign": [], "similar": [], "syntax_errors": [], "skipped": [],
-            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "syntax_errors": 0, "skipped": 0}
+            "mentions": [], "clashes": [], "modules": [], "foreign": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
+            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "members": 0, "syntax_errors": 0, "skipped": 0}
         })
     );
     assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");

@@ -146,6 +146,8 @@ pub(super) struct Renamed {
     pub modules: Vec<Line>,
     /// Places that show the name to be that of a library.
     pub foreign: Vec<Line>,
+    /// Usages that belong to something that is not known: properties, keyword arguments, keys.
+    pub members: Vec<Line>,
     /// Where the new name is in use already.
     pub clashes: Vec<Line>,
     /// Names like the one that was looked for.
@@ -241,6 +243,7 @@ impl Renamed {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));
         self.mentions.retain(|mention| scope.contains(&mention.line.path));
+        self.members.retain(|member| scope.contains(&member.path));
         if self.files.len() != before {
             self.occurrences = self
                 .files

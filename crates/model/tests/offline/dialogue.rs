@@ -231,7 +231,7 @@ pub fn usages(usages: &[(&str, u64, &str)]) -> Value {
         .collect();
     json!({
         "from": "parse", "to": null, "renamed": false, "occurrences": usages.len(), "files": files,
-        "mentions": [], "clashes": [], "similar": [], "syntax_errors": [], "skipped": [],
+        "mentions": [], "clashes": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
         "totals": {"files": paths.len(), "definitions": 0, "mentions": 0, "clashes": 0, "syntax_errors": 0, "skipped": 0}
     })
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
+use super::syntax::Owner;
 use crate::syntax::Language;
 
 /// Where text stands, as a node's range does.
@@ -128,6 +129,52 @@ pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) 
         _ => return None,
     };
     Some(Span::of(source))
+}
+
+/// To what an identifier belongs that is neither a definition nor imported.
+pub(super) fn owner(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Owner {
+    let Some((parent, around)) = ancestors.split_last() else {
+        return Owner::Scope;
+    };
+    let belongs = match node.kind() {
+        "identifier" => {
+            let is = |field| parent.child_by_field_name(field) == Some(node);
+            match parent.kind() {
+                "attribute" => is("attribute"),
+                "keyword_argument" => is("name"),
+                _ => false,
+            }
+        }
+        "shorthand_property_identifier" => !is_exported(*parent, around, text),
+        "property_identifier" => !is_export_of(*parent, text),
+        "field_identifier" | "shorthand_property_identifier_pattern" => true,
+        _ => false,
+    };
+    match belongs {
+        true => Owner::Unknown,
+        false => Owner::Scope,
+    }
+}
+
+/// Whether an object is what `module.exports` is set to.
+fn is_exported(object: Node<'_>, around: &[Node<'_>], text: &str) -> bool {
+    let left = assigning(object, around).and_then(|assignment| assignment.child_by_field_name("left"));
+    left.is_some_and(|left| text.get(left.byte_range()) == Some("module.exports"))
+}
+
+/// Whether `exports.name` or `module.exports.name` is what is used.
+fn is_export_of(member: Node<'_>, text: &str) -> bool {
+    let object = member.child_by_field_name("object");
+    let name = object.and_then(|object| text.get(object.byte_range()));
+    matches!(name, Some("exports" | "module.exports"))
+}
+
+/// The assignment whose value something is.
+fn assigning<'tree>(node: Node<'tree>, around: &[Node<'tree>]) -> Option<Node<'tree>> {
+    let outer = around.last().copied()?;
+    let is_value =
+        outer.kind() == "assignment_expression" && outer.child_by_field_name("right") == Some(node);
+    is_value.then_some(outer)
 }
 
 /// What a call of `require` names.

@@ -102,7 +102,7 @@ fn count(language: Language, syntax: &Syntax<'_>, from: &str, to: &str) -> (usiz
     let (from, to) = (language.name_of(from), language.name_of(to));
     let (mut old, mut new) = (0, 0);
     syntax.visit(|_, name, part| match part {
-        Part::Identifier(_) => {
+        Part::Identifier(..) => {
             let name = language.name_of(name);
             old += usize::from(name == from);
             new += usize::from(name == to);

@@ -74,10 +74,11 @@ fn yes() -> bool {
 ///   "clashes": [{"path": "src/b.rs", "line": 1, "column": 4, "text": "fn new() {}"}],
 ///   "modules": [{"path": "a.py", "line": 1, "column": 8, "text": "import old"}],
 ///   "foreign": [{"path": "b.py", "line": 1, "column": 20, "text": "from library import old"}],
+///   "members": [{"path": "c.js", "line": 4, "column": 6, "text": "shop.old()"}],
 ///   "similar": [],
 ///   "syntax_errors": ["src/b.rs"],
 ///   "skipped": [{"path": "src/big.py", "reason": "…"}],
-///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "modules": 1, "foreign": 1, "syntax_errors": 1, "skipped": 1}
+///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "modules": 1, "foreign": 1, "members": 1, "syntax_errors": 1, "skipped": 1}
 /// }
 /// ```
 ///
@@ -91,6 +92,8 @@ fn yes() -> bool {
 ///   old` where there is a file or folder of that name. A module's path in an import is left as it is.
 /// - `foreign` are places that show the name to be that of a library: where Python or JavaScript import it from what is not in the workspace,
 ///   and, where no source introduces the name, its uses. Rust and Go have compilers to tell.
+/// - `members` are usages that belong to something the syntax does not tell: properties, fields and methods after a dot, Python's keyword
+///   arguments, and the keys of objects in JavaScript, the shorthand `{old}` among them. What `module.exports` is given is none.
 /// - `clashes` are identifiers of the new name anywhere in the workspace, also outside `paths`.
 /// - `syntax_errors` are those files with either name that do not fit their grammar; they are renamed in all the same.
 /// - `skipped` are files that could not be read as text. Files that are ignored or hidden are not looked at unless

@@ -20,6 +20,7 @@ pub(super) struct Report {
     pub(super) clashes: Vec<Located>,
     pub(super) modules: Vec<Located>,
     pub(super) foreign: Vec<Located>,
+    pub(super) members: Vec<Located>,
     pub(super) similar: Vec<String>,
     pub(super) syntax_errors: Vec<String>,
     pub(super) skipped: Vec<Skipped>,
@@ -35,6 +36,7 @@ pub(super) struct Totals {
     pub(super) clashes: usize,
     pub(super) modules: usize,
     pub(super) foreign: usize,
+    pub(super) members: usize,
     pub(super) syntax_errors: usize,
     pub(super) skipped: usize,
 }
@@ -151,6 +153,13 @@ impl Report {
 
     pub(super) fn add_foreign(&mut self, path: &str, place: impl FnOnce() -> Place) {
         keep(&mut self.foreign, &mut self.totals.foreign, || Located {
+            path: path.to_owned(),
+            place: place(),
+        });
+    }
+
+    pub(super) fn add_member(&mut self, path: &str, place: impl FnOnce() -> Place) {
+        keep(&mut self.members, &mut self.totals.members, || Located {
             path: path.to_owned(),
             place: place(),
         });

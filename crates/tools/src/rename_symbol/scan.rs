@@ -12,7 +12,7 @@ use super::alike::AlikeWords;
 use super::binding::is_own;
 use super::lines::Lines;
 use super::report::Report;
-use super::syntax::{Binding, Part, Role, State, Syntax};
+use super::syntax::{Binding, Owner, Part, Role, State, Syntax};
 use crate::syntax::{Language, Unparsed};
 use crate::text::TextFile;
 use crate::workspace::{FileFault, Hidden, Kind, Workspace};
@@ -174,7 +174,7 @@ impl Scan<'_> {
             let mut found = false;
             if let Some(syntax) = self.parse(&source, &mut ignored)? {
                 syntax.visit(|_, text, part| match part {
-                    Part::Identifier(_) => found |= source.language.name_of(text) == word,
+                    Part::Identifier(..) => found |= source.language.name_of(text) == word,
                     Part::Module(_) | Part::Prose(_) => {}
                 });
             }
@@ -284,7 +284,7 @@ impl Scan<'_> {
         let mut found: Vec<(Range<usize>, Role)> = Vec::new();
         let mut clashes = 0;
         syntax.visit(|range, text, part| match (part, purpose) {
-            (Part::Identifier(role), _) => {
+            (Part::Identifier(role, owner), _) => {
                 let name = language.name_of(text);
                 if Some(name) == self.query.to {
                     clashes += 1;
@@ -297,6 +297,10 @@ impl Scan<'_> {
                         } else if (*language, around.module) == (Language::Python, ModuleFile::There) {
                             report.add_module(path, place);
                         }
+                    }
+                    match owner {
+                        Owner::Unknown => report.add_member(path, || lines.place(range.start)),
+                        Owner::Scope => {}
                     }
                     found.push((range, role));
                 }

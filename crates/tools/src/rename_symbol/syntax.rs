@@ -7,7 +7,7 @@ use std::ops::Range;
 use tokio_util::sync::CancellationToken;
 use tree_sitter::{Node, Tree};
 
-use super::binding::{Span, binds, python_import, script_import};
+use super::binding::{Span, binds, owner, python_import, script_import};
 use super::export::is_export;
 use super::format::{captured, is_format_string};
 use crate::syntax::{Language, Unparsed, is_definition, parse};
@@ -23,7 +23,7 @@ pub(super) struct Syntax<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// An identifier, or text that the language takes for one.
-    Identifier(Role),
+    Identifier(Role, Owner),
     /// A part of a module's path in an import of Python: the name of a file or folder.
     Module(Binding),
     /// Text that is not code.
@@ -44,6 +44,15 @@ pub(super) enum Binding {
 pub(super) enum State {
     Clean,
     Broken,
+}
+
+/// Whether an identifier belongs to something else: an object, a type, the parameters of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// It stands alone: its scope says what it is.
+    Scope,
+    /// It is a property, a keyword argument or an object's key. The syntax does not tell whose.
+    Unknown,
 }
 
 /// What an identifier is for.
@@ -122,7 +131,7 @@ impl Syntax<'_> {
     fn visit_string(&self, node: Node<'_>, parents: &[Node<'_>], see: &mut impl FnMut(Range<usize>, Part)) {
         match self.language {
             Language::Python if is_export(node, parents, self.text) => {
-                see(node.byte_range(), Part::Identifier(Role::Use));
+                see(node.byte_range(), Part::Identifier(Role::Use, Owner::Scope));
                 return;
             }
             Language::Rust => {
@@ -148,7 +157,7 @@ impl Syntax<'_> {
             let name = content.start + name.start..content.start + name.end;
             see(done..name.start, Part::Prose(Prose::String));
             done = name.end;
-            see(name, Part::Identifier(Role::Use));
+            see(name, Part::Identifier(Role::Use, Owner::Scope));
         }
         see(done..content.end, Part::Prose(Prose::String));
     }
@@ -196,17 +205,16 @@ fn identifier(
 ) -> Part {
     let imported = match language {
         Language::Python => python_imported(parents),
-        Language::JavaScript | Language::TypeScript | Language::Tsx => {
-            script_import(node, parents, text).map(|from| Part::Identifier(Role::Imported(from)))
-        }
+        Language::JavaScript | Language::TypeScript | Language::Tsx => script_import(node, parents, text)
+            .map(|from| Part::Identifier(Role::Imported(from), Owner::Scope)),
         Language::Rust | Language::Go => None,
     };
-    imported.unwrap_or_else(|| {
-        Part::Identifier(match parents.last() {
-            Some(parent) if is_definition(*parent, field) => Role::Definition,
-            Some(_) if binds(language, field, parents) => Role::Bound,
-            Some(_) | None => Role::Use,
-        })
+    imported.unwrap_or_else(|| match parents.last() {
+        Some(parent) if is_definition(*parent, field) => Part::Identifier(Role::Definition, Owner::Scope),
+        Some(_) if binds(language, field, parents) => {
+            Part::Identifier(Role::Bound, owner(node, parents, text))
+        }
+        Some(_) | None => Part::Identifier(Role::Use, owner(node, parents, text)),
     })
 }
 
@@ -217,6 +225,10 @@ fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
         return None;
     }
     let (inner, outer) = around.split_last()?;
+    let imported = |statement| {
+        let from = python_import(statement)?;
+        Some(Part::Identifier(Role::Imported(from), Owner::Scope))
+    };
     Some(match (inner.kind(), outer.last().map(|outer| outer.kind())) {
         ("import_statement", _) => Part::Module(Binding::Bound),
         // `import a.old as b` does not make `old` usable.
@@ -226,8 +238,8 @@ fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
         ("import_from_statement", _) if inner.child_by_field_name("module_name") == Some(*name) => {
             Part::Module(Binding::Unbound)
         }
-        ("import_from_statement", _) => Part::Identifier(Role::Imported(python_import(*inner)?)),
-        ("aliased_import", _) => Part::Identifier(Role::Imported(python_import(*outer.last()?)?)),
+        ("import_from_statement", _) => imported(*inner)?,
+        ("aliased_import", _) => imported(*outer.last()?)?,
         _ => return None,
     })
 }

@@ -117,7 +117,7 @@ fn rename(planning: &Planning<'_>, wanted: &Rename) -> Planned {
     ));
     let usages = counted(found.occurrences, "usage", "usages");
     let files = counted(found.file_count(), "file", "files");
-    let by_name = if is_ambiguous(&found, from) {
+    let by_name = if is_ambiguous(&found) {
         format!(" {BY_NAME}")
     } else {
         String::new()
@@ -135,30 +135,20 @@ pub(in crate::offline) const BY_NAME: &str =
     "It is matched by name: all that has this name is renamed, whatever it belongs to.";
 
 /// Whether several things may have the name: it is defined more than once, or it is something's member.
-fn is_ambiguous(found: &Renamed, from: &str) -> bool {
-    let usages = || found.files.iter().flat_map(|file| &file.occurrences);
-    usages().filter(|usage| usage.definition).count() > 1
-        || usages().any(|usage| is_member(&usage.text, from))
-}
-
-/// Whether a line uses the name after a dot.
-fn is_member(line: &str, name: &str) -> bool {
-    let ends =
-        |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_' || next == '$');
-    let mut after_dots = line.split('.').skip(1);
-    after_dots.any(|rest| rest.strip_prefix(name).is_some_and(ends))
+fn is_ambiguous(found: &Renamed) -> bool {
+    let usages = found.files.iter().flat_map(|file| &file.occurrences);
+    usages.filter(|usage| usage.definition).count() > 1 || !found.members.is_empty()
 }
 
 /// Why nobody can tell whether all usages are of one thing: a member may be that of something else, in a language without a compiler to tell.
 fn untested_member(found: &Renamed, from: &str) -> Option<String> {
     let has_compiler = |path: &str| path.ends_with(".rs") || path.ends_with(".go");
-    let usages = found.usages();
-    let (place, text) = usages
-        .iter()
-        .find(|(place, text)| is_member(text, from) && !has_compiler(&place.path))?;
+    let member = found.members.iter().find(|member| !has_compiler(&member.path))?;
     Some(format!(
-        "`{from}` is used as a member, first at {place} (`{}`), where it may be something else's, and nothing here can test the result.",
-        shortened(text.trim(), 120)
+        "`{from}` is used as a property, a keyword or a key, first at {} (`{}`), where it may be something else's, and nothing here can test \
+         the result.",
+        member.place(),
+        shortened(member.text.trim(), 120)
     ))
 }
 
