@@ -21,13 +21,13 @@ pub fn touches(request: &Request, file: &str) -> Turn {
 
 /// One agent, which makes `first.txt`.
 pub fn one_agent() -> Script {
-    Script::answering(|request| one_agents_turn(request, |turn| turn))
+    Script::from_fn(|request| one_agents_turn(request, |turn| turn))
 }
 
 /// The same, which says nothing before the gate is open.
 pub fn one_agent_behind(gate: &Gate) -> Script {
     let gate = gate.clone();
-    Script::answering(move |request| one_agents_turn(request, |turn| turn.held_before_headers(&gate)))
+    Script::from_fn(move |request| one_agents_turn(request, |turn| turn.wait_before_headers(&gate)))
 }
 
 fn one_agents_turn(request: &Request, held: impl FnOnce(Turn) -> Turn) -> Turn {
@@ -38,10 +38,10 @@ fn one_agents_turn(request: &Request, held: impl FnOnce(Turn) -> Turn) -> Turn {
     }
 }
 
-/// Two agents side by side, for `first.txt` and `second.txt`, of whom the second begins only when the gate is open.
+/// Two agents in parallel, for `first.txt` and `second.txt`, of whom the second begins only when the gate is open.
 pub fn two_agents(gate: &Gate) -> Script {
     let gate = gate.clone();
-    Script::answering(move |request| match () {
+    Script::from_fn(move |request| match () {
         () if is_planner(request) => plan(
             "Make two files.",
             [
@@ -51,6 +51,6 @@ pub fn two_agents(gate: &Gate) -> Script {
         ),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () if mentions(request, "Make the first.") => touches(request, "first.txt"),
-        () => touches(request, "second.txt").held_before_headers(&gate),
+        () => touches(request, "second.txt").wait_before_headers(&gate),
     })
 }

@@ -37,7 +37,7 @@ pub const CANARY: &str = "canary-that-must-not-sing";
 const MOST_TOLD: usize = 1024 * 1024;
 /// The command's exit code where a run waits for its user.
 const WAITS: i32 = 4;
-/// Attacks side by side.
+/// Attacks in parallel.
 const SIDE_BY_SIDE: usize = 3;
 /// A run that has not ended after so many seconds never will, and neither will a process that is left of it.
 const HANGS: u64 = 600;
@@ -199,12 +199,12 @@ impl Scene {
         self.through.lock().unwrap().extend(command);
     }
 
-    /// Keeps something until the run is over: a listener, a thread.
+    /// Keeps something until the run has finished: a listener, a thread.
     pub fn keep(&self, thing: impl Any + Send) {
         self.kept.lock().unwrap().push(Box::new(thing));
     }
 
-    /// Starts something once it was seen what there is, and keeps it until the run is over: it may change names.
+    /// Starts something once it was seen what there is, and keeps it until the run has finished: it may change names.
     pub fn meanwhile<T: Any + Send>(&self, start: impl FnOnce() -> T + Send + 'static) {
         let start = move || Box::new(start()) as Kept;
         self.meanwhile.lock().unwrap().push(Box::new(start));
@@ -370,7 +370,7 @@ fn script(calls: &[Call]) -> Script {
         .iter()
         .map(|(tool, parameters)| Turn::calls([ToolCall::new(*tool, parameters)]))
         .collect();
-    Script::answering(move |request| {
+    Script::from_fn(move |request| {
         let offers = |tool: &str| request.tool_names().contains(&tool);
         if offers("submit_plan") {
             let work = delegate("attack", "attacker", "Do your worst.");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent::core::journal::Entry;
-use dirigent::core::observation::{Finding, ObservedCall};
+use dirigent::core::observation::{ObservedCall, SubTaskResult};
 use dirigent::core::tool::ToolOutcome;
 use dirigent::model::ChatModel;
 use dirigent::store::Journal;
@@ -175,7 +175,7 @@ pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
             .runs()
             .unwrap()
             .into_iter()
-            .any(|other| other.run == run && other.held_by.is_some());
+            .any(|other| other.run == run && other.owner_pid.is_some());
         if !held {
             return;
         }
@@ -220,9 +220,9 @@ pub async fn passing<T>(work: impl Future<Output = T>, time: Duration, once: imp
     }
 }
 
-/// What the first sub-task of a round came to, by its id.
-pub fn finding<'a>(report: &'a Report, round: usize, subtask: &str) -> &'a Finding {
-    let observations = &report.rounds[round].observations;
+/// What the first sub-task of an iteration came to, by its id.
+pub fn finding<'a>(report: &'a Report, iteration: usize, subtask: &str) -> &'a SubTaskResult {
+    let observations = &report.iterations[iteration].observations;
     let found = observations.iter().find(|seen| seen.subtask.0 == subtask);
     &found
         .unwrap_or_else(|| panic!("no observation of {subtask}"))
@@ -230,9 +230,9 @@ pub fn finding<'a>(report: &'a Report, round: usize, subtask: &str) -> &'a Findi
 }
 
 /// The calls of a sub-task that was a sequence of them.
-pub fn observed_calls<'a>(report: &'a Report, round: usize, subtask: &str) -> &'a [ObservedCall] {
-    match finding(report, round, subtask) {
-        Finding::Calls { calls } => calls,
+pub fn observed_calls<'a>(report: &'a Report, iteration: usize, subtask: &str) -> &'a [ObservedCall] {
+    match finding(report, iteration, subtask) {
+        SubTaskResult::Calls { calls } => calls,
         other => panic!("{subtask} was no sequence of calls: {other:?}"),
     }
 }
@@ -246,9 +246,9 @@ pub fn error_of(call: &ObservedCall) -> &str {
 }
 
 /// What a sub-agent found, or the text of why it has no findings.
-pub fn findings(report: &Report, round: usize, subtask: &str) -> Result<String, String> {
-    match finding(report, round, subtask) {
-        Finding::Agent { result, .. } => result.clone().map_err(|failure| failure.to_string()),
+pub fn findings(report: &Report, iteration: usize, subtask: &str) -> Result<String, String> {
+    match finding(report, iteration, subtask) {
+        SubTaskResult::Agent { result, .. } => result.clone().map_err(|failure| failure.to_string()),
         other => panic!("{subtask} was for no agent: {other:?}"),
     }
 }
@@ -257,12 +257,20 @@ pub fn findings(report: &Report, round: usize, subtask: &str) -> Result<String, 
 pub fn timeless(report: &Report) -> Report {
     let mut report = report.clone();
     report.duration = Millis(0);
-    for observation in report.rounds.iter_mut().flat_map(|round| &mut round.observations) {
+    for observation in report
+        .iterations
+        .iter_mut()
+        .flat_map(|iteration| &mut iteration.observations)
+    {
         observation.duration = Millis(0);
         match &mut observation.finding {
-            Finding::Calls { calls } => calls.iter_mut().for_each(|call| call.result.duration = Millis(0)),
-            Finding::Agent { work, .. } => work.calls.iter_mut().for_each(|call| call.duration = Millis(0)),
-            Finding::Skipped { .. } => {}
+            SubTaskResult::Calls { calls } => {
+                calls.iter_mut().for_each(|call| call.result.duration = Millis(0))
+            }
+            SubTaskResult::Agent { work, .. } => {
+                work.calls.iter_mut().for_each(|call| call.duration = Millis(0))
+            }
+            SubTaskResult::Skipped { .. } => {}
         }
     }
     report

@@ -16,7 +16,7 @@ const LAST_TURN: &str = "This is your last turn: ";
 
 /// A planner and an `explore` that search until they are told that their last turn has come.
 fn searching() -> Script {
-    Script::answering(|request| {
+    Script::from_fn(|request| {
         if is_reflector(request) {
             return served::achieved(request, "Explored.");
         }
@@ -136,7 +136,7 @@ fn loop_2_each_agent_is_told_its_limits() {
 #[test]
 fn loop_5_a_planner_past_its_configured_time_ends_the_run() {
     let gate = Gate::new();
-    let script = Script::answering(move |_| Turn::text("never").held_before_headers(&gate));
+    let script = Script::from_fn(move |_| Turn::text("never").wait_before_headers(&gate));
     let served = Served::new("[limits.planner]\ntimeout = \"1s\"\n", script);
     let ended = served.place.run("Look").with_code(1);
     assert!(
@@ -163,7 +163,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
         limits["reflector"],
         json!(AgentLimits {
             max_turns: 60,
-            timeout: Millis::seconds(1_800),
+            timeout: Millis::from_secs(1_800),
             ..AgentLimits::default()
         })
     );
@@ -171,7 +171,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
         limits["implement"],
         json!(AgentLimits {
             max_turns: 60,
-            timeout: Millis::seconds(3_600),
+            timeout: Millis::from_secs(3_600),
             ..AgentLimits::default()
         })
     );

@@ -147,7 +147,7 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
     assert_eq!(expert.access, Access::ReadWrite);
     assert_eq!(expert.model.as_deref(), Some("small"));
     assert_eq!((expert.limits.max_turns, expert.limits.max_repeats), (7, 2));
-    assert_eq!(expert.limits.timeout, Millis::seconds(90));
+    assert_eq!(expert.limits.timeout, Millis::from_secs(90));
     // One that names no tools has those of agents that may do no more.
     let explore = named(&agents, "explore");
     assert_eq!(explore.description, "Looks closer.");
@@ -516,7 +516,7 @@ fn loop_5_an_agent_that_says_its_time_has_that_and_others_have_the_configured_on
     let minutes = |name: &str| named(&agents, name).limits.timeout;
     assert_eq!(
         ["says", "silent", "theirs", "their-silent"].map(minutes),
-        [300, 3_600, 300, 3_600].map(Millis::seconds)
+        [300, 3_600, 300, 3_600].map(Millis::from_secs)
     );
 }
 

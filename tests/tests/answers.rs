@@ -19,8 +19,8 @@ const CHOICES: [&str; 2] = ["the first file", "the second file"];
 fn asking(choices: &'static [&'static str], gate: &Gate) -> Script {
     let gate = gate.clone();
     let look = || plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]);
-    Script::answering(move |request| match is_answered(request) {
-        true if is_planner(request) => look().held_before_headers(&gate),
+    Script::from_fn(move |request| match is_answered(request) {
+        true if is_planner(request) => look().wait_before_headers(&gate),
         false if is_planner(request) => look(),
         true => achieved(request, "It is clear."),
         false => ask_user("Which one?", choices),
@@ -102,7 +102,7 @@ fn paor_9_a_number_picks_the_choice_and_the_plan_is_told_its_text() {
         let place = &served.place;
         let _ = place.dirigent(how).with_code(0);
         if how[0] == "answer" {
-            assert_eq!(listed(place)["kept"][0]["answer"], "the second file");
+            assert_eq!(listed(place)["pending_messages"][0]["answer"], "the second file");
             let _ = place.dirigent(["resume", "last"]).with_code(0);
         }
         assert_eq!(answers(place), ["the second file"], "{how:?}");
@@ -137,7 +137,7 @@ fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
         }
         let run = listed(place);
         assert_eq!(
-            (&run["state"], &run["kept"]),
+            (&run["state"], &run["pending_messages"]),
             (&json!("user_required"), &json!([])),
             "{how:?}"
         );
@@ -147,7 +147,7 @@ fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
         .dirigent(["answer", "last", "3", "--json"])
         .with_code(2)
         .json_lines();
-    assert_eq!(as_json[0]["state"], "refused");
+    assert_eq!(as_json[0]["state"], "rejected");
     let _ = place
         .dirigent(["resume", "last", "--answer", "neither of them"])
         .with_code(0);
@@ -195,10 +195,7 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
     );
     // The one that goes on waits at the gate.
     let refused = ended.recv().unwrap().with_code(2);
-    assert!(
-        refused.stderr.contains("is being carried out by process"),
-        "{refused}"
-    );
+    assert!(refused.stderr.contains("is owned by process"), "{refused}");
     let planner = served.wait_for_requests(before + 1)[before].clone();
     gate.open();
     let _ = ended.recv().unwrap().with_code(0);
@@ -208,7 +205,7 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
     assert!(mentions(&planner, &format!(r#""answer":{}"#, taken[0])));
     let run = listed(place);
     assert_eq!(
-        (&run["state"], &run["kept"]),
+        (&run["state"], &run["pending_messages"]),
         (&json!("goal_achieved"), &json!([]))
     );
 }
@@ -238,7 +235,7 @@ fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_ot
         .dirigent(["resume", "last", "--answer", "another"])
         .with_code(2);
     assert!(late.stderr.contains("has an answer already"), "{late}");
-    let words = listed(place)["kept"].clone();
+    let words = listed(place)["pending_messages"].clone();
     assert_eq!(words.as_array().unwrap().len(), 1, "{words}");
     let _ = place.dirigent(["resume", "last"]).with_code(0);
     assert_eq!(answers(place), [words[0]["answer"].clone()]);
@@ -283,7 +280,7 @@ fn paor_8_guidance_that_was_kept_is_part_of_the_plan_after_the_answer() {
 
 #[test]
 fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_planner() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if mentions(
             request,
             "but the user gave no guidance: leave `answers_guidance` out",

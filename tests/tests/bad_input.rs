@@ -20,7 +20,7 @@ fn refused(place: &Place, arguments: &[&str], code: i32) -> Ended {
 #[track_caller]
 fn hopeless(place: &Place, goal: &str, why: &str) {
     let ended = refused(place, &["run", goal, "--workspace", "work"], 1);
-    assert!(ended.stdout.contains("\nFailed after 1 round, "), "{ended}");
+    assert!(ended.stdout.contains("\nFailed after 1 iteration, "), "{ended}");
     assert!(ended.stdout.contains(&format!("\n\n{why}\n")), "{ended}");
     assert_eq!(ended.stderr, "");
 }
@@ -112,7 +112,7 @@ fn asked() -> Place {
         4,
     );
     assert!(
-        ended.stdout.contains("\nWaiting for you after 1 round, "),
+        ended.stdout.contains("\nWaiting for you after 1 iteration, "),
         "{ended}"
     );
     assert!(
@@ -173,7 +173,7 @@ fn paor_9_a_question_that_nobody_answers_is_asked_again() {
     let place = asked();
     let ended = refused(&place, &["resume", "last"], 4);
     assert!(
-        ended.stdout.contains("Waiting for you after 1 round, "),
+        ended.stdout.contains("Waiting for you after 1 iteration, "),
         "{ended}"
     );
 }
@@ -521,12 +521,12 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         .with_code(3);
 
     for part in [
-        "\nStopped at a limit (iteration limit: 1 planning rounds did not reach the goal) after 1 round, ",
+        "\nStopped at a limit (iteration limit: 1 planning iterations did not reach the goal) after 1 iteration, ",
         "but now `cargo test` fails (exit code 101):\n",
         "\nChanged 6 files:\n",
         "\nLeft:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
          failed)\n",
-        "\nTo go on where it stopped, resume the run with more rounds allowed.\n  dirigent resume ",
+        "\nTo go on where it stopped, resume the run with more iterations allowed.\n  dirigent resume ",
         " --max-iterations N\n",
     ] {
         assert!(ended.stdout.contains(part), "{part:?} is not in {ended}");
@@ -550,7 +550,7 @@ fn paor_12_a_time_limit_ends_a_command_that_takes_longer() {
     assert!(
         ended
             .stdout
-            .contains("\nStopped at a limit (time limit) after 1 round, "),
+            .contains("\nStopped at a limit (time limit) after 1 iteration, "),
         "{ended}"
     );
     assert!(

@@ -187,7 +187,7 @@ impl Served {
 async fn run_out(form: CallForm, tokenizer: Tokenizer, says: Says, budget: u64) -> (Served, Arc<Report>) {
     let served = Served::default();
     let counts = served.clone();
-    let script = Script::answering(move |request| {
+    let script = Script::from_fn(move |request| {
         let (call, last) = next_call(request);
         let most = request.body["max_tokens"].as_u64().expect("a limit on the reply");
         let reply = in_form(form, &call, last);
@@ -199,7 +199,7 @@ async fn run_out(form: CallForm, tokenizer: Tokenizer, says: Says, budget: u64) 
             tokenizer.count(&text_of(&reply)),
         );
         counts.0.lock().unwrap().push((prompt, completion));
-        Turn::from(reply.costing(match says {
+        Turn::from(reply.with_usage(match says {
             Says::Truth => Usage::Tokens { prompt, completion },
             Says::Nothing => Usage::Absent,
             Says::Nonsense => Usage::Tokens {
@@ -219,7 +219,7 @@ async fn run_out(form: CallForm, tokenizer: Tokenizer, says: Says, budget: u64) 
     let worker = agent("worker", &TOOLS).access(Access::ReadWrite);
     let worker = worker.limits(AgentLimits {
         max_turns: 200,
-        timeout: Millis::seconds(3_600),
+        timeout: Millis::from_secs(3_600),
         ..AgentLimits::default()
     });
     let model = OpenAiModel::new(OpenAiOptions::new(server.url(), "scripted")).unwrap();
@@ -286,9 +286,9 @@ fn padded(reply: Reply, form: CallForm, tokens: u64, tokenizer: Tokenizer) -> Re
     });
     let text = reply.text.clone().unwrap_or_default();
     match form {
-        CallForm::Native => reply.saying(padding),
+        CallForm::Native => reply.with_text(padding),
         CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {
-            reply.saying(format!("{text}{padding}"))
+            reply.with_text(format!("{text}{padding}"))
         }
     }
 }

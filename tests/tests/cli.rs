@@ -138,7 +138,7 @@ fn host_6_a_run_ends_at_its_limit_of_model_calls_and_says_which_flag_allows_more
     let run = ["run", goal, "--workspace", "work", "--max-model-calls", "2"];
     let ended = place.dirigent(run).with_code(3);
     for told in [
-        "Stopped at a limit (budget: 2 of 2 model calls used) after 1 round",
+        "Stopped at a limit (budget: 2 of 2 model calls used) after 1 iteration",
         "To go on where it stopped, resume the run with more model calls allowed.\n  dirigent resume ",
         " --max-model-calls N\n",
     ] {
@@ -308,10 +308,10 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "workspace",
             "created_at",
             "ended_at",
-            "held_by",
+            "owner_pid",
             "entries",
             "forked_from",
-            "kept",
+            "pending_messages",
             "waiting",
             "question"
         ]
@@ -332,15 +332,15 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "summary",
             "changed",
             "confirmed_by",
-            "left",
-            "iterations",
+            "remaining",
+            "iteration_count",
             "usage",
             "account",
             "duration",
-            "rounds",
+            "iterations",
             "run",
             "forked_from",
-            "kept"
+            "pending_messages"
         ]
     );
     assert_eq!(shown[0]["run"], runs[0]["run"]);
@@ -450,7 +450,7 @@ fn host_3_a_terminal_gets_a_live_tree_in_colours_and_nothing_of_a_files_codes() 
         text.contains("In parse_amount \u{fffd}[31mred\u{fffd}[0m \u{fffd}]0;owned\u{fffd} \u{fffd}"),
         "{text}"
     );
-    assert!(text.contains("Goal achieved after 1 round"), "{text}");
+    assert!(text.contains("Goal achieved after 1 iteration"), "{text}");
 }
 
 fn is_colour(code: &str) -> bool {

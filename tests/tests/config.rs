@@ -214,7 +214,7 @@ async fn host_2_a_resumed_run_needs_the_models_that_it_was_started_with() {
     let hold = dirigent_model_server::Gate::new();
     let held = Rule::new(
         Matcher::system("You explore a workspace").and_attempt(1),
-        [Turn::text("remember the milk").held_before_headers(&hold)],
+        [Turn::text("remember the milk").wait_before_headers(&hold)],
     );
     let slow = serve(Script::rules([held])).await;
     let place = place(&format!(
@@ -251,7 +251,7 @@ async fn host_9_a_recording_that_can_no_longer_be_written_is_no_bad_usage() {
     let (server, hold) = (serve(script()).await, dirigent_model_server::Gate::new());
     let held = Rule::new(
         Matcher::system("You explore a workspace"),
-        [Turn::text("remember the milk").held_before_headers(&hold)],
+        [Turn::text("remember the milk").wait_before_headers(&hold)],
     );
     let slow = serve(Script::rules([held])).await;
     let place = place(&format!(
@@ -322,7 +322,7 @@ async fn host_6_a_limit_of_money_that_bounds_nothing_is_told() {
         assert_eq!(
             ended
                 .stderr
-                .contains("the limit of money does not bound `default`"),
+                .contains("the cost limit has no effect for `default`"),
             told,
             "{ended}"
         );
@@ -589,7 +589,7 @@ fn host_3_what_bounds_agents_is_that_of_the_narrowest_of_their_models_and_the_co
     assert_eq!(config.profile("default").unwrap().context_window, Some(8_192));
     assert_eq!(
         config.agent_limits("agents").timeout,
-        Some(Millis::seconds(1_800))
+        Some(Millis::from_secs(1_800))
     );
     assert_eq!(load(Sources::none()).agent_limits("agents").timeout, None);
 }

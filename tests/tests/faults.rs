@@ -35,7 +35,7 @@ const ATTEMPTS: u32 = 3;
 const AGAIN: &str = "asked 3 times";
 /// Bytes of a reply above which it is not read on.
 const LONGEST: usize = 20_000;
-/// Runs side by side.
+/// Runs in parallel.
 const SIDE_BY_SIDE: usize = 8;
 
 // What goes wrong
@@ -59,11 +59,11 @@ impl Wrong {
     fn with(&self, form: Form, reply: Reply) -> Turn {
         match self {
             Wrong::Instead(fault) => fault.clone().into(),
-            Wrong::Delivered(flaws) => flaws.iter().copied().fold(reply, Reply::with).into(),
-            Wrong::Ends(reason) => reply.ending(reason.clone()).into(),
+            Wrong::Delivered(flaws) => flaws.iter().copied().fold(reply, Reply::with_flaw).into(),
+            Wrong::Ends(reason) => reply.with_finish_reason(reason.clone()).into(),
             Wrong::BrokenCall => form.broken(reply).into(),
-            Wrong::Silent => Turn::from(reply).held_before_headers(&Gate::new()),
-            Wrong::Stalled => Turn::from(reply).held_in_body(&Gate::new()),
+            Wrong::Silent => Turn::from(reply).wait_before_headers(&Gate::new()),
+            Wrong::Stalled => Turn::from(reply).wait_in_body(&Gate::new()),
         }
     }
 

@@ -540,7 +540,7 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
     assert_eq!(achieved_report(&rest).await.summary, "Rested.");
 
     // and each takes its own answer, the later one first
-    cut.answer("round").await.unwrap();
+    cut.answer("iteration").await.unwrap();
     assert_eq!(achieved_report(&cut).await.summary, "Cut.");
     paint.answer("red").await.unwrap();
     assert_eq!(achieved_report(&paint).await.summary, "Painted.");
@@ -558,7 +558,7 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
         [
             (
                 "Cut it".to_owned(),
-                vec![json!({"question": "Which shape?", "answer": "round"})]
+                vec![json!({"question": "Which shape?", "answer": "iteration"})]
             ),
             (
                 "Paint it".to_owned(),
@@ -625,7 +625,7 @@ async fn host_11_a_slow_branch_does_not_hold_up_the_others() {
     gate.open();
     let report = achieved_report(&run).await;
 
-    let order: Vec<&str> = report.rounds[0]
+    let order: Vec<&str> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| seen.subtask.0.as_str())

@@ -23,7 +23,7 @@ use dirigent_tests::served::{self, Served, is_planner, is_reflector};
 use dirigent_tests::stage::{Stage, agent, until};
 use serde_json::{Value, json};
 
-/// Rounds that are compared with the first one.
+/// Iterations that are compared with the first one.
 const ROUNDS: usize = 3;
 /// What is killed or closed is gone once the system has come to it; longer than this it takes for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,13 +48,13 @@ async fn calls_leave_nothing() {
         silent: format!("http://{}/", silent.local_addr().unwrap()),
     };
 
-    // What is made once and kept, such as what is known of certificates, is made in the first round.
-    world.round().await;
+    // What is made once and kept, such as what is known of certificates, is made in the first iteration.
+    world.iteration().await;
     // The journal of an orchestrator that went away is closed after it.
     wait_for(|| !descriptors().keys().any(|kind| kind.ends_with(" (deleted)")));
     let first = descriptors();
     for _ in 0..ROUNDS {
-        world.round().await;
+        world.iteration().await;
     }
 
     wait_for(|| more_than(&first).is_empty());
@@ -73,7 +73,7 @@ struct World {
 
 impl World {
     /// A run whose calls end by themselves, one that is cancelled, and one whose orchestrator goes away.
-    async fn round(&self) {
+    async fn iteration(&self) {
         let stage = Stage::new()
             .file("notes.txt", "one\ntwo\n")
             .file("src/lib.rs", "fn old() {}\n");
@@ -114,7 +114,7 @@ impl World {
             .map(|asked| asked.last().to_owned())
             .collect();
         assert_eq!(report.end, Some(EndReason::GoalAchieved), "{asked:#?}");
-        assert_eq!(report.rounds[0].observations.len(), count);
+        assert_eq!(report.iterations[0].observations.len(), count);
     }
 
     async fn stopped(&self, stage: &Stage, stop: Stop) {
@@ -229,7 +229,7 @@ enum Stop {
 
 /// The command itself, interrupted while it runs another.
 fn interrupted_command_leaves_nothing() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if is_planner(request) => served::plan("Wait.", [delegate("wait", "implement", "Wait.")]),
         () if is_reflector(request) => served::go_on("More."),
         () => served::command(&[

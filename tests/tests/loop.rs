@@ -253,7 +253,7 @@ async fn loop_5_past_its_timeout_a_loop_that_waits_for_a_tool_is_aborted_and_the
 
 #[test]
 fn loop_5_five_minutes_are_the_default() {
-    assert_eq!(AgentLimits::default().timeout, Millis::seconds(300));
+    assert_eq!(AgentLimits::default().timeout, Millis::from_secs(300));
 }
 
 #[tokio::test]

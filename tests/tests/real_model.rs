@@ -75,14 +75,14 @@ async fn real_model_agents_work_side_by_side_within_their_limits_in_every_form()
             .planner([plan("Read and note.", work)])
             .reflector([achieved("Enough.")]);
         let report = pursued("Read and note.", form, Asked::ByAgents(planned), agents).await;
-        assert_eq!(report.rounds[0].observations.len(), 2);
+        assert_eq!(report.iterations[0].observations.len(), 2);
     }
 }
 
 fn limits() -> AgentLimits {
     AgentLimits {
         max_turns: 4,
-        timeout: Millis::seconds(240),
+        timeout: Millis::from_secs(240),
         ..AgentLimits::default()
     }
 }
@@ -104,7 +104,7 @@ async fn pursued(
     let run_limits = RunLimits {
         max_iterations: 2,
         max_agents: 4,
-        timeout: Some(Millis::seconds(600)),
+        timeout: Some(Millis::from_secs(600)),
         ..RunLimits::default()
     };
     let profile = ModelProfile {
@@ -144,8 +144,8 @@ async fn pursued(
         "the journal tells the same"
     );
     assert_eq!(
-        json!(replayed.rounds),
-        json!(report.rounds),
+        json!(replayed.iterations),
+        json!(report.iterations),
         "the journal tells the same"
     );
     let timely = check_limits(&dirigent, run.id(), &run_limits, end);

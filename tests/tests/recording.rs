@@ -24,7 +24,7 @@ fn crew(builder: Builder, notes: &Notes) -> Builder {
     builder.tool(note(notes)).agent(agent("scout", &["note"]))
 }
 
-/// A run in which a scout notes something, recorded; nothing in it happens side by side.
+/// A run in which a scout notes something, recorded; nothing in it happens in parallel.
 async fn recorded(stage: &Stage) -> Recording {
     let model = Scripted::new()
         .planner([plan("Note it.", [delegate("a", "scout", "Note the milk.")])])
@@ -59,7 +59,7 @@ async fn replayed(recording: &Recording, goal: Goal) -> Result<RunHandle, Dirige
 #[track_caller]
 fn difference(replayed: Result<RunHandle, DirigentError>) -> Difference {
     match replayed {
-        Err(DirigentError::Runtime(RuntimeError::Different(difference))) => *difference,
+        Err(DirigentError::Runtime(RuntimeError::ReplayMismatch(difference))) => *difference,
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("there is no difference"),
     }
@@ -91,7 +91,7 @@ fn look(id: &str, task: &str) -> Value {
     json!({"id": id, "title": format!("Read {id}"), "agent": "explore", "task": task})
 }
 
-/// Two scouts side by side, one of whom misspeaks at first; a question to the user; a second round that answers it.
+/// Two scouts in parallel, one of whom misspeaks at first; a question to the user; a second iteration that answers it.
 fn script() -> Script {
     let system = |part: &str| Matcher::any().and_system(part);
     let read = |path: &str| {
@@ -161,7 +161,10 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
 
     let recording = read_recording(&file).unwrap();
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
-    let again = dirigent.replay(&recording, Goal::of(&recording)).await.unwrap();
+    let again = dirigent
+        .replay(&recording, Goal::from_recording(&recording))
+        .await
+        .unwrap();
 
     assert_eq!(json!(*again.outcome().await.unwrap()), json!(*report));
     let (first, second) = (
@@ -250,7 +253,7 @@ async fn host_9_a_cancelled_run_replays_to_its_cancellation() {
 async fn replay_with_defaults(recording: &Recording) -> Result<RunHandle, DirigentError> {
     let stage = Stage::new();
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
-    dirigent.replay(recording, Goal::of(recording)).await
+    dirigent.replay(recording, Goal::from_recording(recording)).await
 }
 
 #[tokio::test]
@@ -269,7 +272,11 @@ async fn host_9_a_changed_system_prompt_is_the_first_difference() {
         .await
         .unwrap();
 
-    let difference = difference(dirigent.replay(&recording, Goal::of(&recording)).await);
+    let difference = difference(
+        dirigent
+            .replay(&recording, Goal::from_recording(&recording))
+            .await,
+    );
 
     assert_eq!(
         difference.part,
@@ -290,7 +297,7 @@ async fn host_9_a_request_that_differs_is_noticed_at_that_request() {
         r#""content":"{\"ok\":true,"#,
     );
 
-    let difference = difference(replayed(&recording, Goal::of(&recording)).await);
+    let difference = difference(replayed(&recording, Goal::from_recording(&recording)).await);
 
     insta::assert_snapshot!(difference);
 }
@@ -305,7 +312,7 @@ async fn host_9_a_changed_call_is_noticed_where_it_would_run() {
         r#"\"parameters\":{\"text\":\"beer\"}"#,
     );
 
-    let difference = difference(replayed(&recording, Goal::of(&recording)).await);
+    let difference = difference(replayed(&recording, Goal::from_recording(&recording)).await);
 
     insta::assert_snapshot!(difference);
 }
@@ -314,12 +321,18 @@ async fn host_9_a_changed_call_is_noticed_where_it_would_run() {
 async fn host_9_another_goal_or_limit_is_a_difference() {
     let recording = recorded(&Stage::new()).await;
 
-    let goal = difference(replayed(&recording, Goal::of(&recording).text("Note the bread")).await);
+    let goal = difference(
+        replayed(
+            &recording,
+            Goal::from_recording(&recording).text("Note the bread"),
+        )
+        .await,
+    );
     let limits = RunLimits {
         max_parallel: 1,
         ..RunLimits::default()
     };
-    let limits = difference(replayed(&recording, Goal::of(&recording).limits(limits)).await);
+    let limits = difference(replayed(&recording, Goal::from_recording(&recording).limits(limits)).await);
 
     insta::assert_snapshot!(format!("{goal}\n{limits}"));
 }
@@ -345,13 +358,13 @@ async fn host_9_what_is_missing_in_a_recording_is_a_difference() {
         let text: String = left.iter().map(|line| format!("{line}\n")).collect();
         let recording = Recording::parse(text).unwrap();
 
-        let replayed = replayed(&recording, Goal::of(&recording)).await;
+        let replayed = replayed(&recording, Goal::from_recording(&recording)).await;
 
         // That a call starts is on record for the sake of a crash: nothing is decided by it.
         if lines[missing]["input"].to_string().contains("tool_started") {
             continue;
         }
-        let place = difference(replayed).place;
+        let place = difference(replayed).location;
         assert!(place.seq >= missing as u64 - 1, "{place}, {}", lines[missing]);
     }
 }
@@ -364,16 +377,16 @@ async fn host_9_a_cut_recording_is_refused_with_the_line() {
     // In the middle of a line, after a line, and without the last one.
     let half = Recording::parse(&text[..text.len() / 2]).unwrap_err();
     let line = text[..text.len() / 2].lines().count();
-    assert_eq!(half, FormatError::Cut { line });
+    assert_eq!(half, FormatError::Truncated { line });
     let whole = text
         .lines()
         .take(4)
         .fold(String::new(), |text, line| text + line + "\n");
-    assert_eq!(Recording::parse(whole), Err(FormatError::Cut { line: 4 }));
+    assert_eq!(Recording::parse(whole), Err(FormatError::Truncated { line: 4 }));
     let last = text.trim_end().rfind('\n').unwrap();
     assert_eq!(
         Recording::parse(&text[..last]),
-        Err(FormatError::Cut { line: lines - 1 })
+        Err(FormatError::Truncated { line: lines - 1 })
     );
 }
 
@@ -456,7 +469,7 @@ async fn what_no_machine_asked_for_is_a_difference() {
     ] {
         assert!(text.contains(from), "{from}");
         let recording = Recording::parse(text.replacen(from, to, 1)).unwrap();
-        difference(replayed(&recording, Goal::of(&recording)).await);
+        difference(replayed(&recording, Goal::from_recording(&recording)).await);
     }
 }
 

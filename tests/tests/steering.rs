@@ -19,13 +19,13 @@ fn look() -> Value {
 /// A first plan that does not reach the goal, and a second one for the guidance. The first judgement waits at the gate.
 fn guided(gate: &Gate) -> Script {
     let gate = gate.clone();
-    Script::answering(move |request| match () {
+    Script::from_fn(move |request| match () {
         () if is_planner(request) && mentions(request, "only in src") => {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_planner(request) => plan("Search everywhere.", [look()]),
         () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
-        () => go_on("Not found.").held_before_headers(&gate),
+        () => go_on("Not found.").wait_before_headers(&gate),
     })
 }
 
@@ -84,7 +84,7 @@ fn approve_1_another_terminal_shows_what_waits_in_full_and_decides_nothing_by_it
     let _ = place.dirigent(["approve", "last", "--reject"]).with_code(2);
     assert_eq!(waiting(place), ["a2.2"]);
 
-    assert_eq!(approve(place, "a2.2", 0)["state"], "taken");
+    assert_eq!(approve(place, "a2.2", 0)["state"], "accepted");
     let contents = terminal.end_with(0);
     assert!(contents.contains("a2.2 needs no answer any more"), "{contents}");
     assert!(has(place, "first.txt"));
@@ -149,7 +149,7 @@ fn host_11_approve_3_a_call_still_waits_after_a_kill_between_two_approvals_and_c
     gate.open();
     terminal.wait_until("the second call", |_| waiting(place) == ["a2.2", "a3.2"]);
     // The second is answered, and its branch ends while the first still waits.
-    assert_eq!(approve(place, "a3.2", 0)["state"], "taken");
+    assert_eq!(approve(place, "a3.2", 0)["state"], "accepted");
     terminal.wait_for("✓ two: ");
     assert!(has(place, "second.txt") && !has(place, "first.txt"));
     terminal.kill();
@@ -198,7 +198,7 @@ fn approve_1_a_run_that_stopped_for_its_user_goes_on_with_the_decision() {
     let place = &served.place;
     let _ = place.dirigent(RUN).with_code(4);
     assert_eq!(state(place), "user_required");
-    assert_eq!(approve(place, "a2.2", 0)["state"], "waiting");
+    assert_eq!(approve(place, "a2.2", 0)["state"], "pending");
     let _ = place.dirigent(["resume", "last"]).with_code(0);
     assert!(has(place, "first.txt"));
 }
@@ -225,13 +225,13 @@ fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
 #[test]
 fn paor_8_guidance_at_once_stops_what_is_under_way() {
     let never = Gate::new();
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) && mentions(request, "leave that") => {
             plan_for_guidance("Another way.", [look()])
         }
         () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () => Turn::text("never").held_before_headers(&never),
+        () => Turn::text("never").wait_before_headers(&never),
     });
     let served = Served::new("", script);
     let place = &served.place;
@@ -247,11 +247,11 @@ fn paor_8_guidance_at_once_stops_what_is_under_way() {
 fn paor_8_one_agent_can_be_told_something() {
     let gate = Gate::new();
     let held = gate.clone();
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () if mentions(request, "mind the tests") => Turn::text("The tests are fine."),
-        () => dirigent_tests::served::call("search", &json!({"pattern": "x"})).held_before_headers(&held),
+        () => dirigent_tests::served::call("search", &json!({"pattern": "x"})).wait_before_headers(&held),
     });
     let served = Served::new("", script);
     let place = &served.place;
@@ -271,7 +271,7 @@ fn paor_8_one_agent_can_be_told_something() {
 
 #[test]
 fn paor_9_a_question_is_answered_from_another_terminal() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if is_planner(request) => plan("Look.", [look()]),
         () if mentions(request, "the second file") => achieved(request, "It is the second."),
         () => ask_user("Which one?", &["the first file", "the second file"]),
@@ -322,7 +322,10 @@ fn host_11_a_run_of_another_process_is_watched_and_ctrl_c_ends_the_watching_alon
     watching.wait_for("guidance: search only in src");
     gate.open();
     let contents = watching.end_with(0);
-    assert!(contents.contains("Goal achieved after 2 rounds"), "{contents}");
+    assert!(
+        contents.contains("Goal achieved after 2 iterations"),
+        "{contents}"
+    );
     let _ = run.end().with_code(0);
 }
 
@@ -337,7 +340,7 @@ fn entry_before(place: &Place, is_it: impl Fn(&Value) -> bool) -> u64 {
 fn host_9_a_run_is_forked_at_an_entry_with_other_guidance() {
     let gate = Gate::new();
     gate.open();
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) && mentions(request, "only in src") => {
             plan_for_guidance("Search in src only.", [look()])
         }
@@ -351,7 +354,7 @@ fn host_9_a_run_is_forked_at_an_entry_with_other_guidance() {
     let _ = place.dirigent(RUN).with_code(0);
     let first = place.dirigent(["runs", "--json"]).with_code(0).json_lines()[0]["run"].clone();
     let at = entry_before(place, |step| {
-        step["what"].as_str().unwrap().contains("Reflecting")
+        step["event"].as_str().unwrap().contains("Reflecting")
     });
 
     let forked = fork(
@@ -381,7 +384,7 @@ fn fork(place: &Place, more: &[&str]) -> Ended {
 fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
     let served = Served::new(
         "",
-        Script::answering(|request| match () {
+        Script::from_fn(|request| match () {
             () if is_planner(request) => plan("Look.", [look()]),
             () => achieved(request, "Nothing\nis there."),
         }),
@@ -399,7 +402,7 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
     let served = Served::new(ASK, one_agent());
     let place = &served.place;
     let _ = place.dirigent(RUN).with_code(4);
-    assert_eq!(approve(place, "a2.2", 0)["state"], "waiting");
+    assert_eq!(approve(place, "a2.2", 0)["state"], "pending");
     let guided = place.dirigent(["guide", "last", "Be quick."]).with_code(0);
     assert!(guided.stdout.contains("It is kept"), "{guided}");
 
@@ -407,7 +410,7 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
         .dirigent(["approve", "last", "a2.2", "--reject", "changed my mind"])
         .with_code(2);
     assert!(second.stderr.contains("no call `a2.2` waits"), "{second}");
-    let kept = "kept for the next resume: approve a2.2 · guidance \"Be quick.\"";
+    let kept = "pending until the next resume: approve a2.2 · guidance \"Be quick.\"";
     for command in ["show", "approve"] {
         let shown = place.dirigent([command, "last"]).with_code(0);
         assert!(shown.stdout.contains(kept), "{shown}");
@@ -416,13 +419,17 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
     assert!(runs.stdout.contains(kept), "{runs}");
     for command in [["show", "last", "--json"].as_slice(), &["runs", "--json"]] {
         let shown = place.dirigent(command).with_code(0).json_lines()[0].clone();
-        let said = shown["kept"].as_array().unwrap().iter().map(|kept| &kept["say"]);
+        let said = shown["pending_messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|kept| &kept["kind"]);
         assert_eq!(said.collect::<Vec<_>>(), ["decide", "guide"]);
     }
     let _ = place.dirigent(["resume", "last"]).with_code(0);
     assert!(has(place, "first.txt"));
     let after = place.dirigent(["runs", "--json"]).with_code(0).json_lines()[0].clone();
-    assert_eq!(after["kept"], json!([]));
+    assert_eq!(after["pending_messages"], json!([]));
 }
 
 #[test]

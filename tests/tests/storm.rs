@@ -1,4 +1,4 @@
-//! A hundred agents side by side on one model server (HOST-6, HOST-7, HOST-8): they keep within their budget, a busy server makes none of
+//! A hundred agents in parallel on one model server (HOST-6, HOST-7, HOST-8): they keep within their budget, a busy server makes none of
 //! them fail or ask more often than it refuses, and cancelling ends them all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -33,7 +33,7 @@ async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
     // Every reply is as long as it may be.
     let server = serve(move |request| {
         let reply = counts.reply(request, |most| most);
-        Turn::from(reply).held_before_headers(&gate)
+        Turn::from(reply).wait_before_headers(&gate)
     })
     .await;
     let (stage, limits) = (Stage::new(), budget(60_000));
@@ -141,7 +141,7 @@ async fn host_7_a_server_that_stays_busy_is_asked_as_often_as_the_policy_allows(
 async fn host_8_cancelling_a_hundred_agents_closes_their_connections() {
     let never = Gate::new();
     let gate = never.clone();
-    let server = serve(move |_| Turn::text("Done.").held_before_headers(&gate)).await;
+    let server = serve(move |_| Turn::text("Done.").wait_before_headers(&gate)).await;
     let stage = Stage::new();
     let (dirigent, run) = start(&stage, model(&server), RunLimits::default().crowd()).await;
     server.wait_for_requests(1 + AGENTS).await;
@@ -175,7 +175,7 @@ async fn host_8_cancelling_does_not_wait_for_a_busy_server() {
 // The crowd
 
 trait Crowd {
-    /// With room for all agents side by side.
+    /// With room for all agents in parallel.
     fn crowd(self) -> Self;
 }
 
@@ -199,7 +199,7 @@ fn budget(tokens: u64) -> RunLimits {
 
 /// A server whose workers get what is said, while the planner sends a hundred of them and the reflector is content.
 async fn serve(work: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> ModelServer {
-    let script = Script::answering(move |request| {
+    let script = Script::from_fn(move |request| {
         if is_worker(request) {
             return work(request);
         }
@@ -214,7 +214,7 @@ async fn serve(work: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> Model
                 json!({"summary": "All at once.", "subtasks": subtasks()}),
             )
         };
-        reply.costing(tokens(1, 99)).into()
+        reply.with_usage(tokens(1, 99)).into()
     });
     ModelServer::start(script).await.unwrap()
 }
@@ -284,7 +284,7 @@ impl Served {
             .filter_map(|message| message["content"].as_str());
         let sent = words.map(|text| text.split_whitespace().count() as u64).sum();
         self.0.lock().unwrap().push(sent + length(most));
-        Reply::text("Done.").costing(tokens(sent, length(most)))
+        Reply::text("Done.").with_usage(tokens(sent, length(most)))
     }
 
     /// The run's tokens, the planner's reply included.
@@ -303,7 +303,10 @@ impl Served {
 }
 
 fn succeeded(report: &Report) -> usize {
-    let observations = report.rounds.iter().flat_map(|round| &round.observations);
+    let observations = report
+        .iterations
+        .iter()
+        .flat_map(|iteration| &iteration.observations);
     observations
         .filter(|seen| seen.status() == ObservationStatus::Succeeded)
         .count()

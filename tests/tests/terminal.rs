@@ -57,7 +57,10 @@ fn paor_9_the_end_of_the_input_leaves_the_question_for_resume() {
     terminal.wait_for_prompt("your answer: ");
     terminal.types(CTRL_D);
     let contents = terminal.end_with(4);
-    assert!(contents.contains("Waiting for you after 1 round"), "{contents}");
+    assert!(
+        contents.contains("Waiting for you after 1 iteration"),
+        "{contents}"
+    );
     let _ = place
         .dirigent(["resume", "last", "--answer", "getPrice"])
         .with_code(0);
@@ -135,7 +138,10 @@ fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
         .arg(place.db())
         .args(CLASH);
     let contents = Terminal::start(command).end_with(4);
-    assert!(contents.contains("Waiting for you after 1 round"), "{contents}");
+    assert!(
+        contents.contains("Waiting for you after 1 iteration"),
+        "{contents}"
+    );
     assert_eq!(std::fs::read_to_string(place.folder().join("said")).unwrap(), "");
 }
 
@@ -143,7 +149,7 @@ fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
 
 /// A plan of one agent, which makes a file, and what becomes of it.
 fn one_file(file: &'static str) -> Script {
-    Script::answering(move |request| match () {
+    Script::from_fn(move |request| match () {
         () if is_planner(request) => plan(
             "Make one file.",
             [
@@ -246,7 +252,7 @@ fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing(
 #[test]
 fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
     let content: String = (1..=60).map(|line| format!("line {line}\n")).collect();
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) => plan("Write it.", [delegate("one", "implement", "Write it.")]),
         () if is_reflector(request) => call(
             "submit_reflection",
@@ -418,13 +424,13 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
     let gate = Gate::new();
     let held = gate.clone();
     let look = || calls("look", [("search", json!({"pattern": "x"}))]);
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) && mentions(request, "only in src") => {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_planner(request) => plan("Search everywhere.", [look()]),
         () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
-        () => go_on("Not found.").held_before_headers(&held),
+        () => go_on("Not found.").wait_before_headers(&held),
     });
     let served = Served::new("", script);
     let terminal = Terminal::start(served.place.command(RUN));
@@ -440,14 +446,14 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
 #[test]
 fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
     let never = Gate::new();
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) && mentions(request, "leave that") => plan_for_guidance(
             "Another way.",
             [calls("look", [("search", json!({"pattern": "x"}))])],
         ),
         () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () => Turn::text("never").held_before_headers(&never),
+        () => Turn::text("never").wait_before_headers(&never),
     });
     let served = Served::new("", script);
     let terminal = Terminal::start(served.place.command(RUN));
@@ -472,7 +478,7 @@ fn host_8_ctrl_c_in_a_dialog_cancels_the_run() {
 
 #[test]
 fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if is_planner(request) => plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]),
         () if mentions(request, "the second file") => achieved(request, "It is the second."),
         () => ask_user(

@@ -34,7 +34,7 @@ fn mender(request: &Request) -> Turn {
 
 #[test]
 fn paor_10_a_bug_fixed_in_five_steps_is_summarised() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if is_planner(request) => plan(
             "Find the fault, show it, mend it, test it, look at it again.",
             [
@@ -70,7 +70,7 @@ fn paor_10_a_bug_fixed_in_five_steps_is_summarised() {
 
     let seen = Terminal::start(served.place.command(RUN)).end_with(0);
 
-    let (_, summary) = seen.split_once("Goal achieved after 1 round").unwrap();
+    let (_, summary) = seen.split_once("Goal achieved after 1 iteration").unwrap();
     assert!(
         summary.contains("Sums were one too high, as they began with 1."),
         "{seen}"
@@ -96,7 +96,7 @@ fn paor_1_a_goal_whose_first_approach_fails_is_reached_by_another() {
             [("file_operations", json!({"operation": "read", "path": path}))],
         )
     };
-    let script = Script::answering(move |request| match () {
+    let script = Script::from_fn(move |request| match () {
         () if is_planner(request) && mentions(request, "There is no add.sh.") => {
             plan("Look into sum.sh.", [look("sum.sh")])
         }
@@ -112,6 +112,6 @@ fn paor_1_a_goal_whose_first_approach_fails_is_reached_by_another() {
     let first = seen.find("plan: Look into add.sh.").unwrap();
     let second = seen.find("plan: Look into sum.sh.").unwrap();
     assert!(first < second, "{seen}");
-    assert!(seen.contains("Goal achieved after 2 rounds"), "{seen}");
+    assert!(seen.contains("Goal achieved after 2 iterations"), "{seen}");
     assert!(seen.contains("Sums are made in sum.sh."), "{seen}");
 }

@@ -173,7 +173,7 @@ fn another_place_for_the_address_takes_the_place_of_the_one_below() {
     let own = "[connections.app]\ndatabase = \"postgres\"\nurl = \"postgres://a@b/c\"\n";
     let named = "[connections.app]\nurl_env = \"APP\"\n";
     let config = load(own, Some(named), &[("APP", "postgres://d@e/f")]).unwrap();
-    assert_eq!(config.connections().unwrap()[0].place, "set, from APP");
+    assert_eq!(config.connections().unwrap()[0].address, "set, from APP");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use dirigent::{Dirigent, DirigentError, Goal, Refused, RefusedBecause, RunId, UndoStep};
+use dirigent::{Dirigent, DirigentError, Goal, RefusalReason, RefusedPath, RunId, UndoStep};
 use dirigent_tests::cli::{Ended, Place};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{Scripted, achieved, after, calls, plan};
@@ -145,7 +145,7 @@ fn a_file_that_was_changed_since_is_never_overwritten() {
     );
     assert_eq!(
         told["refused"],
-        json!([{"path": "price.js", "because": "changed"}])
+        json!([{"path": "price.js", "reason": "changed"}])
     );
     assert_eq!(told["undone"]["done"], told["steps"]);
     assert_eq!(tree(&place)["cart.js"], before["cart.js"]);
@@ -257,7 +257,7 @@ fn contents(root: &Path) -> Vec<(String, Vec<u8>)> {
 async fn undo(dirigent: &Dirigent, run: RunId, to: Option<u64>) -> dirigent::Undo {
     loop {
         match dirigent.undo(run, to) {
-            Err(DirigentError::UnderWay { .. }) => tokio::task::yield_now().await,
+            Err(DirigentError::RunActive { .. }) => tokio::task::yield_now().await,
             undo => return undo.unwrap(),
         }
     }
@@ -331,7 +331,7 @@ async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
     assert_eq!(refused, ["moved/b.txt"]);
     assert!(matches!(
         undo.apply(),
-        Err(DirigentError::NotUndone { refused: 1 })
+        Err(DirigentError::UndoRefused { refused: 1 })
     ));
     assert_eq!(stage.read("a.txt"), "three\n");
 
@@ -377,8 +377,8 @@ async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
     let failed: Vec<&str> = undone.failed.iter().map(|failed| failed.path.as_str()).collect();
     assert_eq!(failed, ["sub/b.txt", "moved/b.txt"]);
     assert_eq!(
-        undone.failed[1].because,
-        RefusedBecause::HangsTogether {
+        undone.failed[1].reason,
+        RefusalReason::DependsOn {
             with: "sub/b.txt".to_owned()
         }
     );
@@ -406,9 +406,9 @@ async fn where_a_folder_cannot_be_moved_back_nothing_takes_its_place() {
 
     assert_eq!(
         undone.failed[1..],
-        [Refused {
+        [RefusedPath {
             path: "other".to_owned(),
-            because: RefusedBecause::HangsTogether {
+            reason: RefusalReason::DependsOn {
                 with: "other".to_owned()
             }
         }]
@@ -446,7 +446,7 @@ async fn a_run_that_is_carried_out_is_not_undone() {
 
     let refused = dirigent.undo(run.id(), None).unwrap_err();
 
-    assert!(matches!(refused, DirigentError::UnderWay { .. }), "{refused}");
+    assert!(matches!(refused, DirigentError::RunActive { .. }), "{refused}");
     assert!(refused.to_string().contains("cancel it first"), "{refused}");
     run.cancel().unwrap();
     let _ = run.outcome().await;

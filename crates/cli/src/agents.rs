@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::AgentsCommand;
 use crate::config;
 use crate::exit::Exit;
-use crate::output::{Output, inert};
+use crate::output::{Output, sanitize};
 
 pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Output) -> anyhow::Result<Exit> {
     let config = config::load(file, None)?;
@@ -32,12 +32,12 @@ pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Outp
     } else {
         as_text(&agents, &folder)
     };
-    output.say(&text);
+    output.print(&text);
     Ok(Exit::Success)
 }
 
 /// Tells before a run starts which files define no agent.
-pub(crate) fn tell(agents: &Agents, output: &Output) {
+pub(crate) fn warn_refused(agents: &Agents, output: &Output) {
     for refused in &agents.refused {
         output.note(&line(&format!("warning: {refused}")));
     }
@@ -51,7 +51,7 @@ fn as_text(agents: &Agents, folder: &Path) -> String {
     if !agents.refused.is_empty() {
         let _ = writeln!(text, "\n{}", style("Refused").bold());
         for refused in &agents.refused {
-            let _ = writeln!(text, "  {}", style(place(refused, folder)).red());
+            let _ = writeln!(text, "  {}", style(location(refused, folder)).red());
             let _ = writeln!(text, "    {}", line(&refused.reason));
         }
     }
@@ -100,7 +100,7 @@ fn origin(source: &AgentSource, folder: &Path) -> String {
     }
 }
 
-fn place(refused: &RefusedAgent, folder: &Path) -> String {
+fn location(refused: &RefusedAgent, folder: &Path) -> String {
     let number = refused.line.map(|line| format!(":{line}")).unwrap_or_default();
     let path = refused.source.file().map(|path| shown(path, folder));
     line(&format!("{}{number}", path.unwrap_or_default()))
@@ -139,7 +139,7 @@ fn agent_json(agent: &ListedAgent) -> Value {
 
 /// A file's words on one line, as they may be anybody's.
 fn line(text: &str) -> String {
-    inert(&text.replace(char::is_control, " "))
+    sanitize(&text.replace(char::is_control, " "))
 }
 
 fn kind(source: &AgentSource) -> &'static str {

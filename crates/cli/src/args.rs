@@ -44,9 +44,9 @@ pub(crate) enum Command {
     Approve(ApproveCommand),
     /// Answer a run's question
     Answer(AnswerCommand),
-    /// Watch a run that another process carries out; Ctrl-C stops watching, not the run
+    /// Watch a run that another process owns; Ctrl-C stops watching, not the run
     Watch(WatchCommand),
-    /// End a run that another process carries out
+    /// End a run that another process owns
     Cancel(CancelCommand),
     /// Start a new run that shares a run's past up to one of its entries
     Fork(ForkCommand),
@@ -165,7 +165,7 @@ A call that is rejected ends its agent's work; one that is guided does not run, 
 
 /// How a run is watched.
 #[derive(Args, Clone)]
-pub(crate) struct Watching {
+pub(crate) struct WatchOptions {
     /// Print one event a line, as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -197,15 +197,15 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: RunLimitOptions,
     #[command(flatten)]
     pub(crate) agent_limits: AgentLimitOptions,
     #[command(flatten)]
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchOptions,
     #[command(flatten)]
-    pub(crate) record: RecordTo,
+    pub(crate) record: RecordOptions,
     /// Replay a recording, with no model and no tools, and say where it differs from what would happen now
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "Limits", "AgentLimitOptions"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "RunLimitOptions", "AgentLimitOptions"])]
     pub(crate) replay: Option<PathBuf>,
 }
 
@@ -214,7 +214,7 @@ const KEEP: &str = "Keep the changes even if the goal cannot be reached.";
 
 impl RunCommand {
     /// The goal as the model is told it.
-    pub(crate) fn goal_as_told(&self) -> String {
+    pub(crate) fn goal_text(&self) -> String {
         let goal = self.goal.as_deref().unwrap_or_default().trim();
         if self.keep && !goal.is_empty() {
             format!("{}. {KEEP}", goal.trim_end_matches('.'))
@@ -226,23 +226,23 @@ impl RunCommand {
 
 /// Where a run is recorded.
 #[derive(Args)]
-pub(crate) struct RecordTo {
+pub(crate) struct RecordOptions {
     /// Record the run in a file, for --replay; an earlier recording there is replaced
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Args)]
-pub(crate) struct Limits {
-    /// Planning rounds before the run ends [default: 15, or that of your configuration, as for all limits]
+pub(crate) struct RunLimitOptions {
+    /// Planning iterations before the run ends [default: 15, or that of your configuration, as for all limits]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
-    /// Sub-tasks side by side [default: 4]
+    /// Sub-tasks in parallel [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_parallel: Option<u32>,
     /// How long the run may take, such as 90s, 10m or 2h [default: as long as it takes]
     #[arg(long, value_name = "TIME")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
     /// Tokens that the run may use, sent and received. Requests are estimated before they are sent, so the run may exceed this by the
     /// estimates' error for the requests under way at the end, one for each agent at work [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -258,10 +258,10 @@ pub(crate) struct Limits {
     max_agents: Option<u32>,
 }
 
-impl Limits {
+impl RunLimitOptions {
     /// Whether any limit was said here.
-    pub(crate) fn are_given(&self) -> bool {
-        let Limits {
+    pub(crate) fn any_set(&self) -> bool {
+        let RunLimitOptions {
             max_iterations,
             max_parallel,
             timeout,
@@ -278,7 +278,7 @@ impl Limits {
     }
 
     /// What was said here, and else the configuration's.
-    pub(crate) fn over(&self, configured: RunLimits) -> RunLimits {
+    pub(crate) fn with_defaults(&self, configured: RunLimits) -> RunLimits {
         RunLimits {
             max_iterations: self.max_iterations.unwrap_or(configured.max_iterations),
             max_parallel: self.max_parallel.unwrap_or(configured.max_parallel),
@@ -294,9 +294,9 @@ impl Limits {
 
 /// A span of time as people write it.
 #[derive(Clone, Copy)]
-pub(crate) struct Span(Millis);
+pub(crate) struct DurationArg(Millis);
 
-impl FromStr for Span {
+impl FromStr for DurationArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -304,7 +304,7 @@ impl FromStr for Span {
             .parse()
             .map_err(|_| "that is no time; write one such as 90s, 10m or 2h".to_owned())?;
         match std::time::Duration::try_from(span) {
-            Ok(duration) if !duration.is_zero() => Ok(Span(duration.into())),
+            Ok(duration) if !duration.is_zero() => Ok(DurationArg(duration.into())),
             _ => Err("a time must be more than nothing, such as 90s, 10m or 2h".to_owned()),
         }
     }
@@ -335,7 +335,7 @@ pub(crate) struct DemoCommand {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchOptions,
 }
 
 #[derive(Args)]
@@ -346,11 +346,11 @@ pub(crate) struct ResumeCommand {
     #[arg(long, value_name = "TEXT", value_parser = text, allow_hyphen_values = true)]
     pub(crate) answer: Option<String>,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: RunLimitOptions,
     #[command(flatten)]
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchOptions,
     #[command(flatten)]
-    pub(crate) record: RecordTo,
+    pub(crate) record: RecordOptions,
 }
 
 #[derive(Args)]
@@ -467,9 +467,9 @@ pub(crate) struct ForkCommand {
     #[arg(long, value_name = "TEXT", value_parser = text)]
     pub(crate) guidance: Option<String>,
     #[command(flatten)]
-    pub(crate) watching: Watching,
+    pub(crate) watching: WatchOptions,
     #[command(flatten)]
-    pub(crate) record: RecordTo,
+    pub(crate) record: RecordOptions,
 }
 
 #[derive(Args)]
@@ -489,7 +489,7 @@ pub(crate) struct ShowCommand {
     /// Every step and observation
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// The plan of each round as a graph, instead of the summary
+    /// The plan of each iteration as a graph, instead of the summary
     #[arg(long, value_name = "FORM", conflicts_with = "verbose")]
     pub(crate) graph: Option<GraphForm>,
     /// Every entry of the journal in a line, by its number for `fork --at`, `diff --to` and `undo --to`, instead of the summary

@@ -5,17 +5,19 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use console::style;
-use dirigent::config::{ApiKey, Connection, ConnectionSettings, ModelSettings, Provider, Sources};
-use dirigent::{AgentLimits, Agents, Config, Confinement, Dirigent, DirigentError, Price, Sandbox, Tried};
+use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Provider, Sources};
+use dirigent::{
+    AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Price, Sandbox,
+};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
 use crate::exit::Exit;
-use crate::output::{Output, inert};
+use crate::output::{Output, sanitize};
 
 /// The user's configuration, with what this command was told.
 pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Config, DirigentError> {
-    let mut sources = Sources::of_process();
+    let mut sources = Sources::from_environment();
     if let Some(file) = file {
         sources = sources.file(file);
     }
@@ -26,14 +28,14 @@ pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Confi
 }
 
 /// Tells of configurations in these folders, which are never read by themselves: they may be somebody else's.
-pub(crate) fn tell_unread(config: &Config, folders: &[&Path], output: &Output) {
-    for note in unread(config, folders) {
-        output.note(&inert(&format!("note: {note}")));
+pub(crate) fn warn_unread_config(config: &Config, folders: &[&Path], output: &Output) {
+    for note in unread_configs(config, folders) {
+        output.note(&sanitize(&format!("note: {note}")));
     }
 }
 
 /// Tells whoever starts a run that nothing confines its commands.
-pub(crate) fn tell_unconfined(config: &Config, output: &Output) {
+pub(crate) fn warn_unconfined(config: &Config, output: &Output) {
     match config.sandbox().confinement {
         Confinement::Required => {}
         Confinement::Off => output
@@ -41,10 +43,10 @@ pub(crate) fn tell_unconfined(config: &Config, output: &Output) {
     }
 }
 
-fn unread(config: &Config, folders: &[&Path]) -> Vec<String> {
+fn unread_configs(config: &Config, folders: &[&Path]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut seen = Vec::new();
-    for path in folders.iter().filter_map(|folder| config.not_read(folder)) {
+    for path in folders.iter().filter_map(|folder| config.unread_file(folder)) {
         let real = path.canonicalize().ok();
         if !seen.contains(&real) {
             seen.push(real);
@@ -65,7 +67,7 @@ pub(crate) async fn check(
     let config = load(file, command.model.model.clone())?;
     let folder = Path::new(".").canonicalize()?;
     let agents = Dirigent::builder().config(&config).agents(Some(&folder))?;
-    let used = config.used();
+    let used = config.used_models();
     let mut results = BTreeMap::new();
     for reference in &used {
         results.insert(reference.clone(), test(&config, reference, &command).await);
@@ -81,12 +83,12 @@ pub(crate) async fn check(
     for tested in databases.collect::<Vec<_>>() {
         connections.push(tested.await?);
     }
-    let found = Found {
+    let report = CheckReport {
         connections,
         notes: config
             .notes()
             .into_iter()
-            .chain(unread(&config, &[Path::new(".")]))
+            .chain(unread_configs(&config, &[Path::new(".")]))
             .chain(agents.refused.iter().map(ToString::to_string))
             .collect(),
         config,
@@ -95,12 +97,12 @@ pub(crate) async fn check(
         agents,
     };
     let text = if command.json {
-        found.json()?.to_string()
+        report.json()?.to_string()
     } else {
-        found.text()?
+        report.text()?
     };
-    output.say(&text);
-    Ok(if found.is_well() {
+    output.print(&text);
+    Ok(if report.all_passed() {
         Exit::Success
     } else {
         Exit::Configuration
@@ -108,10 +110,10 @@ pub(crate) async fn check(
 }
 
 /// What is well, or what is wrong.
-type Tested = Result<&'static str, String>;
+type TestResult = Result<&'static str, String>;
 
 /// What came of testing a model.
-async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Tested {
+async fn test(config: &Config, reference: &str, command: &CheckCommand) -> TestResult {
     if command.offline {
         return match config.model(reference).map(|model| model.api_key) {
             Ok(ApiKey::NotSet { how }) => Err(format!("it needs an API key: {how}")),
@@ -119,40 +121,42 @@ async fn test(config: &Config, reference: &str, command: &CheckCommand) -> Teste
             Err(error) => Err(error.to_string()),
         };
     }
-    match config.connect(reference).await {
-        Ok(Connection::BuiltIn) => Ok("built in"),
-        Ok(Connection::Offered) => Ok("its provider offers it"),
-        Ok(Connection::Answered) => Ok("it answers"),
-        Err(error) => Err(inert(&error.to_string())),
+    match config.probe(reference).await {
+        Ok(ProbeOutcome::BuiltIn) => Ok("built in"),
+        Ok(ProbeOutcome::Listed) => Ok("its provider offers it"),
+        Ok(ProbeOutcome::Responded) => Ok("it answers"),
+        Err(error) => Err(sanitize(&error.to_string())),
     }
 }
 
 /// What came of testing a database.
-async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bool) -> Tested {
+async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bool) -> TestResult {
     let connection = settings.connection.as_ref();
-    let connection = connection.map_err(|error| inert(&error.to_string()))?;
+    let connection = connection.map_err(|error| sanitize(&error.to_string()))?;
     if offline {
         return Ok("not tested");
     }
-    match connection.try_out(folder).await {
-        Ok(Tried::Answers) => Ok("it answers"),
-        Ok(Tried::NotMadeYet) => Ok("its file is not there yet, and is made when something is written"),
-        Err(problem) => Err(inert(&problem)),
+    match connection.check(folder).await {
+        Ok(ConnectionCheck::Connected) => Ok("it answers"),
+        Ok(ConnectionCheck::FileNotCreated) => {
+            Ok("its file is not there yet, and is made when something is written")
+        }
+        Err(problem) => Err(sanitize(&problem)),
     }
 }
 
 /// All that is to be told.
-struct Found {
+struct CheckReport {
     config: Config,
     used: Vec<String>,
-    results: BTreeMap<String, Tested>,
-    connections: Vec<(ConnectionSettings, Tested)>,
+    results: BTreeMap<String, TestResult>,
+    connections: Vec<(ConnectionSettings, TestResult)>,
     agents: Agents,
     notes: Vec<String>,
 }
 
-impl Found {
-    fn is_well(&self) -> bool {
+impl CheckReport {
+    fn all_passed(&self) -> bool {
         let databases = self.connections.iter().map(|(_, tested)| tested);
         self.results.values().chain(databases).all(Result::is_ok)
     }
@@ -229,13 +233,13 @@ impl Found {
             let _ = writeln!(
                 text,
                 "  {:<11} {} turns, {}",
-                inert(name),
+                sanitize(name),
                 limits.max_turns,
                 limits.timeout
             );
         }
         for note in &self.notes {
-            let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), inert(note));
+            let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), sanitize(note));
         }
         Ok(text)
     }
@@ -257,10 +261,10 @@ impl Found {
         }
         let _ = writeln!(text, "\n{}", style("Databases").bold());
         for (connection, tested) in &self.connections {
-            let (name, place) = (inert(&connection.name), inert(&connection.place));
+            let (name, address) = (sanitize(&connection.name), sanitize(&connection.address));
             let (kind, access) = (&connection.database, connection.access);
             let _ = writeln!(text, "  {}: {kind}, {access}", style(name).bold());
-            let _ = writeln!(text, "    {:<11} {place}", "address");
+            let _ = writeln!(text, "    {:<11} {address}", "address");
             let _ = match tested {
                 Ok(well) => writeln!(text, "    {:<11} {}", "connection", style(well).green()),
                 Err(problem) => writeln!(text, "    {:<11} {}", "connection", style(problem).red()),
@@ -272,12 +276,12 @@ impl Found {
         let config = &self.config;
         let _ = writeln!(text, "{}", style("Files").bold());
         for file in config.files() {
-            let _ = writeln!(text, "  {}", inert(&file.display().to_string()));
+            let _ = writeln!(text, "  {}", sanitize(&file.display().to_string()));
         }
         if config.files().is_empty() {
             let yours = config
-                .users_file()
-                .map(|file| format!("; yours would be {}", inert(&file.display().to_string())));
+                .user_file()
+                .map(|file| format!("; yours would be {}", sanitize(&file.display().to_string())));
             let _ = writeln!(text, "  none{}", yours.unwrap_or_default());
         }
         let _ = writeln!(text, "\n{}", style("Set").bold());
@@ -302,8 +306,8 @@ impl Found {
             let _ = writeln!(
                 text,
                 "  {:<width$}  {}",
-                inert(&what),
-                style(inert(&origin)).dim()
+                sanitize(&what),
+                style(sanitize(&origin)).dim()
             );
         }
     }
@@ -326,7 +330,7 @@ impl Found {
             .map(|(role, model)| (role.to_owned(), model.into()))
             .collect();
         Ok(json!({
-            "ok": self.is_well(),
+            "ok": self.all_passed(),
             "files": config.files(),
             "settings": settings,
             "default_model": {"model": config.default_model(), "from": config.default_model_origin().to_string()},
@@ -343,12 +347,12 @@ impl Found {
     fn model_json(&self, model: &ModelSettings) -> Value {
         let result = self.results.get(&model.reference);
         let served = (model.provider != Provider::Offline).then_some(model);
-        let limits = served.map(|model| self.config.limits_of(model));
+        let limits = served.map(|model| self.config.model_limits(model));
         json!({
             "model": model.reference,
             "provider": model.provider.name(),
             "name": model.name,
-            "base_url": model.shown_address(),
+            "base_url": model.display_url(),
             "api_key": key(&model.api_key),
             "calls": model.calls,
             "context_window": model.context_window,
@@ -381,18 +385,18 @@ impl Found {
             ("calls", calls.as_str().unwrap_or_default().to_owned()),
             ("context", tokens(model.context_window)),
             ("replies", tokens(model.max_output_tokens)),
-            ("asked", self.asked(model)),
+            ("asked", self.request_limits(model)),
             ("price", model.price.map_or_else(|| "not known".to_owned(), price)),
         ];
         if !model.fallback.is_empty() {
-            facts.push(("fallback", inert(&model.fallback.join(", "))));
+            facts.push(("fallback", sanitize(&model.fallback.join(", "))));
         }
         facts
     }
 
     /// How much is asked of a model.
-    fn asked(&self, model: &ModelSettings) -> String {
-        let limits = self.config.limits_of(model);
+    fn request_limits(&self, model: &ModelSettings) -> String {
+        let limits = self.config.model_limits(model);
         let mut asked = Vec::new();
         asked.extend(limits.concurrent.map(|count| format!("{count} at once")));
         asked.extend(
@@ -421,27 +425,27 @@ fn commands_json(config: &Config) -> Value {
     commands
 }
 
-fn connection_json((settings, tested): &(ConnectionSettings, Tested)) -> Value {
+fn connection_json((settings, tested): &(ConnectionSettings, TestResult)) -> Value {
     json!({
         "name": settings.name,
         "database": settings.database,
         "access": settings.access.to_string(),
-        "address": settings.place,
+        "address": settings.address,
         "connection": tested.as_ref().ok(),
         "problem": tested.as_ref().err(),
     })
 }
 
 fn title(model: &ModelSettings) -> String {
-    let reference = style(inert(&model.reference)).bold();
+    let reference = style(sanitize(&model.reference)).bold();
     match model.provider {
         Provider::Offline if model.reference == "offline" => reference.to_string(),
         Provider::Offline => format!("{reference}: the offline model"),
         Provider::OpenAi | Provider::Anthropic | Provider::Gemini => format!(
             "{reference}: {} {} at {}",
             model.provider,
-            inert(&model.name),
-            inert(model.shown_address())
+            sanitize(&model.name),
+            sanitize(model.display_url())
         ),
     }
 }
@@ -465,8 +469,8 @@ fn key(key: &ApiKey) -> String {
 fn limits(config: &Config) -> String {
     let limits = config.limits();
     let mut said = vec![
-        format!("{} planning rounds", limits.max_iterations),
-        format!("{} sub-tasks side by side", limits.max_parallel),
+        format!("{} planning iterations", limits.max_iterations),
+        format!("{} sub-tasks in parallel", limits.max_parallel),
         format!("{} agents", limits.max_agents),
     ];
     said.extend(limits.timeout.map(|span| span.to_string()));

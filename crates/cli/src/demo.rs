@@ -6,12 +6,12 @@ use anyhow::Context;
 use dirigent::Goal;
 use rust_embed::RustEmbed;
 
-use crate::args::{DemoCommand, Watching};
-use crate::attend::Past;
+use crate::args::{DemoCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
+use crate::interactive::HistoryCursor;
 use crate::output::Output;
-use crate::run::{Ends, open, open_configured, presence, watch};
+use crate::run::{ShutdownSignals, open, open_configured, user_presence, watch};
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
 
@@ -40,17 +40,17 @@ pub(crate) async fn demo(
         .with_context(|| format!("cannot copy the sample project to {}", folder.display()))?;
     let goal = Goal::new(GOAL)
         .workspace(&folder)
-        .user(presence(&command.watching, output));
-    let ends = Ends::listen()?;
+        .user(user_presence(&command.watching, output));
+    let signals = ShutdownSignals::listen()?;
     let run = dirigent.start(goal).await?;
-    let watching = Watching {
+    let watching = WatchOptions {
         diff: !command.watching.json,
         ..command.watching
     };
-    let exit = watch(&run, ends, Past::default(), &watching, output).await?;
+    let exit = watch(&run, signals, HistoryCursor::default(), &watching, output).await?;
     if !watching.json {
         let id = run.id().short();
-        output.say(&format!(
+        output.print(&format!(
             "\nThe project is in {}.\nLook at the run: dirigent show {id} --verbose, or --graph tree\nTry your own goal: dirigent run \
              \"count the usages of parse_money\" --workspace {}",
             folder.display(),

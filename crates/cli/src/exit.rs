@@ -11,8 +11,8 @@ Exit codes:
   1    the run failed: the goal cannot be reached, or something broke; or standard output could not be
        written (a reader that has gone is no error)
   2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
-       a run that is over or that another process carries out, a recording that cannot be used,
-       something said to a run that it does not take, a file that cannot be undone
+       a run that is over or that another process owns, a recording that cannot be used,
+       a message that the run cannot accept, a file that cannot be undone
   3    a limit ended the run: iterations, time, tokens, money or model calls;
        dirigent resume RUN with a higher limit goes on
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
@@ -23,7 +23,7 @@ Exit codes:
   130  cancelled (Ctrl-C)";
 
 /// What to do about a replay that differs.
-pub(crate) const DIFFERENT: &str = "\
+pub(crate) const REPLAY_MISMATCH_HELP: &str = "\
 Nothing was journaled. Undo what changed, or, if the change is meant, record the run anew: dirigent run GOAL --record FILE";
 
 /// How the command ended.
@@ -36,14 +36,14 @@ pub(crate) enum Exit {
     NeedsUser,
     Journal,
     Configuration,
-    Different,
+    ReplayMismatch,
     Cancelled,
     /// By a second Ctrl-C, while the run had not ended: nothing more is done about it.
     Killed,
 }
 
 impl Exit {
-    pub(crate) fn of_end(end: Option<&EndReason>) -> Self {
+    pub(crate) fn from_end_reason(end: Option<&EndReason>) -> Self {
         match end {
             Some(EndReason::GoalAchieved) => Exit::Success,
             Some(EndReason::Failed { .. }) | None => Exit::Failed,
@@ -55,34 +55,34 @@ impl Exit {
         }
     }
 
-    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
+    pub(crate) fn from_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<DirigentError>() {
             Some(
                 DirigentError::EmptyGoal
                 | DirigentError::Workspace { .. }
                 | DirigentError::Agent { .. }
-                | DirigentError::UnderWay { .. }
-                | DirigentError::NotUndone { .. }
+                | DirigentError::RunActive { .. }
+                | DirigentError::UndoRefused { .. }
                 | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::Config(_)) => Exit::Configuration,
             Some(DirigentError::NoDataFolder) => Exit::Journal,
-            Some(DirigentError::Runtime(error)) => Exit::of_runtime_error(error),
+            Some(DirigentError::Runtime(error)) => Exit::from_runtime_error(error),
             None => Exit::Failed,
         }
     }
 
-    fn of_runtime_error(error: &RuntimeError) -> Self {
+    fn from_runtime_error(error: &RuntimeError) -> Self {
         match error {
             RuntimeError::Journal(
                 StoreError::NotARunId { .. }
                 | StoreError::NoSuchRun { .. }
                 | StoreError::AmbiguousRun { .. }
-                | StoreError::NoSuchPlace { .. }
-                | StoreError::Held { .. },
+                | StoreError::NoSuchEntry { .. }
+                | StoreError::AlreadyClaimed { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
-            RuntimeError::Different(_) => Exit::Different,
+            RuntimeError::ReplayMismatch(_) => Exit::ReplayMismatch,
             RuntimeError::Ended { .. }
             | RuntimeError::AtLimit { .. }
             | RuntimeError::NeverBegan { .. }
@@ -90,11 +90,11 @@ impl Exit {
             | RuntimeError::NoAgent { .. }
             | RuntimeError::Decision { .. }
             | RuntimeError::Answer { .. }
-            | RuntimeError::Refused { .. }
-            | RuntimeError::NoFork { .. } => Exit::Usage,
+            | RuntimeError::MessageRejected { .. }
+            | RuntimeError::CannotFork { .. } => Exit::Usage,
             RuntimeError::NotRunning { .. }
-            | RuntimeError::Unheard { .. }
-            | RuntimeError::BrokenDown { .. }
+            | RuntimeError::DeliveryUnknown { .. }
+            | RuntimeError::SupervisorCrashed { .. }
             | RuntimeError::Stopped { .. } => Exit::Failed,
         }
     }
@@ -107,7 +107,7 @@ impl Exit {
             Exit::Limit => 3,
             Exit::NeedsUser => 4,
             Exit::Journal => 5,
-            Exit::Different => 6,
+            Exit::ReplayMismatch => 6,
             Exit::Configuration => 7,
             Exit::Cancelled | Exit::Killed => 130,
         }

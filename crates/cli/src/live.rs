@@ -10,8 +10,8 @@ use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::attend::Prompt;
-use crate::output::inert;
+use crate::interactive::Prompt;
+use crate::output::sanitize;
 use crate::plain;
 use crate::tail::Tail;
 
@@ -31,11 +31,11 @@ pub(crate) struct LiveTree {
     workers: BTreeMap<AgentId, SubTaskId>,
     /// The last turn of each agent whose reply is there.
     replied: BTreeMap<AgentId, u32>,
-    sayings: BTreeMap<AgentId, Saying>,
+    previews: BTreeMap<AgentId, ReplyPreview>,
     /// What is being typed, the last line; none where nobody types.
     prompt: Option<ProgressBar>,
     /// What waits until the person has answered.
-    held: Option<Vec<String>>,
+    deferred: Option<Vec<String>>,
 }
 
 /// A sub-task's line.
@@ -47,7 +47,7 @@ struct Line {
 }
 
 /// What an agent's model is saying, in a line under the agent's.
-struct Saying {
+struct ReplyPreview {
     turn: u32,
     tail: Tail,
     bar: ProgressBar,
@@ -68,18 +68,18 @@ impl LiveTree {
             whole_plan: true,
             workers: BTreeMap::new(),
             replied: BTreeMap::new(),
-            sayings: BTreeMap::new(),
+            previews: BTreeMap::new(),
             prompt: None,
-            held: None,
+            deferred: None,
         }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
-        self.listen(event);
+        self.update_previews(event);
         match &event.kind {
             EventKind::PhaseChanged { transition } => {
-                let round = style(format!("(round {})", transition.iteration)).dim();
-                self.phase = format!("{} {round}", style(transition.to.to_string()).bold());
+                let iteration = style(format!("(iteration {})", transition.iteration)).dim();
+                self.phase = format!("{} {iteration}", style(transition.to.to_string()).bold());
                 self.status.set_message(self.phase.clone());
             }
             EventKind::PlanMade { plan } => self.draw_plan(plan),
@@ -94,13 +94,13 @@ impl LiveTree {
             | EventKind::QuestionAsked { .. }
             | EventKind::QuestionAnswered { .. }
             | EventKind::ModelFailed { .. }
-            | EventKind::Resumed => self.say(event),
+            | EventKind::Resumed => self.print_event(event),
             EventKind::ToolFinished { success: false, .. }
             | EventKind::AgentFinished { failure: Some(_), .. } => {
-                self.say(event);
+                self.print_event(event);
             }
             EventKind::ToolStarted { tool, .. } => {
-                let what = style(inert(&format!("{} {tool}", event.scope))).dim();
+                let what = style(sanitize(&format!("{} {tool}", event.scope))).dim();
                 self.status.set_message(format!("{} {what}", self.phase));
             }
             EventKind::AgentStarted { .. }
@@ -111,41 +111,41 @@ impl LiveTree {
     }
 
     /// Shows the next piece of what an agent's model says in that turn, until its reply is there.
-    pub(crate) fn said(&mut self, agent: AgentId, turn: u32, text: &str) {
+    pub(crate) fn show_delta(&mut self, agent: AgentId, turn: u32, text: &str) {
         let has_replied = self.replied.get(&agent).is_some_and(|last| turn <= *last);
         // Pieces may come after the event that tells of the whole.
         if has_replied || self.status.is_finished() {
             return;
         }
         let line = self.workers.get(&agent).and_then(|work| self.subtasks.get(work));
-        let saying = self.sayings.entry(agent).or_insert_with(|| {
+        let preview = self.previews.entry(agent).or_insert_with(|| {
             let (above, indent) = line.map_or((&self.status, 2), |line| (&line.bar, 4 + line.indent.len()));
             let style = style_of(&format!("{}{{msg:.dim}}", " ".repeat(indent)));
             let bar = ProgressBar::new_spinner().with_style(style);
-            Saying {
+            ReplyPreview {
                 turn,
                 tail: Tail::default(),
                 bar: self.lines.insert_after(above, bar),
                 indent,
             }
         });
-        if saying.turn != turn {
-            (saying.turn, saying.tail) = (turn, Tail::default());
+        if preview.turn != turn {
+            (preview.turn, preview.tail) = (turn, Tail::default());
         }
-        saying.tail.push(text);
+        preview.tail.push(text);
         let (_, columns) = console::Term::stderr().size();
         // A full line would wrap on some terminals.
-        let columns = usize::from(columns).saturating_sub(saying.indent + 1);
-        saying.bar.set_message(saying.tail.line(columns));
+        let columns = usize::from(columns).saturating_sub(preview.indent + 1);
+        preview.bar.set_message(preview.tail.line(columns));
     }
 
     /// What an event says of who speaks.
-    fn listen(&mut self, event: &Event) {
+    fn update_previews(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
-            (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.hush(agent, *turn),
+            (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.stop_preview(agent, *turn),
             // The same turn is asked for again.
-            (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => self.forget(agent, u32::MAX),
-            (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.hush(agent, u32::MAX),
+            (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => self.remove_preview(agent, u32::MAX),
+            (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.stop_preview(agent, u32::MAX),
             (
                 EventKind::SubTaskStarted {
                     subtask,
@@ -157,8 +157,8 @@ impl LiveTree {
                 self.workers.insert(*agent, subtask.clone());
             }
             (EventKind::RunFinished { .. }, _) => {
-                for agent in self.sayings.keys().copied().collect::<Vec<_>>() {
-                    self.hush(agent, u32::MAX);
+                for agent in self.previews.keys().copied().collect::<Vec<_>>() {
+                    self.stop_preview(agent, u32::MAX);
                 }
             }
             (
@@ -186,19 +186,19 @@ impl LiveTree {
     }
 
     /// Takes away what was said up to that turn, and shows no more of it.
-    fn hush(&mut self, agent: AgentId, turn: u32) {
+    fn stop_preview(&mut self, agent: AgentId, turn: u32) {
         self.replied.insert(agent, turn);
-        self.forget(agent, turn);
+        self.remove_preview(agent, turn);
     }
 
     /// Takes away what was said up to that turn.
-    fn forget(&mut self, agent: AgentId, turn: u32) {
-        if let Some(saying) = self.sayings.remove(&agent) {
-            if saying.turn > turn {
-                self.sayings.insert(agent, saying);
+    fn remove_preview(&mut self, agent: AgentId, turn: u32) {
+        if let Some(preview) = self.previews.remove(&agent) {
+            if preview.turn > turn {
+                self.previews.insert(agent, preview);
             } else {
-                saying.bar.finish_and_clear();
-                self.lines.remove(&saying.bar);
+                preview.bar.finish_and_clear();
+                self.lines.remove(&preview.bar);
             }
         }
     }
@@ -226,7 +226,7 @@ impl LiveTree {
             line.bar.finish_with_message(format!(
                 "{}{}",
                 line.indent,
-                plain::ended(observation, &line.label)
+                plain::subtask_result(observation, &line.label)
             ));
         } else {
             line.bar.finish_and_clear();
@@ -235,17 +235,17 @@ impl LiveTree {
     }
 
     /// Says something above the tree, at once.
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn print_now(&self, text: &str) {
         let _ = self.lines.println(text);
     }
 
     /// Shows what is being typed beneath the tree. While the person is asked something, nothing is said between it and what was asked.
     pub(crate) fn prompt(&mut self, prompt: &Prompt, asks: bool) {
         if asks {
-            self.held.get_or_insert_default();
+            self.deferred.get_or_insert_default();
         } else {
-            for text in self.held.take().unwrap_or_default() {
-                self.tell(&text);
+            for text in self.deferred.take().unwrap_or_default() {
+                self.print_now(&text);
             }
         }
         let bar = self.prompt.get_or_insert_with(|| {
@@ -262,35 +262,35 @@ impl LiveTree {
         if let Some(prompt) = &self.prompt {
             prompt.finish_and_clear();
         }
-        for text in self.held.iter().flatten() {
-            self.tell(text);
+        for text in self.deferred.iter().flatten() {
+            self.print_now(text);
         }
-        for saying in self.sayings.values() {
-            saying.bar.finish_and_clear();
+        for preview in self.previews.values() {
+            preview.bar.finish_and_clear();
         }
         for line in self.subtasks.values() {
             line.bar.abandon();
         }
     }
 
-    fn say(&mut self, event: &Event) {
+    fn print_event(&mut self, event: &Event) {
         match plain::lines(event) {
-            Some(text) if plain::is_of_user(event) => self.tell(&text),
+            Some(text) if plain::is_user_action(event) => self.print_now(&text),
             Some(text) => self.print(text),
             None => {}
         }
     }
 
     fn print(&mut self, text: String) {
-        match &mut self.held {
-            Some(held) => held.push(text),
-            None => self.tell(&text),
+        match &mut self.deferred {
+            Some(deferred) => deferred.push(text),
+            None => self.print_now(&text),
         }
     }
 
     fn draw_plan(&mut self, plan: &Plan) {
         self.subtasks.clear();
-        self.print(format!("{} {}", style("plan:").bold(), inert(&plan.summary)));
+        self.print(format!("{} {}", style("plan:").bold(), sanitize(&plan.summary)));
         let (rows, _) = console::Term::stderr().size();
         let room = usize::from(rows).saturating_sub(OTHER_LINES).min(MAX_LINES);
         self.whole_plan = plan.subtasks.len() <= room;
@@ -319,7 +319,7 @@ impl LiveTree {
             Some(prompt) => self.lines.insert_before(prompt, bar),
             None => self.lines.add(bar),
         };
-        let label = inert(&label);
+        let label = sanitize(&label);
         bar.set_message(label.clone());
         bar.tick();
         self.subtasks.insert(subtask.clone(), Line { bar, indent, label });
@@ -380,37 +380,37 @@ mod tests {
     }
 
     /// What is shown of what the first agent's model says.
-    fn saying(tree: &LiveTree) -> Option<String> {
-        tree.sayings.get(&ONE).map(|saying| saying.bar.message())
+    fn preview(tree: &LiveTree) -> Option<String> {
+        tree.previews.get(&ONE).map(|preview| preview.bar.message())
     }
 
     #[test]
     fn what_a_model_says_is_shown_until_its_reply_is_there() {
         let mut tree = LiveTree::new();
-        tree.said(ONE, 1, "I will ");
-        tree.said(ONE, 1, "look");
-        assert_eq!(saying(&tree).unwrap(), "I will look");
+        tree.show_delta(ONE, 1, "I will ");
+        tree.show_delta(ONE, 1, "look");
+        assert_eq!(preview(&tree).unwrap(), "I will look");
         tree.show(&replied(1));
-        assert_eq!(saying(&tree), None);
+        assert_eq!(preview(&tree), None);
         // Pieces and events come by ways of their own.
-        tree.said(ONE, 1, " at it");
-        assert_eq!(saying(&tree), None);
-        tree.said(ONE, 3, "Found");
+        tree.show_delta(ONE, 1, " at it");
+        assert_eq!(preview(&tree), None);
+        tree.show_delta(ONE, 3, "Found");
         tree.show(&replied(2));
-        assert_eq!(saying(&tree).unwrap(), "Found");
+        assert_eq!(preview(&tree).unwrap(), "Found");
     }
 
     #[test]
     fn a_request_that_failed_mutes_nobody() {
         let mut tree = LiveTree::new();
-        tree.said(ONE, 1, "I will");
+        tree.show_delta(ONE, 1, "I will");
         let failed = EventKind::ModelFailed {
             error: "busy".to_owned(),
         };
         tree.show(&event(Scope::Agent(ONE), failed));
-        assert_eq!(saying(&tree), None);
-        tree.said(ONE, 1, "I shall");
-        assert_eq!(saying(&tree).unwrap(), "I shall");
+        assert_eq!(preview(&tree), None);
+        tree.show_delta(ONE, 1, "I shall");
+        assert_eq!(preview(&tree).unwrap(), "I shall");
     }
 
     #[test]
@@ -422,16 +422,16 @@ mod tests {
             agent: Some(ONE),
         };
         tree.show(&event(Scope::Run, task));
-        tree.said(ONE, 1, "one");
-        tree.said(ONE, 2, "two");
-        assert_eq!(saying(&tree).unwrap(), "two");
+        tree.show_delta(ONE, 1, "one");
+        tree.show_delta(ONE, 2, "two");
+        assert_eq!(preview(&tree).unwrap(), "two");
         let over = EventKind::RunFinished {
             reason: dirigent::EndReason::Cancelled,
             summary: String::new(),
         };
         tree.show(&event(Scope::Run, over));
-        assert_eq!(saying(&tree), None);
-        tree.said(ONE, 3, "three");
-        assert_eq!(saying(&tree), None);
+        assert_eq!(preview(&tree), None);
+        tree.show_delta(ONE, 3, "three");
+        assert_eq!(preview(&tree), None);
     }
 }

@@ -4,14 +4,15 @@
 
 mod agents;
 mod args;
-mod attend;
 mod config;
 mod demo;
 mod exit;
-mod kept;
+mod interactive;
 mod live;
 mod models;
 mod output;
+mod pending_messages;
+mod pending_requests;
 mod plain;
 mod replay;
 mod run;
@@ -22,7 +23,6 @@ mod steps;
 mod tail;
 mod time;
 mod undo;
-mod waits;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -37,9 +37,9 @@ use crate::output::Output;
 /// How long the process stays for what goes on after the command's end. It leaves as soon as all of that has ended, which takes
 /// milliseconds, but on a busy machine seconds: the journal is closed, and of commands that were cancelled the processes are killed, what
 /// they may not change is put back and their temporary files are removed. What blocks, such as asking for the address of a host, takes all of it.
-const WINDING_UP: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same, where the user has no patience: the processes of commands are killed.
-const KILLING: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> std::process::ExitCode {
     let output = Output::new();
@@ -47,18 +47,18 @@ fn main() -> std::process::ExitCode {
         Ok(arguments) => arguments,
         Err(shown) => return show_usage(&shown, &output),
     };
-    keep_to_itself();
+    forbid_inspection();
     start_log();
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let ended = runtime.block_on(dispatch(arguments, &output));
             let exit = ended.unwrap_or_else(|error| fail(&error, &output));
-            wind_up(runtime, exit);
+            shutdown(runtime, exit);
             exit
         }
         Err(error) => fail(&error.into(), &output),
     };
-    written(exit, &output).into()
+    exit_after_output(exit, &output).into()
 }
 
 /// Prints the help or the version that was asked for, or what is wrong with the arguments.
@@ -74,11 +74,11 @@ fn show_usage(shown: &clap::Error, output: &Output) -> std::process::ExitCode {
     {
         output.note_failure(error);
     }
-    written(exit, output).into()
+    exit_after_output(exit, output).into()
 }
 
 /// The command's end, given that what it printed may not have been written.
-fn written(exit: Exit, output: &Output) -> Exit {
+fn exit_after_output(exit: Exit, output: &Output) -> Exit {
     let Some(error) = output.failure() else {
         return exit;
     };
@@ -93,17 +93,17 @@ fn written(exit: Exit, output: &Output) -> Exit {
         | Exit::NeedsUser
         | Exit::Journal
         | Exit::Configuration
-        | Exit::Different
+        | Exit::ReplayMismatch
         | Exit::Cancelled
         | Exit::Killed => exit,
     }
 }
 
 fn fail(error: &anyhow::Error, output: &Output) -> Exit {
-    output.error(&output::inert(&format!("{error:#}")));
-    let exit = Exit::of_error(error);
-    if exit == Exit::Different {
-        output.note(exit::DIFFERENT);
+    output.error(&output::sanitize(&format!("{error:#}")));
+    let exit = Exit::from_error(error);
+    if exit == Exit::ReplayMismatch {
+        output.note(exit::REPLAY_MISMATCH_HELP);
     }
     exit
 }
@@ -132,7 +132,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
 
 /// Drops all tasks, which kills what they have started, and waits for what winds up on other threads; what ignores that it was cancelled
 /// is left behind. Ctrl-C or SIGTERM ends the waiting.
-fn wind_up(runtime: Runtime, exit: Exit) {
+fn shutdown(runtime: Runtime, exit: Exit) {
     // Where there can be no such thread, the waiting is as long as it is.
     let _ = std::thread::Builder::new()
         .name("impatience".to_owned())
@@ -141,12 +141,16 @@ fn wind_up(runtime: Runtime, exit: Exit) {
                 std::process::exit(exit.code().into());
             }
         });
-    runtime.shutdown_timeout(if exit == Exit::Killed { KILLING } else { WINDING_UP });
+    runtime.shutdown_timeout(if exit == Exit::Killed {
+        KILL_TIMEOUT
+    } else {
+        SHUTDOWN_TIMEOUT
+    });
 }
 
 /// What this process holds, such as keys from its environment, is not for the commands that agents run: the system lets no other
 /// process of the user look into it.
-fn keep_to_itself() {
+fn forbid_inspection() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::ModelsCommand;
 use crate::config;
 use crate::exit::Exit;
-use crate::output::{Output, inert};
+use crate::output::{Output, sanitize};
 
 pub(crate) async fn list(
     file: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub(crate) async fn list(
     let config = config::load(file, command.model.model.clone())?;
     let references = match &command.model.model {
         Some(model) => vec![model.clone()],
-        None => config.used(),
+        None => config.used_models(),
     };
     let mut exit = Exit::Success;
     let mut seen = BTreeSet::new();
@@ -30,10 +30,10 @@ pub(crate) async fn list(
         if !seen.insert((model.provider, model.base_url.clone())) {
             continue;
         }
-        match config.offered(reference).await {
-            Ok(names) => tell(&config, &references, &model, &names, &command, output),
+        match config.list_models(reference).await {
+            Ok(names) => print_models(&config, &references, &model, &names, &command, output),
             Err(error) => {
-                output.error(&inert(&format!("{reference}: {error}")));
+                output.error(&sanitize(&format!("{reference}: {error}")));
                 exit = Exit::Configuration;
             }
         }
@@ -41,7 +41,7 @@ pub(crate) async fn list(
     Ok(exit)
 }
 
-fn tell(
+fn print_models(
     config: &Config,
     references: &[String],
     model: &ModelSettings,
@@ -60,27 +60,27 @@ fn tell(
         for name in names {
             let line = json!({
                 "provider": model.provider.name(),
-                "base_url": model.shown_address(),
+                "base_url": model.display_url(),
                 "model": name,
                 "configured": configured.contains(name),
             });
-            output.say(&line.to_string());
+            output.print(&line.to_string());
         }
         return;
     }
     match model.provider {
-        Provider::Offline => output.say(
+        Provider::Offline => output.print(
             "offline: one model, built in; it needs no server. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml.",
         ),
         Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
-            let title = format!("{} at {}", model.provider, inert(model.shown_address()));
-            output.say(&style(title).bold().to_string());
+            let title = format!("{} at {}", model.provider, sanitize(model.display_url()));
+            output.print(&style(title).bold().to_string());
             for name in names {
                 let mark = if configured.contains(name) { "*" } else { " " };
-                output.say(&format!("{mark} {}", inert(name)));
+                output.print(&format!("{mark} {}", sanitize(name)));
             }
             for name in configured.iter().filter(|name| !names.contains(name)) {
-                output.note(&inert(&format!("`{name}` is configured, but not among them")));
+                output.note(&sanitize(&format!("`{name}` is configured, but not among them")));
             }
         }
     }

@@ -8,7 +8,7 @@ use console::Style;
 
 /// Where the command writes.
 pub(crate) struct Output {
-    attended: bool,
+    interactive: bool,
     redraws: bool,
     /// Why standard output could not be written, since when nothing more is: part of it would be missing.
     failure: OnceLock<io::Error>,
@@ -25,15 +25,15 @@ impl Output {
         console::set_colors_enabled(colours && stdout);
         console::set_colors_enabled_stderr(colours && stderr);
         Output {
-            attended: stdin && stdout && stderr,
+            interactive: stdin && stdout && stderr,
             redraws: stdout && stderr && std::env::var("TERM").as_deref() != Ok("dumb"),
             failure: OnceLock::new(),
         }
     }
 
     /// Whether a person can be asked: sees what is printed and the prompt, and can write.
-    pub(crate) fn is_attended(&self) -> bool {
-        self.attended
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.interactive
     }
 
     /// Whether a person watches and lines can be redrawn.
@@ -43,7 +43,7 @@ impl Output {
 
     /// A line or several on standard output. A reader that has gone is no error: `dirigent runs | head` is fine. Any other failure is told
     /// by [`Self::failure`].
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
         self.write(&[text.as_bytes(), end]);
     }
@@ -73,9 +73,9 @@ impl Output {
     }
 
     /// The same for bytes that are not to be changed: where they are piped on, they are. A person sees them as text that does no harm.
-    pub(crate) fn say_bytes(&self, bytes: &[u8]) {
+    pub(crate) fn print_bytes(&self, bytes: &[u8]) {
         if io::stdout().is_terminal() {
-            return self.say(&coloured_diff(&inert(&String::from_utf8_lossy(bytes))));
+            return self.print(&coloured_diff(&sanitize(&String::from_utf8_lossy(bytes))));
         }
         self.write(&[bytes]);
     }
@@ -115,8 +115,8 @@ pub(crate) fn coloured_diff(diff: &str) -> String {
 }
 
 /// Text from a model or a tool without what a terminal would obey or a person could not see: control characters, changes of direction
-/// and characters without a width. For what a person decides about there is [`exact`].
-pub(crate) fn inert(text: &str) -> String {
+/// and characters without a width. For what a person decides about there is [`escape_invisible`].
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
         .collect()
@@ -124,11 +124,11 @@ pub(crate) fn inert(text: &str) -> String {
 
 /// The same for a text that a person decides about: nothing of it is replaced by the like, as each such character is shown by its number,
 /// `⟨U+202E⟩`, and so is every blank that is not a space. Line breaks stay.
-pub(crate) fn exact(text: &str) -> String {
+pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         let blank = c.is_whitespace() && c != ' ' && c != '\n';
-        if is_harmful(c) || blank || is_unseen(c) {
+        if is_harmful(c) || blank || is_invisible(c) {
             let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(c));
         } else {
             shown.push(c);
@@ -147,7 +147,7 @@ fn is_harmful(c: char) -> bool {
 }
 
 /// What has no shape of its own but is part of ordinary text: joiners, variation selectors, fillers.
-fn is_unseen(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200c}' | '\u{200d}' | '\u{2800}'
         | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}')
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn approve_3_nothing_in_a_text_can_be_obeyed_turned_round_or_hidden() {
+    fn approve_3_nothing_in_a_text_can_be_obeyed_turned_iteration_or_hidden() {
         let harmful = [
             '\u{1b}',
             '\u{7}',
@@ -187,18 +187,22 @@ mod tests {
         ];
         for c in harmful {
             let text = format!("a{c}b");
-            assert_eq!(inert(&text), "a\u{fffd}b", "{c:?}");
-            assert_eq!(exact(&text), format!("a⟨U+{:04X}⟩b", u32::from(c)), "{c:?}");
+            assert_eq!(sanitize(&text), "a\u{fffd}b", "{c:?}");
+            assert_eq!(
+                escape_invisible(&text),
+                format!("a⟨U+{:04X}⟩b", u32::from(c)),
+                "{c:?}"
+            );
         }
     }
 
     #[test]
     fn approve_3_what_is_decided_about_shows_every_blank_that_is_no_space() {
         assert_eq!(
-            exact("rm\u{a0}-rf\t~ \u{200d}\u{fe0f}\u{3000}\n"),
+            escape_invisible("rm\u{a0}-rf\t~ \u{200d}\u{fe0f}\u{3000}\n"),
             "rm⟨U+00A0⟩-rf⟨U+0009⟩~ ⟨U+200D⟩⟨U+FE0F⟩⟨U+3000⟩\n"
         );
-        assert_eq!(exact("größer 日本語 👍🏽"), "größer 日本語 👍🏽");
-        assert_eq!(inert("a\tb\nc 👍\u{fe0f}"), "a\tb\nc 👍\u{fe0f}");
+        assert_eq!(escape_invisible("größer 日本語 👍🏽"), "größer 日本語 👍🏽");
+        assert_eq!(sanitize("a\tb\nc 👍\u{fe0f}"), "a\tb\nc 👍\u{fe0f}");
     }
 }

@@ -1,12 +1,12 @@
 //! A run as lines of text: for files, pipes and terminals that can't redraw.
 
 use console::style;
-use dirigent::core::observation::{Finding, Observation};
+use dirigent::core::observation::{Observation, SubTaskResult};
 use dirigent::core::plan::{Plan, Work};
 use dirigent::{ApprovalAnswer, Decision, Event, EventKind};
 
-use crate::attend::question_lines;
-use crate::output::inert;
+use crate::interactive::question_lines;
+use crate::output::sanitize;
 
 /// What an event says in a line or a few; none for what would only be noise.
 pub(crate) fn lines(event: &Event) -> Option<String> {
@@ -15,32 +15,32 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             format!(
                 "{} {}\nrun {}  in {}",
                 style("goal:").bold(),
-                inert(goal),
+                sanitize(goal),
                 event.run.short(),
-                inert(workspace)
+                sanitize(workspace)
             )
         }
         // How it ended, the summary says better.
         EventKind::PhaseChanged { transition } if transition.to.is_terminal() => return None,
         EventKind::PhaseChanged { transition } => {
-            let round = if transition.iteration > 1 {
-                format!(" (round {})", transition.iteration)
+            let iteration = if transition.iteration > 1 {
+                format!(" (iteration {})", transition.iteration)
             } else {
                 String::new()
             };
-            format!("{}{round}", style(transition.to.to_string()).bold())
+            format!("{}{iteration}", style(transition.to.to_string()).bold())
         }
         EventKind::PlanMade { plan } => plan_lines(plan),
         EventKind::SubTaskStarted { subtask, title, .. } => {
-            let what = inert(&format!("{subtask}: {title}"));
+            let what = sanitize(&format!("{subtask}: {title}"));
             format!("  {} {what}", style("▶").cyan())
         }
         EventKind::SubTaskFinished { observation } => {
-            let label = inert(&format!("{}: {}", observation.subtask, observation.title));
-            format!("  {}", ended(observation, &label))
+            let label = sanitize(&format!("{}: {}", observation.subtask, observation.title));
+            format!("  {}", subtask_result(observation, &label))
         }
         EventKind::ModelFailed { error } => {
-            let error = inert(error);
+            let error = sanitize(error);
             format!("  {} the model did not answer: {error}", style("✗").red())
         }
         EventKind::ToolFinished {
@@ -56,19 +56,25 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             } else {
                 style("✗").red()
             };
-            let mut text = format!("    {sign} {}: {} ({duration})", event.scope, inert(tool));
+            let mut text = format!("    {sign} {}: {} ({duration})", event.scope, sanitize(tool));
             for change in changes {
-                text.push_str(&format!("\n        {}", inert(&change.to_string())));
+                text.push_str(&format!("\n        {}", sanitize(&change.to_string())));
             }
             if let Some(error) = error {
-                text.push_str(&format!("\n        {}", inert(first_line(error))));
+                text.push_str(&format!("\n        {}", sanitize(first_line(error))));
             }
             text
         }
-        EventKind::Guided { guidance, now: false } => format!("  guidance: {}", inert(guidance)),
-        EventKind::Guided { guidance, now: true } => format!("  guidance, at once: {}", inert(guidance)),
+        EventKind::Guided {
+            guidance,
+            immediate: false,
+        } => format!("  guidance: {}", sanitize(guidance)),
+        EventKind::Guided {
+            guidance,
+            immediate: true,
+        } => format!("  guidance, at once: {}", sanitize(guidance)),
         EventKind::ApprovalAsked { approval } => {
-            let what = inert(&format!("{} {}", approval.tool, approval.parameters));
+            let what = sanitize(&format!("{} {}", approval.tool, approval.parameters));
             let what = what.replace('\n', " ");
             format!(
                 "  {} {} waits for an approval: {}\n    all of it: dirigent approve {}",
@@ -78,7 +84,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
                 event.run.short()
             )
         }
-        EventKind::ApprovalDecided { effect, decision } => format!("  {effect}: {}", decided(decision)),
+        EventKind::ApprovalDecided { effect, decision } => format!("  {effect}: {}", decision_text(decision)),
         EventKind::ApprovalExpired { effect } => {
             format!(
                 "  {} {effect}: nobody decided in time; it did not run",
@@ -92,13 +98,13 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
                 .collect();
             lines.join("\n")
         }
-        EventKind::QuestionAnswered { answer } => format!("  answer: {}", inert(answer)),
+        EventKind::QuestionAnswered { answer } => format!("  answer: {}", sanitize(answer)),
         EventKind::Resumed => format!("  {} resumed", event.scope),
         EventKind::AgentFinished {
             failure: Some(failure),
             ..
         } => {
-            let failure = inert(&failure.to_string());
+            let failure = sanitize(&failure.to_string());
             format!("  {} {} ended: {failure}", style("✗").red(), event.scope)
         }
         EventKind::AgentStarted { .. }
@@ -111,7 +117,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
 }
 
 /// Whether it tells what the user said: nothing holds that back.
-pub(crate) fn is_of_user(event: &Event) -> bool {
+pub(crate) fn is_user_action(event: &Event) -> bool {
     matches!(
         event.kind,
         EventKind::Guided { .. } | EventKind::ApprovalDecided { .. } | EventKind::QuestionAnswered { .. }
@@ -119,18 +125,18 @@ pub(crate) fn is_of_user(event: &Event) -> bool {
 }
 
 /// What a person decided about a call.
-pub(crate) fn decided(decision: &Decision) -> String {
+pub(crate) fn decision_text(decision: &Decision) -> String {
     match &decision.answer {
         ApprovalAnswer::Approve => "approved".to_owned(),
         ApprovalAnswer::Edit { .. } => "approved with other parameters".to_owned(),
         ApprovalAnswer::Reject { reason: None } => "rejected".to_owned(),
-        ApprovalAnswer::Reject { reason: Some(reason) } => format!("rejected: {}", inert(reason)),
-        ApprovalAnswer::Guide { guidance } => format!("not run; the agent is told: {}", inert(guidance)),
+        ApprovalAnswer::Reject { reason: Some(reason) } => format!("rejected: {}", sanitize(reason)),
+        ApprovalAnswer::Guide { guidance } => format!("not run; the agent is told: {}", sanitize(guidance)),
     }
 }
 
 fn plan_lines(plan: &Plan) -> String {
-    let mut text = format!("  {} {}", style("plan:").bold(), inert(&plan.summary));
+    let mut text = format!("  {} {}", style("plan:").bold(), sanitize(&plan.summary));
     for subtask in plan.subtasks.iter().take(50) {
         let who = match &subtask.work {
             Work::Agent { agent, .. } => agent.clone(),
@@ -147,7 +153,7 @@ fn plan_lines(plan: &Plan) -> String {
             format!(", after {}", after.join(", "))
         };
         let line = format!("{} — {} ({who}{after})", subtask.id, subtask.title);
-        text.push_str(&format!("\n    {}", inert(&line)));
+        text.push_str(&format!("\n    {}", sanitize(&line)));
     }
     if plan.subtasks.len() > 50 {
         text.push_str(&format!("\n    … and {} more", plan.subtasks.len() - 50));
@@ -155,20 +161,20 @@ fn plan_lines(plan: &Plan) -> String {
     text
 }
 
-/// A sub-task's end in a line. The label is [`inert`] already.
-pub(crate) fn ended(observation: &Observation, label: &str) -> String {
+/// A sub-task's end in a line. The label is [`sanitize`] already.
+pub(crate) fn subtask_result(observation: &Observation, label: &str) -> String {
     match &observation.finding {
-        Finding::Skipped { because } => {
+        SubTaskResult::Skipped { because } => {
             let because = because.as_ref().map_or_else(
                 || "your guidance changed the plan".to_owned(),
-                |because| format!("{} did not succeed", inert(&because.0)),
+                |because| format!("{} did not succeed", sanitize(&because.0)),
             );
             format!("{} {label} (skipped: {because})", style("-").yellow())
         }
-        Finding::Calls { .. } | Finding::Agent { .. } if observation.succeeded() => {
+        SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. } if observation.succeeded() => {
             format!("{} {label} ({})", style("✓").green(), observation.duration)
         }
-        Finding::Calls { .. } | Finding::Agent { .. } => {
+        SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. } => {
             format!("{} {label} failed ({})", style("✗").red(), observation.duration)
         }
     }
@@ -191,11 +197,11 @@ mod tests {
             subtask: SubTaskId("b".to_owned()),
             title: "Then".to_owned(),
             duration: dirigent::Millis(0),
-            finding: Finding::Skipped {
+            finding: SubTaskResult::Skipped {
                 because: Some(SubTaskId("a\u{1b}[31m".to_owned())),
             },
         };
-        let line = ended(&observation, "b: Then");
+        let line = subtask_result(&observation, "b: Then");
         assert!(
             line.ends_with(" b: Then (skipped: a\u{fffd}[31m did not succeed)"),
             "{line:?}"

@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use dirigent::model::OfflineModel;
 use dirigent::{Dirigent, DirigentError, Goal, RunId};
 
-use crate::args::{RunCommand, Watching};
-use crate::attend::Past;
+use crate::args::{RunCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
+use crate::interactive::HistoryCursor;
 use crate::output::Output;
-use crate::run::{Ends, build, watch};
+use crate::run::{ShutdownSignals, build, watch};
 
 /// Where a run is recorded, if it is. Made before the run starts, so that a file that cannot be written is known by then.
-pub(crate) struct Record<'a>(Option<&'a Path>);
+pub(crate) struct RecordingFile<'a>(Option<&'a Path>);
 
-impl<'a> Record<'a> {
-    pub(crate) fn to(file: Option<&'a PathBuf>) -> Result<Self, DirigentError> {
+impl<'a> RecordingFile<'a> {
+    pub(crate) fn create(file: Option<&'a PathBuf>) -> Result<Self, DirigentError> {
         let file = file.map(PathBuf::as_path);
         if let Some(file) = file {
             tokio::task::block_in_place(|| dirigent::check_recording_file(file))?;
         }
-        Ok(Record(file))
+        Ok(RecordingFile(file))
     }
 
     /// Writes what the journal has of the run.
@@ -55,8 +55,8 @@ pub(crate) async fn replay(
     let recording =
         tokio::task::block_in_place(|| dirigent::read_recording(recording)).map_err(DirigentError::from)?;
     let goal = match &command.goal {
-        Some(text) => Goal::of(&recording).text(text),
-        None => Goal::of(&recording),
+        Some(text) => Goal::from_recording(&recording).text(text),
+        None => Goal::from_recording(&recording),
     };
     let config = config::load(file, None)?;
     // Who there is and what is asked of people is the configuration's; no model of it is needed.
@@ -64,11 +64,18 @@ pub(crate) async fn replay(
     let dirigent = build(builder, db).await?;
     let run = dirigent.replay(&recording, goal).await?;
     // Its questions were answered when it was recorded.
-    let watching = Watching {
+    let watching = WatchOptions {
         non_interactive: true,
         replayed: true,
         ..command.watching.clone()
     };
     // Until here nothing goes on that a signal could leave half-done.
-    watch(&run, Ends::listen()?, Past::default(), &watching, output).await
+    watch(
+        &run,
+        ShutdownSignals::listen()?,
+        HistoryCursor::default(),
+        &watching,
+        output,
+    )
+    .await
 }

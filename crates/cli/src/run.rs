@@ -11,13 +11,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::agents;
-use crate::args::{ForkCommand, ResumeCommand, RunCommand, WatchCommand, Watching};
-use crate::attend::{Past, Person, Typed};
+use crate::args::{ForkCommand, ResumeCommand, RunCommand, WatchCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
-use crate::kept::tell_refused;
-use crate::output::{Output, coloured_diff, inert};
-use crate::replay::{self, Record};
+use crate::interactive::{HistoryCursor, InputEvent, InteractiveSession};
+use crate::output::{Output, coloured_diff, sanitize};
+use crate::pending_messages::report_rejected;
+use crate::replay::{self, RecordingFile};
 use crate::screen::Screen;
 use crate::show::{detail, summary};
 
@@ -59,26 +59,26 @@ pub(crate) async fn start(
         return replay::replay(db, file, recording, &command, output).await;
     }
     let config = config::load(file, command.model.model.clone())?;
-    config::tell_unread(&config, &[Path::new("."), &command.workspace], output);
-    config::tell_unconfined(&config, output);
-    let record = Record::to(command.record.record.as_ref())?;
+    config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
+    config::warn_unconfined(&config, output);
+    let record = RecordingFile::create(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
     let known = tokio::task::block_in_place(|| dirigent.agents(Some(&command.workspace)));
-    agents::tell(&known, output);
-    let limits = command.limits.over(config.limits());
+    agents::warn_refused(&known, output);
+    let limits = command.limits.with_defaults(config.limits());
     if limits.max_cost.is_some() {
-        tell_unpriced(&config, output);
+        warn_unpriced(&config, output);
     }
-    let goal = Goal::new(command.goal_as_told())
+    let goal = Goal::new(command.goal_text())
         .workspace(command.workspace)
         .limits(limits)
-        .user(presence(&command.watching, output));
+        .user(user_presence(&command.watching, output));
     let goal = command.agent_limits.apply(goal);
-    let ends = Ends::listen()?;
+    let signals = ShutdownSignals::listen()?;
     let run = dirigent.start(goal).await?;
-    let exit = watch(&run, ends, Past::default(), &command.watching, output).await?;
+    let exit = watch(&run, signals, HistoryCursor::default(), &command.watching, output).await?;
     if exit == Exit::Failed && !command.watching.json {
-        tell_unchosen(&config, output);
+        warn_no_model_chosen(&config, output);
     }
     if exit != Exit::Killed {
         record.write(&dirigent, run.id(), output)?;
@@ -87,23 +87,23 @@ pub(crate) async fn start(
 }
 
 /// Tells who bounds what a run costs that it has a model whose price nobody knows.
-fn tell_unpriced(config: &Config, output: &Output) {
-    for reference in config.used() {
+fn warn_unpriced(config: &Config, output: &Output) {
+    for reference in config.used_models() {
         let unpriced = config
             .model(&reference)
             .is_ok_and(|model| model.provider != Provider::Offline && model.price.is_none());
         if unpriced {
-            output.note(&inert(&format!(
-                "note: the limit of money does not bound `{reference}`, whose price is not known: set its `price` (docs/models.md)"
+            output.note(&sanitize(&format!(
+                "note: the cost limit has no effect for `{reference}`, whose price is not known: set its `price` (docs/models.md)"
             )));
         }
     }
 }
 
 /// Tells who has a key and got no further with the offline model that it was not asked.
-fn tell_unchosen(config: &Config, output: &Output) {
+fn warn_no_model_chosen(config: &Config, output: &Output) {
     if let Some(note) = config.no_model_chosen() {
-        output.note(&inert(&format!("note: {note}")));
+        output.note(&sanitize(&format!("note: {note}")));
     }
 }
 
@@ -113,36 +113,38 @@ pub(crate) async fn resume(
     command: ResumeCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let record = Record::to(command.record.record.as_ref())?;
+    let record = RecordingFile::create(command.record.record.as_ref())?;
     let config = config::load(file, None)?;
-    config::tell_unconfined(&config, output);
+    config::warn_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
-    let past = Past {
+    let history = HistoryCursor {
         // Entries are numbered from 1 without gaps.
-        last: runs
+        last_seq: runs
             .iter()
             .find(|record| record.run == run)
             .map_or(0, |record| record.entries),
         answered: command.answer.is_some(),
     };
-    let kept = tokio::task::block_in_place(|| dirigent.kept(run))?;
+    let messages = tokio::task::block_in_place(|| dirigent.pending_messages(run))?;
     let limits = match &command.limits {
-        limits if limits.are_given() => {
+        limits if limits.any_set() => {
             let (view, _) = tokio::task::block_in_place(|| dirigent.read(run))?;
-            view.run().spec().map(|spec| limits.over(spec.limits.clone()))
+            view.run()
+                .spec()
+                .map(|spec| limits.with_defaults(spec.limits.clone()))
         }
         _ => None,
     };
-    let ends = Ends::listen()?;
+    let signals = ShutdownSignals::listen()?;
     let resume = Resume::new()
-        .user(presence(&command.watching, output))
+        .user(user_presence(&command.watching, output))
         .answer(command.answer)
         .limits(limits);
     let run = dirigent.resume(run, resume).await?;
-    let exit = watch(&run, ends, past, &command.watching, output).await?;
-    tokio::task::block_in_place(|| tell_refused(&dirigent, &kept, output))?;
+    let exit = watch(&run, signals, history, &command.watching, output).await?;
+    tokio::task::block_in_place(|| report_rejected(&dirigent, &messages, output))?;
     if exit != Exit::Killed {
         record.write(&dirigent, run.id(), output)?;
     }
@@ -155,36 +157,36 @@ pub(crate) async fn fork(
     command: ForkCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let record = Record::to(command.record.record.as_ref())?;
+    let record = RecordingFile::create(command.record.record.as_ref())?;
     let config = config::load(file, None)?;
-    config::tell_unconfined(&config, output);
+    config::warn_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
     let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
-    let user = presence(&command.watching, output);
+    let user = user_presence(&command.watching, output);
     let (record_of_source, id) = (
         tokio::task::block_in_place(|| dirigent.record(source))?,
         source.short(),
     );
-    if let Some(pid) = record_of_source.held_by {
+    if let Some(pid) = record_of_source.owner_pid {
         output.note(&format!(
-            "run {id} is carried out by process {pid} in the same folder: what is under way in it may be started again here"
+            "run {id} is owned by process {pid} in the same folder: what is under way in it may be started again here"
         ));
     }
-    let ends = Ends::listen()?;
+    let signals = ShutdownSignals::listen()?;
     let run = dirigent.fork(source, command.at, command.guidance, user).await?;
     let forked = tokio::task::block_in_place(|| dirigent.record(run.id()))?.forked_from;
-    let past = Past {
-        last: forked.map_or(0, |point| point.seq),
+    let history = HistoryCursor {
+        last_seq: forked.map_or(0, |point| point.seq),
         answered: false,
     };
-    let exit = watch(&run, ends, past, &command.watching, output).await?;
+    let exit = watch(&run, signals, history, &command.watching, output).await?;
     if exit != Exit::Killed {
         record.write(&dirigent, run.id(), output)?;
     }
     Ok(exit)
 }
 
-/// Shows what happens in a run that another process carries out, until it has ended or nobody carries it out.
+/// Shows what happens in a run that another process owns, until it has ended or nobody carries it out.
 pub(crate) async fn follow(
     db: Option<PathBuf>,
     command: WatchCommand,
@@ -193,7 +195,7 @@ pub(crate) async fn follow(
     let dirigent = open_existing(Dirigent::builder(), db).await?;
     let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let watching = Watching {
+    let watching = WatchOptions {
         json: command.json,
         verbose: command.verbose,
         diff: command.diff,
@@ -217,21 +219,21 @@ pub(crate) async fn follow(
     }
     screen.finish();
     if !watching.json {
-        conclude(&events, run, &watching, output);
+        print_summary(&events, run, &watching, output);
     }
     let end = events.view().run().end().cloned();
     if end.is_none() {
         output.note(&format!(
-            "no process carries it out any more; go on with `dirigent resume {}`",
+            "no process owns it any more; go on with `dirigent resume {}`",
             run.short()
         ));
     }
-    Ok(Exit::of_end(end.as_ref()))
+    Ok(Exit::from_end_reason(end.as_ref()))
 }
 
 /// Somebody is there to answer if all ends of the conversation are a terminal, and it may be used.
-pub(crate) fn presence(watching: &Watching, output: &Output) -> UserPresence {
-    if output.is_attended() && !watching.non_interactive && !watching.json {
+pub(crate) fn user_presence(watching: &WatchOptions, output: &Output) -> UserPresence {
+    if output.is_interactive() && !watching.non_interactive && !watching.json {
         UserPresence::Present
     } else {
         UserPresence::Absent
@@ -242,47 +244,47 @@ pub(crate) fn presence(watching: &Watching, output: &Output) -> UserPresence {
 /// cancelled.
 pub(crate) async fn watch(
     run: &RunHandle,
-    mut ends: Ends,
-    past: Past,
-    watching: &Watching,
+    mut signals: ShutdownSignals,
+    history: HistoryCursor,
+    watching: &WatchOptions,
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let mut screen = Screen::new(watching, output);
-    let mut person = match presence(watching, output) {
-        UserPresence::Present => Some(Person::new(past, output)?),
+    let mut session = match user_presence(watching, output) {
+        UserPresence::Present => Some(InteractiveSession::new(history, output)?),
         UserPresence::Absent => None,
     };
     let mut events = run.events();
-    let mut deltas = screen.streams().then(|| run.deltas());
+    let mut deltas = screen.shows_deltas().then(|| run.deltas());
     let mut cancelled = false;
     loop {
         tokio::select! {
             event = events.next() => {
                 let Some(event) = event else { break };
                 let event = event.map_err(DirigentError::from)?;
-                if !person.as_ref().is_some_and(|person| person.is_asked(&event)) {
+                if !session.as_ref().is_some_and(|session| session.shows_as_dialog(&event)) {
                     screen.show(&event);
                 }
-                if let Some(person) = &mut person {
-                    person.see(&event, events.view(), run, &mut screen).await;
+                if let Some(session) = &mut session {
+                    session.handle_event(&event, events.view(), run, &mut screen).await;
                 }
             }
-            Some(delta) = next_delta(&mut deltas) => screen.said(&delta),
-            typed = typed(&mut person) => {
-                if matches!(typed, Typed::HungUp) && ends.hang_up.is_some() {
+            Some(delta) = next_delta(&mut deltas) => screen.show_delta(&delta),
+            typed = next_input(&mut session) => {
+                if matches!(typed, InputEvent::HungUp) && signals.hang_up.is_some() {
                     cancelled = true;
                     let _ = run.cancel();
-                    person.iter_mut().for_each(Person::hang_up);
-                } else if let Some(person) = &mut person {
-                    person.take(typed, run, &mut screen).await;
+                    session.iter_mut().for_each(InteractiveSession::close_input);
+                } else if let Some(session) = &mut session {
+                    session.handle_input(typed, run, &mut screen).await;
                 }
             }
-            ending = ends.next() => {
+            ending = signals.next() => {
                 match ending {
-                    Ending::Interrupted | Ending::Terminated if cancelled => return Ok(Exit::Killed),
-                    Ending::Interrupted => screen.tell(&["cancelling; Ctrl-C again kills".to_owned()]),
-                    Ending::Terminated => {}
-                    Ending::HungUp => person.iter_mut().for_each(Person::hang_up),
+                    ShutdownSignal::Interrupted | ShutdownSignal::Terminated if cancelled => return Ok(Exit::Killed),
+                    ShutdownSignal::Interrupted => screen.print_now(&["cancelling; Ctrl-C again kills".to_owned()]),
+                    ShutdownSignal::Terminated => {}
+                    ShutdownSignal::HungUp => session.iter_mut().for_each(InteractiveSession::close_input),
                 }
                 cancelled = true;
                 // It may have ended this very moment.
@@ -291,19 +293,19 @@ pub(crate) async fn watch(
         }
     }
     // The terminal is as it was before the summary is written.
-    drop(person);
+    drop(session);
     screen.finish();
     let report = run.outcome().await.map_err(DirigentError::from)?;
     if !watching.json {
-        conclude(&events, run.id(), watching, output);
+        print_summary(&events, run.id(), watching, output);
     }
-    Ok(Exit::of_end(report.end.as_ref()))
+    Ok(Exit::from_end_reason(report.end.as_ref()))
 }
 
 /// What the person does, if there is one.
-async fn typed(person: &mut Option<Person>) -> Typed {
-    match person {
-        Some(person) => person.typed().await,
+async fn next_input(session: &mut Option<InteractiveSession>) -> InputEvent {
+    match session {
+        Some(session) => session.next_input().await,
         None => std::future::pending().await,
     }
 }
@@ -321,7 +323,7 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
 
 /// How the process was asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum ShutdownSignal {
     Interrupted,
     Terminated,
     /// Its terminal is closed. It may be told so twice, by the system and by its shell.
@@ -332,7 +334,7 @@ enum Ending {
 ///
 /// Whoever sets a run going listens before: a signal that nobody listens for kills the process, and the run and what it has started
 /// stay as they are. What comes while the run is being started counts once, as soon as it goes.
-pub(crate) struct Ends {
+pub(crate) struct ShutdownSignals {
     interrupt: Signal,
     terminate: Signal,
     quit: Signal,
@@ -340,13 +342,13 @@ pub(crate) struct Ends {
     hang_up: Option<Signal>,
 }
 
-impl Ends {
+impl ShutdownSignals {
     pub(crate) fn listen() -> anyhow::Result<Self> {
-        Ok(Ends {
+        Ok(ShutdownSignals {
             interrupt: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
             quit: signal(SignalKind::quit()).context("cannot listen for SIGQUIT")?,
-            hang_up: if hang_up_is_ignored() {
+            hang_up: if is_sighup_ignored() {
                 None
             } else {
                 Some(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?)
@@ -354,7 +356,7 @@ impl Ends {
         })
     }
 
-    async fn next(&mut self) -> Ending {
+    async fn next(&mut self) -> ShutdownSignal {
         let hung_up = async {
             match &mut self.hang_up {
                 Some(hang_up) => hang_up.recv().await,
@@ -362,10 +364,10 @@ impl Ends {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Ending::Interrupted,
-            _ = self.terminate.recv() => Ending::Terminated,
-            _ = self.quit.recv() => Ending::Terminated,
-            _ = hung_up => Ending::HungUp,
+            _ = self.interrupt.recv() => ShutdownSignal::Interrupted,
+            _ = self.terminate.recv() => ShutdownSignal::Terminated,
+            _ = self.quit.recv() => ShutdownSignal::Terminated,
+            _ = hung_up => ShutdownSignal::HungUp,
         }
     }
 }
@@ -376,15 +378,15 @@ pub(crate) fn wait_for_interrupt() -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut ends = Ends::listen()?;
+        let mut signals = ShutdownSignals::listen()?;
         // A closed terminal may be told of twice.
-        while ends.next().await == Ending::HungUp {}
+        while signals.next().await == ShutdownSignal::HungUp {}
         Ok(())
     })
 }
 
 /// Whether the process was started with SIGHUP ignored, as far as the system tells.
-fn hang_up_is_ignored() -> bool {
+fn is_sighup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     // SIGHUP is signal 1, the lowest bit of the mask.
@@ -393,16 +395,16 @@ fn hang_up_is_ignored() -> bool {
         .is_some_and(|mask| mask & 1 == 1)
 }
 
-fn conclude(events: &dirigent::Events, run: RunId, watching: &Watching, output: &Output) {
-    output.say(&format!(
+fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
+    output.print(&format!(
         "\n{}",
         summary(events.view(), run, detail(watching.verbose))
     ));
     let diff = events.view().diff();
     if watching.diff && !diff.is_empty() {
-        output.say(&coloured_diff(&inert(&diff)));
+        output.print(&coloured_diff(&sanitize(&diff)));
     } else if !diff.is_empty() && !watching.replayed {
-        output.say(&format!(
+        output.print(&format!(
             "See the changes with `dirigent diff {id}`, undo them with `dirigent undo {id}`.",
             id = run.short()
         ));

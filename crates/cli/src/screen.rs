@@ -4,40 +4,40 @@ use std::io::Write;
 
 use dirigent::{Delta, Event};
 
-use crate::args::Watching;
-use crate::attend::Prompt;
+use crate::args::WatchOptions;
+use crate::interactive::Prompt;
 use crate::live::LiveTree;
-use crate::output::{Output, inert};
+use crate::output::{Output, sanitize};
 use crate::plain;
 
 pub(crate) enum Screen<'a> {
     Json(&'a Output),
-    Plain(Lines<'a>),
+    Plain(PlainScreen<'a>),
     Live(LiveTree),
 }
 
 /// Lines one after the other, on a terminal that can take nothing back.
-pub(crate) struct Lines<'a> {
+pub(crate) struct PlainScreen<'a> {
     output: &'a Output,
     /// What stands on the last line, which has no end yet.
     typed: Option<String>,
     /// What waits until the person has answered.
-    held: Option<Vec<String>>,
+    deferred: Option<Vec<String>>,
     /// Whether what can be typed was told.
     hinted: bool,
 }
 
 impl<'a> Screen<'a> {
-    pub(crate) fn new(watching: &Watching, output: &'a Output) -> Self {
+    pub(crate) fn new(watching: &WatchOptions, output: &'a Output) -> Self {
         if watching.json {
             Screen::Json(output)
         } else if output.can_redraw() {
             Screen::Live(LiveTree::new())
         } else {
-            Screen::Plain(Lines {
+            Screen::Plain(PlainScreen {
                 output,
                 typed: None,
-                held: None,
+                deferred: None,
                 hinted: false,
             })
         }
@@ -47,12 +47,12 @@ impl<'a> Screen<'a> {
         match self {
             Screen::Json(output) => {
                 if let Ok(line) = serde_json::to_string(event) {
-                    output.say(&line);
+                    output.print(&line);
                 }
             }
             Screen::Plain(lines) => {
                 if let Some(text) = plain::lines(event) {
-                    lines.say(text, plain::is_of_user(event));
+                    lines.print(text, plain::is_user_action(event));
                 }
             }
             Screen::Live(tree) => tree.show(event),
@@ -60,29 +60,29 @@ impl<'a> Screen<'a> {
     }
 
     /// Whether what models say is shown while they say it.
-    pub(crate) fn streams(&self) -> bool {
+    pub(crate) fn shows_deltas(&self) -> bool {
         match self {
             Screen::Json(_) | Screen::Plain(_) => false,
             Screen::Live(_) => true,
         }
     }
 
-    pub(crate) fn said(&mut self, delta: &Delta) {
+    pub(crate) fn show_delta(&mut self, delta: &Delta) {
         match self {
             Screen::Json(_) | Screen::Plain(_) => {}
-            Screen::Live(tree) => tree.said(delta.agent, delta.turn, &delta.text),
+            Screen::Live(tree) => tree.show_delta(delta.agent, delta.turn, &delta.text),
         }
     }
 
-    /// Something for the person that is no event, at once. It is [`inert`] already.
-    pub(crate) fn tell(&mut self, lines: &[String]) {
+    /// Something for the person that is no event, at once. It is [`sanitize`] already.
+    pub(crate) fn print_now(&mut self, lines: &[String]) {
         match self {
             Screen::Json(output) => output.note(&lines.join("\n")),
             Screen::Plain(plain) => {
                 plain.end_line();
                 plain.output.note(&lines.join("\n"));
             }
-            Screen::Live(tree) => tree.tell(&lines.join("\n")),
+            Screen::Live(tree) => tree.print_now(&lines.join("\n")),
         }
     }
 
@@ -99,7 +99,7 @@ impl<'a> Screen<'a> {
         match self {
             Screen::Json(_) => {}
             Screen::Plain(mut lines) => {
-                lines.hold(false);
+                lines.defer_output(false);
                 lines.end_line();
             }
             Screen::Live(tree) => tree.finish(),
@@ -107,29 +107,29 @@ impl<'a> Screen<'a> {
     }
 }
 
-impl Lines<'_> {
-    fn say(&mut self, text: String, at_once: bool) {
-        match &mut self.held {
-            Some(held) if !at_once => held.push(text),
+impl PlainScreen<'_> {
+    fn print(&mut self, text: String, at_once: bool) {
+        match &mut self.deferred {
+            Some(deferred) if !at_once => deferred.push(text),
             Some(_) | None => {
                 self.end_line();
-                self.output.say(&text);
+                self.output.print(&text);
             }
         }
     }
 
-    fn hold(&mut self, hold: bool) {
-        if hold {
-            self.held.get_or_insert_default();
+    fn defer_output(&mut self, defer_output: bool) {
+        if defer_output {
+            self.deferred.get_or_insert_default();
         } else {
-            for text in self.held.take().unwrap_or_default() {
-                self.say(text, true);
+            for text in self.deferred.take().unwrap_or_default() {
+                self.print(text, true);
             }
         }
     }
 
     fn prompt(&mut self, prompt: &Prompt, asks: bool) {
-        self.hold(asks);
+        self.defer_output(asks);
         if !asks && prompt.text.is_empty() {
             self.end_line();
             if !std::mem::replace(&mut self.hinted, true) {
@@ -137,7 +137,7 @@ impl Lines<'_> {
             }
             return;
         }
-        let line = format!("{}{}", prompt.label, inert(&prompt.text));
+        let line = format!("{}{}", prompt.label, sanitize(&prompt.text));
         let shown = self.typed.as_deref().unwrap_or_default();
         let new = match (line.strip_prefix(shown), shown.strip_prefix(&line)) {
             (Some(more), _) if self.typed.is_some() => more.to_owned(),

@@ -5,19 +5,21 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::core::budget::BudgetKind;
-use dirigent::{Detail, Dirigent, DirigentError, EndReason, FailureCause, Kept, RunId, RunRecord, RunView};
+use dirigent::{
+    Detail, Dirigent, DirigentError, EndReason, FailureCause, PendingMessage, RunId, RunRecord, RunView,
+};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
-use crate::kept::{kept_json, kept_line, kept_of};
-use crate::output::{Output, inert};
-use crate::replay::Record;
+use crate::output::{Output, sanitize};
+use crate::pending_messages::{load_pending_messages, pending_messages_json, pending_messages_line};
+use crate::pending_requests::{PendingCall, PendingRequests};
+use crate::replay::RecordingFile;
 use crate::run::open_existing;
 use crate::steer::waiting_lines;
 use crate::steps::Steps;
 use crate::time::local;
-use crate::waits::{Waiting, Waits};
 
 pub(crate) async fn runs(
     db: Option<PathBuf>,
@@ -28,13 +30,16 @@ pub(crate) async fn runs(
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let mut text = String::new();
     for record in runs.iter().take(command.limit) {
-        let (waits, kept) = tokio::task::block_in_place(|| {
-            Ok::<_, DirigentError>((waits_of(&dirigent, record)?, kept_of(&dirigent, record)?))
+        let (requests, messages) = tokio::task::block_in_place(|| {
+            Ok::<_, DirigentError>((
+                pending_requests(&dirigent, record)?,
+                load_pending_messages(&dirigent, record)?,
+            ))
         })?;
         if command.json {
-            let _ = writeln!(text, "{}", as_json(record, &waits, &kept));
+            let _ = writeln!(text, "{}", as_json(record, &requests, &messages));
         } else {
-            let goal: String = inert(&record.goal)
+            let goal: String = sanitize(&record.goal)
                 .lines()
                 .next()
                 .unwrap_or_default()
@@ -48,7 +53,10 @@ pub(crate) async fn runs(
                 record.run.short(),
                 local(record.created_at)
             );
-            for waiting in waiting_in_short(&waits).into_iter().chain(kept_line(&kept)) {
+            for waiting in pending_summaries(&requests)
+                .into_iter()
+                .chain(pending_messages_line(&messages))
+            {
                 let _ = writeln!(text, "          {waiting}");
             }
         }
@@ -56,11 +64,11 @@ pub(crate) async fn runs(
     match (runs.len(), command.json) {
         (0, false) => output.note("no runs yet; start one with `dirigent run GOAL`, or try `dirigent demo`"),
         (all, false) if all > command.limit => {
-            output.say(&text);
+            output.print(&text);
             output.note(&format!("{} more; see them with --limit", all - command.limit));
         }
         (0, true) => {}
-        (_, _) => output.say(&text),
+        (_, _) => output.print(&text),
     }
     Ok(Exit::Success)
 }
@@ -71,7 +79,7 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
         .status
         .as_deref()
         .and_then(|status| serde_json::from_str(status).ok());
-    match (record.held_by, reason) {
+    match (record.owner_pid, reason) {
         (Some(_), _) => ("running", "running"),
         (None, None) => ("interrupted", "interrupted"),
         (None, Some(EndReason::GoalAchieved)) => ("goal_achieved", "achieved"),
@@ -84,7 +92,7 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
     }
 }
 
-fn as_json(record: &RunRecord, waits: &Waits, kept: &[Kept]) -> Value {
+fn as_json(record: &RunRecord, requests: &PendingRequests, messages: &[PendingMessage]) -> Value {
     let mut object = json!({
         "run": record.run,
         "state": state(record).0,
@@ -92,12 +100,12 @@ fn as_json(record: &RunRecord, waits: &Waits, kept: &[Kept]) -> Value {
         "workspace": record.workspace,
         "created_at": record.created_at,
         "ended_at": record.ended_at,
-        "held_by": record.held_by,
+        "owner_pid": record.owner_pid,
         "entries": record.entries,
         "forked_from": forked_from(record),
-        "kept": kept_json(kept),
+        "pending_messages": pending_messages_json(messages),
     });
-    waits.add_to(&mut object);
+    requests.add_to_json(&mut object);
     object
 }
 
@@ -109,26 +117,28 @@ fn forked_from(record: &RunRecord) -> Value {
 }
 
 /// What waits for a run's user. Of a run that is over nothing does, so that it is not read.
-fn waits_of(dirigent: &Dirigent, record: &RunRecord) -> Result<Waits, DirigentError> {
+fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
     match state(record).0 {
-        "running" | "interrupted" | "user_required" => Ok(Waits::of(&dirigent.read(record.run)?.0)),
-        _ => Ok(Waits::default()),
+        "running" | "interrupted" | "user_required" => {
+            Ok(PendingRequests::from_view(&dirigent.read(record.run)?.0))
+        }
+        _ => Ok(PendingRequests::default()),
     }
 }
 
 /// What waits, each in a line.
-fn waiting_in_short(waits: &Waits) -> Vec<String> {
-    let call = |waiting: &Waiting| {
+fn pending_summaries(requests: &PendingRequests) -> Vec<String> {
+    let call = |waiting: &PendingCall| {
         let approval = &waiting.call.approval;
         format!("! {} {} {}", approval.effect, approval.tool, approval.parameters)
     };
-    let question = waits
+    let question = requests
         .question
         .iter()
         .map(|(_, question)| format!("? {}", question.question));
-    let lines = waits.calls.iter().map(call).chain(question);
+    let lines = requests.calls.iter().map(call).chain(question);
     let one_line = |line: String| {
-        let line = inert(&line).replace(['\n', '\t'], " ");
+        let line = sanitize(&line).replace(['\n', '\t'], " ");
         console::truncate_str(&line, 90, "…").into_owned()
     };
     lines.map(one_line).collect()
@@ -139,7 +149,7 @@ pub(crate) async fn show(
     command: &ShowCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let file = Record::to(command.record.as_ref())?;
+    let file = RecordingFile::create(command.record.as_ref())?;
     let dirigent = open_existing(Dirigent::builder(), db).await?;
     if command.steps {
         return steps(&dirigent, command, output);
@@ -149,55 +159,58 @@ pub(crate) async fn show(
         file.write(&dirigent, run, output)?;
         return Ok(Exit::Success);
     }
-    let (record, (view, _), kept) = tokio::task::block_in_place(|| {
+    let (record, (view, _), messages) = tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
         let record = dirigent.record(run)?;
-        let kept = kept_of(&dirigent, &record)?;
-        Ok::<_, DirigentError>((record, dirigent.read(run)?, kept))
+        let messages = load_pending_messages(&dirigent, &record)?;
+        Ok::<_, DirigentError>((record, dirigent.read(run)?, messages))
     })?;
     let run = record.run;
     let machine = view.run();
     let graphs = |form: GraphForm| {
-        machine.rounds().iter().map(move |round| match form {
-            GraphForm::Mermaid => round.graph.mermaid(),
-            GraphForm::Dot => round.graph.dot(),
-            GraphForm::Tree => round.graph.tree(),
+        machine.iterations().iter().map(move |iteration| match form {
+            GraphForm::Mermaid => iteration.graph.mermaid(),
+            GraphForm::Dot => iteration.graph.dot(),
+            GraphForm::Tree => iteration.graph.tree(),
         })
     };
     match (command.graph, command.json) {
-        (Some(form), true) => output.say(&json!(graphs(form).collect::<Vec<_>>()).to_string()),
+        (Some(form), true) => output.print(&json!(graphs(form).collect::<Vec<_>>()).to_string()),
         (Some(form), false) => {
             let graphs: Vec<String> = graphs(form).collect();
             if graphs.is_empty() {
                 output.note("this run has no plan");
             }
-            output.say(&inert(&graphs.join("\n")));
+            output.print(&sanitize(&graphs.join("\n")));
         }
         (None, true) => {
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
             report["forked_from"] = forked_from(&record);
-            report["kept"] = kept_json(&kept);
-            output.say(&report.to_string());
+            report["pending_messages"] = pending_messages_json(&messages);
+            output.print(&report.to_string());
         }
         (None, false) => {
-            let goal = machine.spec().map(|spec| inert(&spec.goal)).unwrap_or_default();
+            let goal = machine
+                .spec()
+                .map(|spec| sanitize(&spec.goal))
+                .unwrap_or_default();
             let origin = record.forked_from.map_or_else(String::new, |point| {
                 format!("forked from {} at entry {}\n", point.run.short(), point.seq)
             });
-            output.say(&format!(
+            output.print(&format!(
                 "run {run}\n{origin}goal: {goal}\n{}",
                 summary(&view, run, detail(command.verbose))
             ));
             if machine.end().is_none() {
-                output.say(&unfinished(&record));
+                output.print(&unfinished(&record));
             }
-            if let Some(line) = kept_line(&kept) {
-                output.say(&line);
+            if let Some(line) = pending_messages_line(&messages) {
+                output.print(&line);
             }
-            let used = view.account().render(detail(command.verbose));
+            let used = view.usage_report().render(detail(command.verbose));
             if !used.is_empty() {
-                output.say(&format!("\n{}", inert(&used)));
+                output.print(&format!("\n{}", sanitize(&used)));
             }
         }
     }
@@ -213,17 +226,17 @@ fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow:
     let steps = Steps::new(recording.entries(), &events);
     if command.json {
         for step in steps.as_json() {
-            output.say(&step.to_string());
+            output.print(&step.to_string());
         }
     } else {
-        output.say(&steps.text());
+        output.print(&steps.text());
     }
     Ok(Exit::Success)
 }
 
 /// What is to be known of a run that has not ended.
 fn unfinished(record: &RunRecord) -> String {
-    match record.held_by {
+    match record.owner_pid {
         Some(pid) => format!("It is under way in process {pid}."),
         None => format!(
             "It was interrupted. Go on with `dirigent resume {}`.",
@@ -246,14 +259,17 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
             let _ = write!(text, "\nWhat was said:\n{}", view.transcripts());
         }
     }
-    let mut text = inert(&text);
-    let mut waits = Waits::of(view);
-    let next = report.end.as_ref().and_then(|end| next_command(run, end, &waits));
+    let mut text = sanitize(&text);
+    let mut requests = PendingRequests::from_view(view);
+    let next = report
+        .end
+        .as_ref()
+        .and_then(|end| next_command(run, end, &requests));
     if report.end.is_some() {
         // The report has it.
-        waits.question = None;
+        requests.question = None;
     }
-    let mut more = waiting_lines(run, &waits);
+    let mut more = waiting_lines(run, &requests);
     more.extend(next.map(|command| format!("  {command}")));
     if !more.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -265,10 +281,10 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
 }
 
 /// The command with which a run that stopped goes on, or another one does in its place.
-fn next_command(run: RunId, end: &EndReason, waits: &Waits) -> Option<String> {
+fn next_command(run: RunId, end: &EndReason, requests: &PendingRequests) -> Option<String> {
     let resume = |more: &str| format!("dirigent resume {} {more}", run.short());
     match end {
-        EndReason::UserRequired if !waits.calls.is_empty() => {
+        EndReason::UserRequired if !requests.calls.is_empty() => {
             Some(format!("dirigent resume {}", run.short()))
         }
         EndReason::UserRequired => Some(format!("dirigent resume {} --answer \"…\"", run.short())),

@@ -5,75 +5,86 @@ use std::path::PathBuf;
 
 use dirigent::core::steering::Steering;
 use dirigent::{
-    ApprovalAnswer, Decision, DecisionFault, Dirigent, DirigentError, EffectId, Kept, RunId, RuntimeError,
-    Steered,
+    ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EffectId, PendingMessage, RunId,
+    RuntimeError, SteerOutcome,
 };
 use serde_json::json;
 
 use crate::args::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand};
-use crate::attend::{approval_lines, question_lines};
 use crate::exit::Exit;
-use crate::kept::{kept_json, kept_line, kept_of};
-use crate::output::{Output, inert};
+use crate::interactive::{approval_lines, question_lines};
+use crate::output::{Output, sanitize};
+use crate::pending_messages::{load_pending_messages, pending_messages_json, pending_messages_line};
+use crate::pending_requests::{PendingCall, PendingRequests};
 use crate::run::open_existing;
-use crate::waits::{Waiting, Waits};
 
 /// A run of the journal and what waits for its user.
-struct Addressed {
+struct TargetRun {
     dirigent: Dirigent,
     run: RunId,
-    waits: Waits,
-    kept: Vec<Kept>,
+    requests: PendingRequests,
+    messages: Vec<PendingMessage>,
 }
 
-impl Addressed {
+impl TargetRun {
     async fn find(db: Option<PathBuf>, text: &str) -> anyhow::Result<Self> {
         let dirigent = open_existing(Dirigent::builder(), db).await?;
-        let (run, waits, kept) = tokio::task::block_in_place(|| {
+        let (run, requests, messages) = tokio::task::block_in_place(|| {
             let run = dirigent.find(text)?;
             let (view, _) = dirigent.read(run)?;
-            let kept = kept_of(&dirigent, &dirigent.record(run)?)?;
-            Ok::<_, DirigentError>((run, Waits::of(&view), kept))
+            let messages = load_pending_messages(&dirigent, &dirigent.record(run)?)?;
+            Ok::<_, DirigentError>((run, PendingRequests::from_view(&view), messages))
         })?;
-        Ok(Addressed {
+        Ok(TargetRun {
             dirigent,
             run,
-            waits,
-            kept,
+            requests,
+            messages,
         })
     }
 
     /// Says it, and what came of it.
-    async fn say(&self, said: Steering, taken: &str, json: bool, output: &Output) -> anyhow::Result<Exit> {
+    async fn send(
+        &self,
+        said: Steering,
+        accepted: &str,
+        json: bool,
+        output: &Output,
+    ) -> anyhow::Result<Exit> {
         let run = self.run.short();
         let (state, text) = match self.dirigent.steer(self.run, said).await {
-            Ok(Steered::Taken) => ("taken", taken.to_owned()),
-            Ok(Steered::Waiting) => (
-                "waiting",
+            Ok(SteerOutcome::Accepted) => ("accepted", accepted.to_owned()),
+            Ok(SteerOutcome::Pending) => (
+                "pending",
                 format!(
-                    "Run {run} has not taken it: no process carries it out now, or that process stands still. It is kept, and taken as soon \
+                    "Run {run} has not taken it: no process owns it now, or that process stands still. It is kept, and taken as soon \
                      as the run goes on: `dirigent resume {run}`."
                 ),
             ),
-            Err(error) => return self.refuse(error, json, output),
+            Err(error) => return self.report_rejection(error, json, output),
         };
         if json {
-            output.say(&json!({"run": self.run, "state": state}).to_string());
+            output.print(&json!({"run": self.run, "state": state}).to_string());
         } else {
-            output.say(&text);
+            output.print(&text);
         }
         Ok(Exit::Success)
     }
 
     /// It does not count, for that reason.
-    fn refuse(&self, error: impl Into<DirigentError>, json: bool, output: &Output) -> anyhow::Result<Exit> {
+    fn report_rejection(
+        &self,
+        error: impl Into<DirigentError>,
+        json: bool,
+        output: &Output,
+    ) -> anyhow::Result<Exit> {
         let error = error.into();
         if !json {
             return Err(error.into());
         }
-        let refused = json!({"run": self.run, "state": "refused", "reason": error.to_string()});
-        output.say(&refused.to_string());
-        Ok(Exit::of_error(&error.into()))
+        let refused = json!({"run": self.run, "state": "rejected", "reason": error.to_string()});
+        output.print(&refused.to_string());
+        Ok(Exit::from_error(&error.into()))
     }
 }
 
@@ -82,9 +93,9 @@ pub(crate) async fn guide(
     command: GuideCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let addressed = Addressed::find(db, &command.run).await?;
-    let (run, guidance) = (addressed.run.short(), command.guidance);
-    let (said, taken) = match (command.agent, command.now) {
+    let target = TargetRun::find(db, &command.run).await?;
+    let (run, guidance) = (target.run.short(), command.guidance);
+    let (said, accepted) = match (command.agent, command.now) {
         (Some(agent), _) => (
             Steering::GuideAgent { agent, guidance },
             format!("Agent {agent} of run {run} is told with its next model request."),
@@ -98,7 +109,7 @@ pub(crate) async fn guide(
             format!("The next plan of run {run} takes it into account."),
         ),
     };
-    addressed.say(said, &taken, command.json, output).await
+    target.send(said, &accepted, command.json, output).await
 }
 
 pub(crate) async fn approve(
@@ -106,27 +117,27 @@ pub(crate) async fn approve(
     command: ApproveCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let addressed = Addressed::find(db, &command.run).await?;
+    let target = TargetRun::find(db, &command.run).await?;
     let Some(effect) = command.call else {
-        show_waiting(&addressed, command.json, output);
+        show_waiting(&target, command.json, output);
         return Ok(Exit::Success);
     };
-    let Some(waiting) = addressed.waits.call(effect) else {
-        let (run, fault) = (addressed.run, DecisionFault::NotPending { effect });
-        return addressed.refuse(RuntimeError::Decision { run, fault }, command.json, output);
+    let Some(waiting) = target.requests.call(effect) else {
+        let (run, fault) = (target.run, DecisionError::NotPending { effect });
+        return target.report_rejection(RuntimeError::Decision { run, fault }, command.json, output);
     };
-    let (answer, taken) = decided(&command, waiting);
-    // The handle of the call that waits, whatever its try.
+    let (answer, accepted) = decision_from_args(&command, waiting);
+    // The effect id of the call that waits, whatever its attempt.
     let effect = waiting.call.approval.effect;
     if !command.json {
-        output.say(&approval_lines(waiting).join("\n"));
+        output.print(&approval_lines(waiting).join("\n"));
     }
     let digest = waiting.call.approval.digest.clone();
     let decision = Decision { digest, answer };
-    addressed
-        .say(
+    target
+        .send(
             Steering::Decide { effect, decision },
-            &taken,
+            &accepted,
             command.json,
             output,
         )
@@ -134,7 +145,7 @@ pub(crate) async fn approve(
 }
 
 /// What the flags say of a call, and how that is told.
-fn decided(command: &ApproveCommand, waiting: &Waiting) -> (ApprovalAnswer, String) {
+fn decision_from_args(command: &ApproveCommand, waiting: &PendingCall) -> (ApprovalAnswer, String) {
     let effect = waiting.call.approval.effect;
     match (&command.edit, &command.reject, &command.guide) {
         (Some(parameters), _, _) => (
@@ -143,7 +154,7 @@ fn decided(command: &ApproveCommand, waiting: &Waiting) -> (ApprovalAnswer, Stri
             },
             format!(
                 "{effect} runs with the parameters that you gave: {}",
-                inert(&parameters.0.to_string())
+                sanitize(&parameters.0.to_string())
             ),
         ),
         (None, Some(reason), _) => (
@@ -163,30 +174,35 @@ fn decided(command: &ApproveCommand, waiting: &Waiting) -> (ApprovalAnswer, Stri
 }
 
 /// All that waits, in full, with the commands that answer it.
-fn show_waiting(addressed: &Addressed, json: bool, output: &Output) {
-    let Addressed { run, waits, kept, .. } = addressed;
+fn show_waiting(target: &TargetRun, json: bool, output: &Output) {
+    let TargetRun {
+        run,
+        requests,
+        messages,
+        ..
+    } = target;
     if json {
         let mut object = json!({"run": run});
-        waits.add_to(&mut object);
-        object["kept"] = kept_json(kept);
-        output.say(&object.to_string());
+        requests.add_to_json(&mut object);
+        object["pending_messages"] = pending_messages_json(messages);
+        output.print(&object.to_string());
         return;
     }
-    if waits.is_empty() {
+    if requests.is_empty() {
         output.note(&format!("nothing in run {} waits for you", run.short()));
     } else {
-        output.say(&waiting_lines(*run, waits).join("\n"));
+        output.print(&waiting_lines(*run, requests).join("\n"));
     }
-    if let Some(line) = kept_line(kept) {
-        output.say(&line);
+    if let Some(line) = pending_messages_line(messages) {
+        output.print(&line);
     }
 }
 
 /// What waits for the user of a run, in full, each with how it is answered.
-pub(crate) fn waiting_lines(run: RunId, waits: &Waits) -> Vec<String> {
+pub(crate) fn waiting_lines(run: RunId, requests: &PendingRequests) -> Vec<String> {
     let mut lines = Vec::new();
     let run = run.short();
-    for waiting in &waits.calls {
+    for waiting in &requests.calls {
         let effect = waiting.call.approval.effect;
         lines.extend(approval_lines(waiting));
         lines.push(format!(
@@ -194,7 +210,7 @@ pub(crate) fn waiting_lines(run: RunId, waits: &Waits) -> Vec<String> {
             EffectId { attempt: 0, ..effect }
         ));
     }
-    if let Some((_, question)) = &waits.question {
+    if let Some((_, question)) = &requests.question {
         lines.extend(question_lines(question));
         lines.push(format!("  dirigent answer {run} \"…\""));
     }
@@ -206,21 +222,23 @@ pub(crate) async fn answer(
     command: AnswerCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let addressed = Addressed::find(db, &command.run).await?;
-    let run = addressed.run;
-    let Some((effect, question)) = &addressed.waits.question else {
-        return addressed.refuse(RuntimeError::NoQuestion { run }, command.json, output);
+    let target = TargetRun::find(db, &command.run).await?;
+    let run = target.run;
+    let Some((effect, question)) = &target.requests.question else {
+        return target.report_rejection(RuntimeError::NoQuestion { run }, command.json, output);
     };
     let answer = match question.choose(&command.answer) {
         Ok(answer) => answer,
-        Err(fault) => return addressed.refuse(RuntimeError::Answer { run, fault }, command.json, output),
+        Err(fault) => {
+            return target.report_rejection(RuntimeError::Answer { run, fault }, command.json, output);
+        }
     };
-    let taken = format!("Run {} has its answer: {}", run.short(), inert(&answer));
+    let accepted = format!("Run {} has its answer: {}", run.short(), sanitize(&answer));
     let said = Steering::Answer {
         effect: *effect,
         answer,
     };
-    addressed.say(said, &taken, command.json, output).await
+    target.send(said, &accepted, command.json, output).await
 }
 
 pub(crate) async fn cancel(
@@ -228,9 +246,9 @@ pub(crate) async fn cancel(
     command: CancelCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let addressed = Addressed::find(db, &command.run).await?;
-    let taken = format!("Run {} is cancelled.", addressed.run.short());
-    addressed
-        .say(Steering::Cancel, &taken, command.json, output)
+    let target = TargetRun::find(db, &command.run).await?;
+    let accepted = format!("Run {} is cancelled.", target.run.short());
+    target
+        .send(Steering::Cancel, &accepted, command.json, output)
         .await
 }

@@ -10,8 +10,8 @@ use dirigent::core::run::RunInput;
 use dirigent::{Event, EventKind};
 use serde_json::{Map, Value, json};
 
-use crate::output::inert;
-use crate::plain::decided;
+use crate::output::sanitize;
+use crate::plain::decision_text;
 use crate::time::clock;
 
 /// Characters of a line's text.
@@ -20,23 +20,29 @@ const WIDTH: usize = 96;
 /// What each entry is, in order.
 pub(crate) struct Steps<'a> {
     entries: &'a [RecordedEntry],
-    said: BTreeMap<u64, Vec<String>>,
+    descriptions: BTreeMap<u64, Vec<String>>,
 }
 
 impl<'a> Steps<'a> {
     pub(crate) fn new(entries: &'a [RecordedEntry], events: &[Event]) -> Self {
-        let mut said: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        let mut descriptions: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for event in events {
-            said.entry(event.seq).or_default().push(brief(&event.kind));
+            descriptions
+                .entry(event.seq)
+                .or_default()
+                .push(describe(&event.kind));
         }
-        Steps { entries, said }
+        Steps {
+            entries,
+            descriptions,
+        }
     }
 
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{:>5}  {:<8}  {:<5}  WHAT\n", "ENTRY", "TIME", "WHOSE");
         for entry in self.entries {
             let scope = entry.scope.to_string();
-            let what = inert(&self.what(entry)).replace(['\n', '\t'], " ");
+            let what = sanitize(&self.description(entry)).replace(['\n', '\t'], " ");
             let what = console::truncate_str(&what, WIDTH, "…");
             let _ = writeln!(text, "{:>5}  {}  {scope:<5}  {what}", entry.seq, clock(entry.at));
         }
@@ -46,12 +52,12 @@ impl<'a> Steps<'a> {
     pub(crate) fn as_json(&self) -> Vec<Value> {
         let entries = self.entries.iter();
         entries
-            .map(|entry| json!({"seq": entry.seq, "at": entry.at, "scope": entry.scope, "what": self.what(entry)}))
+            .map(|entry| json!({"seq": entry.seq, "at": entry.at, "scope": entry.scope, "event": self.description(entry)}))
             .collect()
     }
 
-    fn what(&self, entry: &RecordedEntry) -> String {
-        match self.said.get(&entry.seq) {
+    fn description(&self, entry: &RecordedEntry) -> String {
+        match self.descriptions.get(&entry.seq) {
             Some(said) => said.join("; "),
             None => match &entry.input {
                 Input::Run(RunInput::ApprovalSettled { effect }) => {
@@ -65,11 +71,11 @@ impl<'a> Steps<'a> {
 }
 
 /// What happened, as short as it can be told.
-fn brief(kind: &EventKind) -> String {
+fn describe(kind: &EventKind) -> String {
     match kind {
         EventKind::RunStarted { goal, .. } => format!("goal: {goal}"),
         EventKind::PhaseChanged { transition } => {
-            format!("{} (round {})", transition.to, transition.iteration)
+            format!("{} (iteration {})", transition.to, transition.iteration)
         }
         EventKind::PlanMade { plan } => format!("plan of {}: {}", plan.subtasks.len(), plan.summary),
         EventKind::SubTaskStarted { subtask, title, .. } => format!("{subtask} starts: {title}"),
@@ -85,27 +91,33 @@ fn brief(kind: &EventKind) -> String {
             error: None,
             metadata,
             ..
-        } => format!("{tool} done{}", said_to_operators(metadata)),
+        } => format!("{tool} done{}", metadata_text(metadata)),
         EventKind::ToolFinished {
             tool,
             error: Some(error),
             metadata,
             ..
-        } => format!("{tool} failed: {error}{}", said_to_operators(metadata)),
+        } => format!("{tool} failed: {error}{}", metadata_text(metadata)),
         EventKind::AgentFinished { failure: None, .. } => "done".to_owned(),
         EventKind::AgentFinished {
             failure: Some(failure),
             ..
         } => format!("ended: {failure}"),
-        EventKind::Guided { guidance, now: false } => format!("guidance: {guidance}"),
-        EventKind::Guided { guidance, now: true } => format!("guidance, at once: {guidance}"),
+        EventKind::Guided {
+            guidance,
+            immediate: false,
+        } => format!("guidance: {guidance}"),
+        EventKind::Guided {
+            guidance,
+            immediate: true,
+        } => format!("guidance, at once: {guidance}"),
         EventKind::ApprovalAsked { approval } => {
             format!(
                 "{} waits: {} {}",
                 approval.effect, approval.tool, approval.parameters
             )
         }
-        EventKind::ApprovalDecided { effect, decision } => format!("{effect} {}", decided(decision)),
+        EventKind::ApprovalDecided { effect, decision } => format!("{effect} {}", decision_text(decision)),
         EventKind::ApprovalExpired { effect } => format!("{effect} expired"),
         EventKind::QuestionAsked { question, .. } => format!("question: {}", question.question),
         EventKind::QuestionAnswered { answer } => format!("answer: {answer}"),
@@ -115,7 +127,7 @@ fn brief(kind: &EventKind) -> String {
 }
 
 /// What a tool says that no model reads: ` (rows: 3, plan: "index")`.
-fn said_to_operators(metadata: &Map<String, Value>) -> String {
+fn metadata_text(metadata: &Map<String, Value>) -> String {
     let said: Vec<String> = metadata
         .iter()
         .map(|(name, value)| format!("{name}: {value}"))

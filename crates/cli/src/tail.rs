@@ -2,38 +2,38 @@
 
 use std::collections::VecDeque;
 
-use crate::output::inert;
+use crate::output::sanitize;
 
 /// How many characters are kept: more than a terminal is wide, whatever is written.
-const KEPT: usize = 1_024;
+const MAX_CHARS: usize = 1_024;
 
 /// The last characters of a text that comes in pieces, cut wherever they are.
 #[derive(Default)]
 pub(crate) struct Tail {
-    kept: VecDeque<char>,
+    chars: VecDeque<char>,
 }
 
 impl Tail {
-    /// The next piece. What a terminal would obey is made [`inert`], and every gap a single space.
+    /// The next piece. What a terminal would obey is made [`sanitize`], and every gap a single space.
     pub(crate) fn push(&mut self, piece: &str) {
-        let last = piece.char_indices().rev().nth(KEPT - 1);
+        let last = piece.char_indices().rev().nth(MAX_CHARS - 1);
         let end = &piece[last.map_or(0, |(at, _)| at)..];
-        for c in inert(end).chars() {
+        for c in sanitize(end).chars() {
             let c = if c.is_whitespace() { ' ' } else { c };
-            if c == ' ' && self.kept.back().is_none_or(|last| *last == ' ') {
+            if c == ' ' && self.chars.back().is_none_or(|last| *last == ' ') {
                 continue;
             }
-            if self.kept.len() == KEPT {
-                self.kept.pop_front();
+            if self.chars.len() == MAX_CHARS {
+                self.chars.pop_front();
             }
-            self.kept.push_back(c);
+            self.chars.push_back(c);
         }
     }
 
     /// The end of it in at most so many columns, with `…` before it where something is left out.
     pub(crate) fn line(&self, columns: usize) -> String {
-        let whole: String = self.kept.iter().collect();
-        if self.kept.len() < KEPT && console::measure_text_width(&whole) <= columns {
+        let whole: String = self.chars.iter().collect();
+        if self.chars.len() < MAX_CHARS && console::measure_text_width(&whole) <= columns {
             return whole;
         }
         // Measured together, as some characters take less or more room together than each alone.
@@ -121,7 +121,7 @@ mod tests {
             tail.push(&text[..1_000]);
         }
         tail.push("\u{301}".repeat(1_000_000).as_str());
-        assert_eq!(tail.kept.len(), KEPT);
+        assert_eq!(tail.chars.len(), MAX_CHARS);
         assert_eq!(console::measure_text_width(&tail.line(80)), 1);
     }
 }

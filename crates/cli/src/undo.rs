@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use dirigent::core::tool::{StateChange, shown_path};
-use dirigent::{Dirigent, DirigentError, Refused, Undo, UndoStep, Undone, UnfinishedCall};
+use dirigent::core::tool::{StateChange, display_path};
+use dirigent::{Dirigent, DirigentError, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
 use crate::exit::Exit;
-use crate::output::{Output, inert};
+use crate::output::{Output, sanitize};
 use crate::run::open_existing;
 
 pub(crate) async fn diff(
@@ -24,7 +24,7 @@ pub(crate) async fn diff(
     })?;
     let bytes = diff.bytes();
     for call in &diff.unfinished {
-        output.note(&inert(&not_known(call)));
+        output.note(&sanitize(&unfinished_text(call)));
     }
     if command.json {
         let files = diff
@@ -33,11 +33,11 @@ pub(crate) async fn diff(
             .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
         let whole = String::from_utf8_lossy(&bytes);
         let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole, "unfinished": diff.unfinished});
-        output.say(&object.to_string());
+        output.print(&object.to_string());
     } else if bytes.is_empty() {
         output.note("no file is other than it was");
     } else {
-        output.say_bytes(&bytes);
+        output.print_bytes(&bytes);
     }
     Ok(Exit::Success)
 }
@@ -50,21 +50,21 @@ pub(crate) async fn undo(
     let dirigent = open_existing(Dirigent::builder(), db).await?;
     tokio::task::block_in_place(|| {
         let run = dirigent.find(&command.run)?;
-        carry_out(dirigent.undo(run, command.to)?, command, output)
+        execute(dirigent.undo(run, command.to)?, command, output)
     })
 }
 
-fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result<Exit> {
+fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result<Exit> {
     let refused = undo.refused().to_vec();
     let undo = if command.skip_changed {
         undo.skip_refused()
     } else {
         undo
     };
-    let preview = Preview {
+    let preview = UndoPreview {
         steps: undo.steps(),
         refused,
-        elsewhere: commands(undo.elsewhere()),
+        other_changes: other_changes(undo.other_changes()),
         undo: &undo,
     };
     let stands_in_the_way = !undo.refused().is_empty();
@@ -74,21 +74,21 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
         Exit::Success
     };
     if !command.json {
-        output.say(&inert(&preview.text(command)));
+        output.print(&sanitize(&preview.text(command)));
     }
     let idle = preview.steps.is_empty() || stands_in_the_way || command.dry_run;
-    let undone = if !idle && is_wanted(command, output) {
+    let undone = if !idle && is_confirmed(command, output) {
         Some(undo.apply()?)
     } else {
         None
     };
     if command.json {
-        output.say(&preview.as_json(undone.as_ref()).to_string());
+        output.print(&preview.as_json(undone.as_ref()).to_string());
     }
     match undone {
         Some(undone) => {
             if !command.json {
-                output.say(&inert(&told(&undone)));
+                output.print(&sanitize(&outcome_text(&undone)));
             }
             Ok(if undone.failed.is_empty() {
                 Exit::Success
@@ -97,7 +97,7 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
             })
         }
         None if idle => Ok(exit),
-        None if can_be_asked(command, output) => {
+        None if can_confirm(command, output) => {
             output.note("nothing was done");
             Ok(exit)
         }
@@ -109,8 +109,8 @@ fn carry_out(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Resu
 }
 
 /// Whether a person said so, now or with the command.
-fn is_wanted(command: &UndoCommand, output: &Output) -> bool {
-    if command.yes || !can_be_asked(command, output) {
+fn is_confirmed(command: &UndoCommand, output: &Output) -> bool {
+    if command.yes || !can_confirm(command, output) {
         return command.yes;
     }
     output.ask("Do this? [y/N] ").is_some_and(|answer| {
@@ -120,19 +120,19 @@ fn is_wanted(command: &UndoCommand, output: &Output) -> bool {
 }
 
 /// Whether somebody is there to answer, and nobody reads what is said as JSON.
-fn can_be_asked(command: &UndoCommand, output: &Output) -> bool {
-    !command.json && output.is_attended()
+fn can_confirm(command: &UndoCommand, output: &Output) -> bool {
+    !command.json && output.is_interactive()
 }
 
 /// What there is to know before it is done.
-struct Preview<'a> {
+struct UndoPreview<'a> {
     undo: &'a Undo,
     steps: Vec<UndoStep>,
-    refused: Vec<Refused>,
-    elsewhere: Vec<String>,
+    refused: Vec<RefusedPath>,
+    other_changes: Vec<String>,
 }
 
-impl Preview<'_> {
+impl UndoPreview<'_> {
     fn text(&self, command: &UndoCommand) -> String {
         let run = self.undo.run().short();
         let since = match self.undo.to() {
@@ -160,16 +160,16 @@ impl Preview<'_> {
             let _ = writeln!(text, "Cannot be undone:");
         }
         for refused in &self.refused {
-            let _ = writeln!(text, "  {}", in_words(refused));
+            let _ = writeln!(text, "  {}", refusal_text(refused));
         }
-        if !self.elsewhere.is_empty() {
+        if !self.other_changes.is_empty() {
             let _ = writeln!(text, "Not undone, as only files are:");
         }
-        for change in &self.elsewhere {
+        for change in &self.other_changes {
             let _ = writeln!(text, "  {change}");
         }
         for call in self.undo.unfinished() {
-            let _ = writeln!(text, "{}", not_known(call));
+            let _ = writeln!(text, "{}", unfinished_text(call));
         }
         if !self.refused.is_empty() && !command.skip_changed {
             let _ = writeln!(
@@ -189,37 +189,45 @@ impl Preview<'_> {
             "workspace": self.undo.workspace(),
             "steps": self.steps,
             "refused": self.refused,
-            "elsewhere": self.elsewhere,
+            "other_changes": self.other_changes,
             "unfinished": self.undo.unfinished(),
             "undone": undone,
         })
     }
 }
 
-fn not_known(call: &UnfinishedCall) -> String {
+fn unfinished_text(call: &UnfinishedCall) -> String {
     format!("What the call {call} changed is not known, as it was cut off.")
 }
 
 fn line(step: &UndoStep) -> String {
     match step {
-        UndoStep::Restore { path, others: false } => format!("  restore   {}", shown_path(path)),
-        UndoStep::Restore { path, others: true } => {
+        UndoStep::Restore {
+            path,
+            changed_by_others: false,
+        } => format!("  restore   {}", display_path(path)),
+        UndoStep::Restore {
+            path,
+            changed_by_others: true,
+        } => {
             format!(
                 "  restore   {}  (with what others changed in it in between)",
-                shown_path(path)
+                display_path(path)
             )
         }
-        UndoStep::Recreate { path } => format!("  recreate  {}", shown_path(path)),
-        UndoStep::Delete { path } => format!("  delete    {}", shown_path(path)),
-        UndoStep::Move { from, to } => format!("  move      {} back to {}", shown_path(from), shown_path(to)),
+        UndoStep::Recreate { path } => format!("  recreate  {}", display_path(path)),
+        UndoStep::Delete { path } => format!("  delete    {}", display_path(path)),
+        UndoStep::Move { from, to } => {
+            format!("  move      {} back to {}", display_path(from), display_path(to))
+        }
     }
 }
 
-fn in_words(refused: &Refused) -> String {
-    format!("{} {}", shown_path(&refused.path), refused.because)
+fn refusal_text(refused: &RefusedPath) -> String {
+    format!("{} {}", display_path(&refused.path), refused.reason)
 }
 
-fn told(undone: &Undone) -> String {
+fn outcome_text(undone: &Undone) -> String {
     let mut text = match undone.done.len() {
         0 => String::new(),
         1 => "Undone: 1 file is as it was.\n".to_owned(),
@@ -229,13 +237,13 @@ fn told(undone: &Undone) -> String {
         text.push_str("Not undone after all:\n");
     }
     for refused in &undone.failed {
-        let _ = writeln!(text, "  {}", in_words(refused));
+        let _ = writeln!(text, "  {}", refusal_text(refused));
     }
     text
 }
 
 /// What else the run did, each once.
-fn commands(changes: &[StateChange]) -> Vec<String> {
+fn other_changes(changes: &[StateChange]) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for change in changes {
         let text = if let StateChange::ProcessExited { command, .. } = change {

@@ -125,8 +125,8 @@ fn carry_out(run: &mut Run, planned: RunInput, mut taken: impl FnMut(&RunInput))
         }
     }
     assert_eq!(
-        run.rounds()[0].graph.counts().succeeded,
-        run.rounds()[0].observations.len()
+        run.iterations()[0].graph.counts().succeeded,
+        run.iterations()[0].observations.len()
     );
 }
 

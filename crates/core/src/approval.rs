@@ -17,7 +17,7 @@ use crate::tool::{ToolOutcome, ToolResult, code};
 /// A call that waits for a person. JSON: as the fields are named, times in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The handle of the call, by which it is answered; its try does not count, so that it is the same after a restart.
+    /// The effect id of the call, by which it is answered; its try does not count, so that it is the same after a restart.
     pub effect: EffectId,
     /// The name of the agent that makes the call; none where the plan itself does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub enum ApprovalAnswer {
 
 /// Why a decision does not count (APPROVE-3).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecisionFault {
+pub enum DecisionError {
     /// No call waits there: it was decided already, its agent has ended, or it was never asked for.
     #[error("no call `{effect}` waits for an approval: it was decided, has ended, or was never asked for")]
     NotPending {
@@ -89,7 +89,7 @@ pub enum DecisionFault {
     },
     /// It was made for another call than the one that waits.
     #[error("the decision was made for another call than `{effect}` is now; look at it again")]
-    Altered {
+    DigestMismatch {
         /// Which.
         effect: EffectId,
     },
@@ -109,7 +109,7 @@ pub enum DecisionFault {
 
 /// What is to be done with a call about which a person has decided.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Settled {
+pub(crate) enum ResolvedDecision {
     /// It runs as it was shown.
     Run,
     /// It runs with these parameters, which fit the tool and are not denied.
@@ -161,18 +161,12 @@ impl Approval {
     }
 
     /// The same with as much more time to answer: no process was there to take one.
-    pub(crate) fn put_off(&mut self, by: Millis) {
+    pub(crate) fn extend_expiry(&mut self, by: Millis) {
         self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
     }
 
     /// Asks anew, about the call as it is now: a decision about the earlier one does not count (APPROVE-3).
-    pub(crate) fn asked_anew(
-        &self,
-        effect: EffectId,
-        call: &ToolCall,
-        spec: &RunSpec,
-        now: Timestamp,
-    ) -> Self {
+    pub(crate) fn renewed(&self, effect: EffectId, call: &ToolCall, spec: &RunSpec, now: Timestamp) -> Self {
         // The moment tells them apart, even where the clock has not moved.
         let now = now.max(self.asked_at + Millis(1));
         Approval::new(effect, self.agent.clone(), call, spec, now)
@@ -186,33 +180,33 @@ impl Approval {
 
 /// What a decision about the call `effect` leads to (APPROVE-3): the one place that says whether it counts. `pending` is what waits
 /// under that handle, if anything does; `check` says what is wrong with other parameters.
-pub(crate) fn settle(
+pub(crate) fn resolve(
     pending: Option<&Approval>,
     now: Timestamp,
     effect: EffectId,
     decision: Decision,
     policy: &Policy,
     check: impl FnOnce(&Value) -> Result<(), String>,
-) -> Result<Settled, DecisionFault> {
-    let approval = pending.ok_or(DecisionFault::NotPending { effect })?;
+) -> Result<ResolvedDecision, DecisionError> {
+    let approval = pending.ok_or(DecisionError::NotPending { effect })?;
     if approval.has_expired(now) {
-        return Err(DecisionFault::Expired { effect });
+        return Err(DecisionError::Expired { effect });
     }
     if decision.digest != approval.digest || !approval.is_intact() {
-        return Err(DecisionFault::Altered { effect });
+        return Err(DecisionError::DigestMismatch { effect });
     }
     match decision.answer {
-        ApprovalAnswer::Approve => Ok(Settled::Run),
+        ApprovalAnswer::Approve => Ok(ResolvedDecision::Run),
         ApprovalAnswer::Edit { parameters } => {
-            check(&parameters).map_err(DecisionFault::Parameters)?;
+            check(&parameters).map_err(DecisionError::Parameters)?;
             match policy.rule(&approval.tool, &parameters, &approval.workspace) {
-                Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionFault::Denied(rule.to_string())),
+                Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionError::Denied(rule.to_string())),
                 // The person who decides has seen them.
-                Some(_) | None => Ok(Settled::RunWith(parameters)),
+                Some(_) | None => Ok(ResolvedDecision::RunWith(parameters)),
             }
         }
-        ApprovalAnswer::Reject { reason } => Ok(Settled::Reject(reason)),
-        ApprovalAnswer::Guide { guidance } => Ok(Settled::Guide(guidance)),
+        ApprovalAnswer::Reject { reason } => Ok(ResolvedDecision::Reject(reason)),
+        ApprovalAnswer::Guide { guidance } => Ok(ResolvedDecision::Guide(guidance)),
     }
 }
 
@@ -230,7 +224,7 @@ pub(crate) fn rejected_result(reason: Option<&str>) -> ToolResult {
 }
 
 /// The reason, if there is one, of a call that a person rejected; none for any other result.
-pub(crate) fn rejection(result: &ToolResult) -> Option<Option<&str>> {
+pub(crate) fn rejection_reason(result: &ToolResult) -> Option<Option<&str>> {
     match &result.outcome {
         ToolOutcome::Failure { error, .. } => {
             let reason = error.strip_prefix(REJECTED)?;
@@ -248,6 +242,6 @@ pub(crate) fn guided_result(guidance: &str) -> ToolResult {
 }
 
 /// The person's words, where they are why a call failed with that error.
-pub(crate) fn guidance_instead(error: &str) -> Option<&str> {
+pub(crate) fn guidance_from_error(error: &str) -> Option<&str> {
     error.strip_prefix(GUIDED)
 }

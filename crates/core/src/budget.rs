@@ -1,7 +1,7 @@
 //! One budget for a run and all its agents (HOST-6): what a model request may use is reserved before it is sent, and settled
-//! when its reply is there, so that siblings side by side cannot overspend.
+//! when its reply is there, so that siblings in parallel cannot overspend.
 //!
-//! Pure like the machines. Whoever carries out the run keeps one [`Budget`] for the whole tree of agents and asks it before
+//! Pure like the machines. Whoever owns the run keeps one [`Budget`] for the whole tree of agents and asks it before
 //! each request; a refusal is an input of the agent that asked ([`crate::agent::AgentInput::OverBudget`]), so that a replay
 //! decides as the run did.
 //!
@@ -19,16 +19,16 @@ use crate::price::{Cost, Price};
 use crate::token_ratio::TokenRatio;
 
 /// Tokens of a reply below which a request is not worth sending, unless less is asked for.
-const LEAST_REPLY: u64 = 256;
+const MIN_REPLY_TOKENS: u64 = 256;
 /// Tokens that a reply is expected to have at most, where nobody says.
-pub const EXPECTED_REPLY: u64 = 4_096;
+pub const TYPICAL_REPLY_TOKENS: u64 = 4_096;
 /// Tokens that a reply is allowed at the most where nobody says and there is plenty.
-const LONG_REPLY: u64 = 32_768;
+const MAX_DEFAULT_REPLY_TOKENS: u64 = 32_768;
 /// There is plenty where a reply takes no more than this part of what is free.
-const SHARE: u64 = 8;
+const FREE_TOKENS_DIVISOR: u64 = 8;
 /// Estimated tokens from which on a provider's count says something of how it counts: in a shorter text, what stands around it weighs
 /// too much.
-const TELLING: u64 = 200;
+const MIN_TOKENS_TO_CALIBRATE: u64 = 200;
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl BudgetKind {
     }
 
     /// How much of a limit was used, for people: `120 of 100 tokens`.
-    pub fn share(self, used: u64, limit: u64) -> String {
+    pub fn usage_of_limit(self, used: u64, limit: u64) -> String {
         let used = match self {
             BudgetKind::Tokens | BudgetKind::ModelCalls => used.to_string(),
             BudgetKind::Cost => Cost(used).to_string(),
@@ -79,7 +79,7 @@ impl BudgetKind {
     "the run's budget of {} has no room for another model request: {} used, and {} needed",
     budget.amount(*limit), budget.amount(*used), budget.amount(*needed)
 )]
-pub struct Overdrawn {
+pub struct BudgetExceeded {
     /// What is limited.
     pub budget: BudgetKind,
     /// What the run has used of it.
@@ -93,7 +93,7 @@ pub struct Overdrawn {
 /// What a request may use. It is given back with [`Budget::settle`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    held: Usage,
+    reserved: Usage,
     model: Option<String>,
     size: RequestSize,
     /// The part of its cost that is for the tokens sent.
@@ -105,29 +105,29 @@ pub struct Reservation {
 impl Reservation {
     /// Tokens that the request is expected to send.
     pub fn input_tokens(&self) -> u64 {
-        self.held.input_tokens
+        self.reserved.input_tokens
     }
 
     /// What the request has used as soon as it is sent, whatever comes back: an estimate.
-    pub fn sent(&self) -> Usage {
+    pub fn usage_if_sent(&self) -> Usage {
         Usage {
             estimated_calls: 1,
             output_tokens: 0,
             cost: self.input_cost,
-            ..self.held
+            ..self.reserved
         }
     }
 }
 
 /// The answer to a request for a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Grant {
+pub enum ReservationOutcome {
     /// The request may be sent.
     Granted(Reservation),
     /// There may be room once another request is settled.
     Wait,
     /// There is no room, and there will be none.
-    Refused(Overdrawn),
+    Refused(BudgetExceeded),
 }
 
 /// How long a request is.
@@ -148,7 +148,7 @@ impl RequestSize {
 
 /// What a request is expected to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedUsage {
     /// The model that is asked; `None` for the default.
     pub model: Option<String>,
     /// How long the request is, all that is sent with it included.
@@ -202,38 +202,42 @@ impl Budget {
     /// Reserves what a request may use. Where others have reserved much, a reply is allowed less than was asked for, but no
     /// less than one usually has: it rather waits for what they give back. Only where no more than that is left in all, less
     /// will do.
-    pub fn reserve(&mut self, expected: &Expected) -> Grant {
+    pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
-        let rooms = self.rooms(expected, input);
-        let wanted = expected.max_output_tokens.unwrap_or_else(|| generous(&rooms));
+        let headrooms = self.headrooms(expected, input);
+        let wanted = expected
+            .max_output_tokens
+            .unwrap_or_else(|| default_reply_tokens(&headrooms));
         // A reply is bounded where it must be: by who asks, or by what is left.
         let (mut output, mut bounded) = (wanted, expected.max_output_tokens.is_some());
         let mut waits = false;
-        for room in rooms.into_iter().flatten() {
-            match room.allow(wanted) {
-                Fit::Allowed(allowed) => output = output.min(allowed),
-                Fit::Later => waits = true,
-                Fit::Never(overdrawn) => return Grant::Refused(overdrawn),
+        for headroom in headrooms.into_iter().flatten() {
+            match headroom.check(wanted) {
+                HeadroomCheck::Allowed(allowed) => output = output.min(allowed),
+                HeadroomCheck::Wait => waits = true,
+                HeadroomCheck::Exceeded(budget_exceeded) => {
+                    return ReservationOutcome::Refused(budget_exceeded);
+                }
             }
-            bounded |= room.per_million > 0;
+            bounded |= headroom.per_million > 0;
         }
         if waits {
-            return Grant::Wait;
+            return ReservationOutcome::Wait;
         }
         let cost = |output| {
             let price = expected.price.unwrap_or_default();
-            price.of(input, 0, output)
+            price.cost(input, 0, output)
         };
-        let held = Usage {
+        let reserved = Usage {
             model_calls: 1,
             input_tokens: input,
             output_tokens: output,
             cost: cost(output),
             ..Usage::default()
         };
-        self.reserved += held;
-        Grant::Granted(Reservation {
-            held,
+        self.reserved += reserved;
+        ReservationOutcome::Granted(Reservation {
+            reserved,
             model: expected.model.clone(),
             size: expected.size,
             input_cost: cost(0),
@@ -242,7 +246,7 @@ impl Budget {
     }
 
     /// Tokens that the request is expected to send, by what the model's provider has counted so far.
-    fn input_tokens(&self, expected: &Expected) -> u64 {
+    fn input_tokens(&self, expected: &ExpectedUsage) -> u64 {
         let ratio = self.ratios.get(&expected.model);
         expected
             .size
@@ -250,8 +254,8 @@ impl Budget {
     }
 
     /// Each limit that there is, with what the request takes of it.
-    fn rooms(&self, expected: &Expected, input: u64) -> [Option<Room>; 3] {
-        let tokens = self.max_tokens.map(|limit| Room {
+    fn headrooms(&self, expected: &ExpectedUsage, input: u64) -> [Option<LimitHeadroom>; 3] {
+        let tokens = self.max_tokens.map(|limit| LimitHeadroom {
             kind: BudgetKind::Tokens,
             limit,
             used: self.used.tokens(),
@@ -259,15 +263,18 @@ impl Budget {
             fixed: input,
             per_million: 1_000_000,
         });
-        let cost = self.max_cost.zip(expected.price).map(|(limit, price)| Room {
-            kind: BudgetKind::Cost,
-            limit: limit.0,
-            used: self.used.cost.0,
-            reserved: self.reserved.cost.0,
-            fixed: price.of(input, 0, 0).0,
-            per_million: price.output.0,
-        });
-        let model_calls = self.max_model_calls.map(|limit| Room {
+        let cost = self
+            .max_cost
+            .zip(expected.price)
+            .map(|(limit, price)| LimitHeadroom {
+                kind: BudgetKind::Cost,
+                limit: limit.0,
+                used: self.used.cost.0,
+                reserved: self.reserved.cost.0,
+                fixed: price.cost(input, 0, 0).0,
+                per_million: price.output.0,
+            });
+        let model_calls = self.max_model_calls.map(|limit| LimitHeadroom {
             kind: BudgetKind::ModelCalls,
             limit: limit.into(),
             used: self.used.model_calls.into(),
@@ -281,30 +288,33 @@ impl Budget {
     /// Ends a reservation: `used` is what the request has used, nothing where no reply came. What its provider counted decides how later
     /// requests are estimated.
     pub fn settle(&mut self, reservation: Reservation, used: Usage) {
-        self.reserved = self.reserved - reservation.held;
+        self.reserved = self.reserved - reservation.reserved;
         self.used += used;
         let Reservation { model, size, .. } = reservation;
         let is_counted = used.estimated_calls == 0 && used.input_tokens > 0;
-        if is_counted && size.estimated >= TELLING {
+        if is_counted && size.estimated >= MIN_TOKENS_TO_CALIBRATE {
             let counted = used.input_tokens.saturating_sub(size.counted);
             let ratio = self.ratios.entry(model).or_insert(TokenRatio::CAUTIOUS);
-            ratio.learn(TokenRatio::between(counted, size.estimated));
+            ratio.update(TokenRatio::from_counts(counted, size.estimated));
         }
     }
 }
 
 /// What a reply is allowed where nobody says: more than one usually has, as long as there is plenty.
-fn generous(rooms: &[Option<Room>]) -> u64 {
-    let bounded = rooms.iter().flatten().filter(|room| room.per_million > 0);
-    let shares = bounded.map(|room| room.affordable(room.free()) / SHARE);
+fn default_reply_tokens(headrooms: &[Option<LimitHeadroom>]) -> u64 {
+    let bounded = headrooms
+        .iter()
+        .flatten()
+        .filter(|headroom| headroom.per_million > 0);
+    let shares = bounded.map(|headroom| headroom.affordable(headroom.free()) / FREE_TOKENS_DIVISOR);
     shares
         .min()
-        .unwrap_or(EXPECTED_REPLY)
-        .clamp(EXPECTED_REPLY, LONG_REPLY)
+        .unwrap_or(TYPICAL_REPLY_TOKENS)
+        .clamp(TYPICAL_REPLY_TOKENS, MAX_DEFAULT_REPLY_TOKENS)
 }
 
 /// One limit as it stands, and what a request takes of it.
-struct Room {
+struct LimitHeadroom {
     kind: BudgetKind,
     limit: u64,
     used: u64,
@@ -315,20 +325,21 @@ struct Room {
     per_million: u64,
 }
 
-enum Fit {
+enum HeadroomCheck {
     /// That many tokens of a reply.
     Allowed(u64),
-    Later,
-    Never(Overdrawn),
+    Wait,
+    Exceeded(BudgetExceeded),
 }
 
-impl Room {
+impl LimitHeadroom {
     /// How long a reply may be of which so much is wanted.
-    fn allow(&self, wanted: u64) -> Fit {
+    fn check(&self, wanted: u64) -> HeadroomCheck {
         let (left, free) = (self.limit.saturating_sub(self.used), self.free());
-        let [usual, least] = [EXPECTED_REPLY, LEAST_REPLY].map(|reply| self.needs(wanted.min(reply)));
+        let [usual, least] =
+            [TYPICAL_REPLY_TOKENS, MIN_REPLY_TOKENS].map(|reply| self.needs(wanted.min(reply)));
         if least > left {
-            return Fit::Never(Overdrawn {
+            return HeadroomCheck::Exceeded(BudgetExceeded {
                 budget: self.kind,
                 used: self.used,
                 needed: least,
@@ -336,9 +347,9 @@ impl Room {
             });
         }
         if free < if usual > left { least } else { usual } {
-            return Fit::Later;
+            return HeadroomCheck::Wait;
         }
-        Fit::Allowed(self.affordable(free - self.fixed))
+        HeadroomCheck::Allowed(self.affordable(free - self.fixed))
     }
 
     /// What neither was used nor is reserved.

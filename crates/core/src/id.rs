@@ -34,7 +34,7 @@ impl FromStr for RunId {
     }
 }
 
-/// An agent within its run: the planner of the first round is 1, and so on in the order of their start.
+/// An agent within its run: the planner of the first iteration is 1, and so on in the order of their start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(pub u32);

@@ -8,12 +8,11 @@
 //! arguments, and iteration order never depends on a hash.
 #![warn(missing_docs)]
 
-pub mod account;
 pub mod agent;
 pub mod approval;
 pub mod budget;
 pub mod call;
-pub mod delegate;
+pub mod delegation;
 pub mod digest;
 pub mod id;
 pub mod journal;
@@ -34,4 +33,5 @@ pub mod time;
 pub mod token_ratio;
 pub mod tool;
 pub mod undo;
+pub mod usage;
 pub mod view;

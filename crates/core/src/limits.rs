@@ -9,9 +9,9 @@ use crate::time::Millis;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunLimits {
-    /// Planning rounds (PAOR-3).
+    /// Planning iterations (PAOR-3).
     pub max_iterations: u32,
-    /// Sub-tasks side by side (PAOR-4). One that waits for a person leaves its place to another (HOST-11), so that for a while there may be
+    /// Sub-tasks in parallel (PAOR-4). One that waits for a person leaves its place to another (HOST-11), so that for a while there may be
     /// more, once those that waited go on.
     pub max_parallel: u32,
     /// Sub-tasks in one plan.
@@ -43,8 +43,8 @@ impl Default for RunLimits {
             max_subtasks: 1_000,
             max_agents: 100,
             max_depth: 3,
-            approval_timeout: Some(Millis::seconds(86_400)),
-            call_timeout: Millis::seconds(900),
+            approval_timeout: Some(Millis::from_secs(86_400)),
+            call_timeout: Millis::from_secs(900),
             timeout: None,
             max_tokens: None,
             max_cost: None,
@@ -88,7 +88,7 @@ macro_rules! agent_limits {
             }
 
             /// The limits with these settings applied.
-            pub fn over(self, defaults: AgentLimits) -> AgentLimits {
+            pub fn unwrap_or(self, defaults: AgentLimits) -> AgentLimits {
                 AgentLimits { $($limit: self.$limit.unwrap_or(defaults.$limit),)+ }
             }
         }
@@ -133,7 +133,7 @@ agent_limits! {
     /// Model requests (LOOP-2).
     max_turns: Count = 10;
     /// Execution time, waiting for people apart (LOOP-5).
-    timeout: Time = Millis::seconds(300);
+    timeout: Time = Millis::from_secs(300);
     /// Calls of one reply that run; those after them are answered with a failure (LOOP-10).
     max_calls_per_reply: Count = 64;
     /// Malformed replies in a row (LOOP-3).

@@ -29,15 +29,15 @@ pub enum Refusal {
     },
     /// The input doesn't belong to the state.
     #[error("{input} cannot apply while {state}")]
-    Misplaced {
+    InvalidState {
         /// Which input.
         input: &'static str,
         /// The state.
         state: String,
     },
     /// A run that cannot be resumed: it is over.
-    #[error("the run is over: {reason}")]
-    Over {
+    #[error("the run has finished: {reason}")]
+    Finished {
         /// Why it ended.
         reason: EndReason,
     },
@@ -49,10 +49,10 @@ pub enum Refusal {
     },
     /// A decision that does not count (APPROVE-3).
     #[error(transparent)]
-    Decision(#[from] crate::approval::DecisionFault),
+    Decision(#[from] crate::approval::DecisionError),
     /// A text that does not answer the run's question (PAOR-9).
     #[error(transparent)]
-    Answer(#[from] crate::run::AnswerFault),
+    Answer(#[from] crate::run::AnswerError),
     /// A step between phases that there is not (PAOR-1).
     #[error(transparent)]
     Transition(#[from] crate::run::ImpossibleTransition),
@@ -76,9 +76,9 @@ impl<W> Outstanding<W> {
     }
 
     /// A new effect to wait for.
-    pub(crate) fn start(&mut self, what: W) -> EffectId {
+    pub(crate) fn start(&mut self, pending: W) -> EffectId {
         let effect = self.next_effect();
-        self.put(effect, what);
+        self.put(effect, pending);
         effect
     }
 
@@ -92,22 +92,24 @@ impl<W> Outstanding<W> {
     }
 
     /// The id of something that is not commanded after all.
-    pub(crate) fn pass_over(&mut self) -> EffectId {
+    pub(crate) fn skip(&mut self) -> EffectId {
         let effect = self.next_effect();
         self.last_step = effect.step;
         effect
     }
 
     /// Waits under that id, which is the next one or is waited for already, for this and nothing else.
-    pub(crate) fn put(&mut self, effect: EffectId, what: W) {
+    pub(crate) fn put(&mut self, effect: EffectId, pending: W) {
         self.last_step = self.last_step.max(effect.step);
-        self.waiting.insert(effect.step, (effect.attempt, what));
+        self.waiting.insert(effect.step, (effect.attempt, pending));
     }
 
     /// What the effect was started for, if this very try of it is still waited for.
     pub(crate) fn get(&self, effect: EffectId) -> Result<&W, Refusal> {
         match self.waiting.get(&effect.step) {
-            Some((attempt, what)) if *attempt == effect.attempt && effect.scope == self.scope => Ok(what),
+            Some((attempt, pending)) if *attempt == effect.attempt && effect.scope == self.scope => {
+                Ok(pending)
+            }
             _ => Err(Refusal::Stale { effect }),
         }
     }
@@ -115,7 +117,9 @@ impl<W> Outstanding<W> {
     /// As [`Self::get`], to change it.
     pub(crate) fn get_mut(&mut self, effect: EffectId) -> Result<&mut W, Refusal> {
         match self.waiting.get_mut(&effect.step) {
-            Some((attempt, what)) if *attempt == effect.attempt && effect.scope == self.scope => Ok(what),
+            Some((attempt, pending)) if *attempt == effect.attempt && effect.scope == self.scope => {
+                Ok(pending)
+            }
             _ => Err(Refusal::Stale { effect }),
         }
     }
@@ -125,43 +129,43 @@ impl<W> Outstanding<W> {
         self.get(effect)?;
         self.waiting
             .remove(&effect.step)
-            .map(|(_, what)| what)
+            .map(|(_, pending)| pending)
             .ok_or(Refusal::Stale { effect })
     }
 
     /// What is waited for at that step, whichever try of it, with its id.
     pub(crate) fn at_step(&self, scope: Scope, step: u32) -> Option<(EffectId, &W)> {
-        let (attempt, what) = self.waiting.get(&step).filter(|_| scope == self.scope)?;
+        let (attempt, pending) = self.waiting.get(&step).filter(|_| scope == self.scope)?;
         let effect = EffectId {
             scope,
             step,
             attempt: *attempt,
         };
-        Some((effect, what))
+        Some((effect, pending))
     }
 
     /// All such things are tried once more: earlier tries of them are stale from now on.
-    pub(crate) fn retry(&mut self, is_tried_again: impl Fn(&W) -> bool) {
-        for (attempt, what) in self.waiting.values_mut() {
-            *attempt += u32::from(is_tried_again(what));
+    pub(crate) fn retry(&mut self, should_retry: impl Fn(&W) -> bool) {
+        for (attempt, pending) in self.waiting.values_mut() {
+            *attempt += u32::from(should_retry(pending));
         }
     }
 
     /// What is waited for, to change it.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut W> {
-        self.waiting.values_mut().map(|(_, what)| what)
+        self.waiting.values_mut().map(|(_, pending)| pending)
     }
 
     /// As [`Self::iter`], to change it.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (EffectId, &mut W)> {
         let scope = self.scope;
-        self.waiting.iter_mut().map(move |(step, (attempt, what))| {
+        self.waiting.iter_mut().map(move |(step, (attempt, pending))| {
             let effect = EffectId {
                 scope,
                 step: *step,
                 attempt: *attempt,
             };
-            (effect, what)
+            (effect, pending)
         })
     }
 
@@ -181,14 +185,14 @@ impl<W> Outstanding<W> {
 
     /// In the order of their start.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (EffectId, &W)> {
-        self.waiting.iter().map(|(step, (attempt, what))| {
+        self.waiting.iter().map(|(step, (attempt, pending))| {
             (
                 EffectId {
                     scope: self.scope,
                     step: *step,
                     attempt: *attempt,
                 },
-                what,
+                pending,
             )
         })
     }

@@ -54,28 +54,28 @@ impl Message {
     pub fn estimated_tokens(&self) -> u64 {
         let each =
             |call: &ToolCall| estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string());
-        let calls: u64 = self.calls_apart().map(each).sum();
+        let calls: u64 = self.native_calls().map(each).sum();
         estimated_tokens(self.content())
             .saturating_add(calls)
-            .saturating_add(self.frame_tokens())
+            .saturating_add(self.overhead_tokens())
     }
 
     /// Those of its tokens that nobody said: its role, and what names a call or the tool of a result.
-    pub(crate) fn frame_tokens(&self) -> u64 {
+    pub(crate) fn overhead_tokens(&self) -> u64 {
         /// Its role, and where it begins and ends.
         const MESSAGE: u64 = 4;
         /// `{"id": …, "type": "function", "function": {"name": …, "arguments": …}}`.
         const CALL: u64 = 24;
         let named: u64 = match self {
             Message::Tool { name, .. } => MESSAGE.saturating_add(estimated_tokens(name)),
-            Message::Assistant { .. } => self.calls_apart().map(|_| CALL).sum(),
+            Message::Assistant { .. } => self.native_calls().map(|_| CALL).sum(),
             Message::System { .. } | Message::User { .. } => 0,
         };
         named.saturating_add(MESSAGE)
     }
 
     /// Its calls that do not stand in its text.
-    fn calls_apart(&self) -> impl Iterator<Item = &ToolCall> {
+    fn native_calls(&self) -> impl Iterator<Item = &ToolCall> {
         let calls: &[ToolCall] = match self {
             Message::Assistant { calls, .. } => calls,
             Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
@@ -115,7 +115,7 @@ pub struct ModelReply {
     pub malformed_calls: Vec<MalformedCall>,
     /// Why it ended.
     pub finish: FinishReason,
-    /// What it cost: [`ModelReply::counted`] says what it counts as.
+    /// What it cost: [`ModelReply::metered_usage`] says what it counts as.
     pub usage: Usage,
     /// The model that answered, by its provider's name; none where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ pub struct MalformedCall {
 
 impl ModelReply {
     /// What it counts as: one model call and its tokens, whatever else its model says of calls.
-    pub fn counted(&self) -> Usage {
+    pub fn metered_usage(&self) -> Usage {
         Usage {
             model_calls: 1,
             tool_calls: 0,

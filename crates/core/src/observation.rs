@@ -22,13 +22,13 @@ pub struct Observation {
     /// From its start to its end; zero where it never started.
     pub duration: Millis,
     /// What came of it.
-    pub finding: Finding,
+    pub finding: SubTaskResult,
 }
 
 /// What came of a sub-task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Finding {
+pub enum SubTaskResult {
     /// A sequence of tool calls: each that ran, in order. Only the last can have failed.
     Calls {
         /// The calls and their results.
@@ -80,27 +80,27 @@ impl Observation {
     /// How it ended, in a word.
     pub fn status(&self) -> ObservationStatus {
         match (&self.finding, self.succeeded()) {
-            (Finding::Skipped { .. }, _) => ObservationStatus::Skipped,
-            (Finding::Calls { .. } | Finding::Agent { .. }, true) => ObservationStatus::Succeeded,
-            (Finding::Calls { .. } | Finding::Agent { .. }, false) => ObservationStatus::Failed,
+            (SubTaskResult::Skipped { .. }, _) => ObservationStatus::Skipped,
+            (SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. }, true) => ObservationStatus::Succeeded,
+            (SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. }, false) => ObservationStatus::Failed,
         }
     }
 
     /// Whether what depends on it may run.
     pub fn succeeded(&self) -> bool {
         match &self.finding {
-            Finding::Calls { calls } => calls.iter().all(|call| call.result.succeeded()),
-            Finding::Agent { result, .. } => result.is_ok(),
-            Finding::Skipped { .. } => false,
+            SubTaskResult::Calls { calls } => calls.iter().all(|call| call.result.succeeded()),
+            SubTaskResult::Agent { result, .. } => result.is_ok(),
+            SubTaskResult::Skipped { .. } => false,
         }
     }
 
     /// What it changed, in order.
     pub fn changes(&self) -> impl Iterator<Item = &StateChange> {
         let (calls, work): (&[ObservedCall], &[StateChange]) = match &self.finding {
-            Finding::Calls { calls } => (calls, &[]),
-            Finding::Agent { work, .. } => (&[], &work.changes),
-            Finding::Skipped { .. } => (&[], &[]),
+            SubTaskResult::Calls { calls } => (calls, &[]),
+            SubTaskResult::Agent { work, .. } => (&[], &work.changes),
+            SubTaskResult::Skipped { .. } => (&[], &[]),
         };
         calls.iter().flat_map(|call| &call.result.changes).chain(work)
     }
@@ -121,7 +121,7 @@ pub struct ObservedCall {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
     /// Its tool calls, refused ones included, shortened to what reflection needs; after them those of the agents that it delegated to.
-    pub calls: Vec<CallDigest>,
+    pub calls: Vec<CallSummary>,
     /// What they changed.
     pub changes: Vec<StateChange>,
     /// What it used.
@@ -133,7 +133,7 @@ pub struct AgentWork {
 
 /// A tool call of an agent, in short; also one that was refused and did not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CallDigest {
+pub struct CallSummary {
     /// The handle to read the whole result; `None` if the call did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectId>,

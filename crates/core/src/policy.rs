@@ -4,7 +4,7 @@
 //! A policy saves questions and catches what nobody wants done by mistake. It is no sandbox: it reads what a call says and knows
 //! nothing of what a program does, so a command that is denied by its name can be run by another's, nor where a link leads.
 
-mod reading;
+mod matching;
 mod web;
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::tool::{ToolResult, ToolSpec, code};
 
-use self::reading::{allows, holds_back, matches};
+use self::matching::{allow_rule_matches, matches, restrict_rule_matches};
 
 /// The rules of a run. Of those that fit a call, one that denies comes first, whatever else fits; then one that names parameters
 /// before one that names a tool alone; and of such equals one that asks before one that allows.
@@ -70,13 +70,13 @@ pub enum Ruling {
 
 /// What a policy says of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PolicyDecision {
     /// It runs.
-    Runs,
+    Allow,
     /// A person is asked before.
-    Asked,
+    Ask,
     /// It does not run; this is the rule that denies it, in words for models and people.
-    Denied(String),
+    Deny(String),
 }
 
 /// A text that is no [`CallPattern`].
@@ -104,15 +104,15 @@ impl Policy {
     }
 
     /// What is to become of a call of that tool with those parameters, in the workspace at that absolute path. Where no rule fits, the tool's own `requires_approval` decides.
-    pub fn verdict(&self, tool: &ToolSpec, parameters: &Value, workspace: &str) -> Verdict {
+    pub fn decide(&self, tool: &ToolSpec, parameters: &Value, workspace: &str) -> PolicyDecision {
         match self.rule(&tool.name, parameters, workspace) {
             Some(rule) => match rule.ruling {
-                Ruling::Allow => Verdict::Runs,
-                Ruling::Ask => Verdict::Asked,
-                Ruling::Deny => Verdict::Denied(rule.to_string()),
+                Ruling::Allow => PolicyDecision::Allow,
+                Ruling::Ask => PolicyDecision::Ask,
+                Ruling::Deny => PolicyDecision::Deny(rule.to_string()),
             },
-            None if tool.requires_approval => Verdict::Asked,
-            None => Verdict::Runs,
+            None if tool.requires_approval => PolicyDecision::Ask,
+            None => PolicyDecision::Allow,
         }
     }
 
@@ -138,8 +138,8 @@ impl Rule {
     pub fn fits(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let fits = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {
-                Ruling::Allow => allows(pattern, value),
-                Ruling::Ask | Ruling::Deny => holds_back(pattern, name, value, workspace),
+                Ruling::Allow => allow_rule_matches(pattern, value),
+                Ruling::Ask | Ruling::Deny => restrict_rule_matches(pattern, name, value, workspace),
             })
         };
         matches(&self.calls.tool, tool) && self.calls.parameters.iter().all(fits)

@@ -34,14 +34,14 @@ impl Cost {
     }
 
     /// Both together.
-    pub fn plus(self, other: Cost) -> Cost {
+    pub fn saturating_add(self, other: Cost) -> Cost {
         Cost(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Cost) {
-        *self = self.plus(other);
+        *self = self.saturating_add(other);
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Price {
 
 impl Price {
     /// What that many tokens cost. `cached` of the `input` tokens had been read before.
-    pub fn of(&self, input: u64, cached: u64, output: u64) -> Cost {
+    pub fn cost(&self, input: u64, cached: u64, output: u64) -> Cost {
         let cached = cached.min(input);
         let parts = [
             (input - cached, self.input),
@@ -93,8 +93,8 @@ impl Price {
         Cost(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    /// The dearer of both, for each kind of token.
-    pub fn dearer(self, other: Price) -> Price {
+    /// The highest of both, for each kind of token.
+    pub fn highest(self, other: Price) -> Price {
         Price {
             input: self.input.max(other.input),
             cached_input: self.cached_input.max(other.cached_input),

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::prompt::{inert, one_line};
+use crate::prompt::{escape_tags, one_line};
 
-/// The reflector's judgement of a round.
+/// The reflector's judgement of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reflection {
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: ReflectionVerdict,
     /// For the user when the run ends, for the planner when it goes on: what was done, how it was confirmed, what is left.
     pub summary: String,
-    /// With [`Verdict::AskUser`]: the question.
+    /// With [`ReflectionVerdict::AskUser`]: the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// With [`Verdict::AskUser`]: answers to choose from, if it is a choice.
+    /// With [`ReflectionVerdict::AskUser`]: answers to choose from, if it is a choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
     /// The files that the run has changed, as the summary may claim them (PAOR-10); `None` where it does not say.
@@ -25,10 +25,10 @@ pub struct Reflection {
     pub changed_files: Option<Vec<String>>,
 }
 
-/// What follows a round.
+/// What follows an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ReflectionVerdict {
     /// The goal is reached: the run is Complete.
     Achieved,
     /// More is to be done: plan again.
@@ -78,21 +78,22 @@ impl Reflection {
         let reflection: Reflection =
             serde_json::from_value(parameters.clone()).map_err(|error| error.to_string())?;
         match (reflection.verdict, &reflection.question) {
-            (Verdict::AskUser, None) => {
+            (ReflectionVerdict::AskUser, None) => {
                 Err("`ask_user` needs `question`: say what the user must decide".to_owned())
             }
-            (Verdict::AskUser, Some(_)) | (Verdict::Achieved | Verdict::Continue | Verdict::Failed, _) => {
+            (ReflectionVerdict::AskUser, Some(_))
+            | (ReflectionVerdict::Achieved | ReflectionVerdict::Continue | ReflectionVerdict::Failed, _) => {
                 Ok(reflection)
             }
         }
     }
 
-    /// That it names exactly the files that have changed, where it names any (PAOR-10); with [`Verdict::Achieved`] it must, unless
+    /// That it names exactly the files that have changed, where it names any (PAOR-10); with [`ReflectionVerdict::Achieved`] it must, unless
     /// none has changed or there are too many. An error names every one that is wrong and every one that is missing.
     pub fn check_changed_files(&self, changed: &[String]) -> Result<(), String> {
         let Some(named) = &self.changed_files else {
             let must_name =
-                self.verdict == Verdict::Achieved && (1..=MAX_NAMED_FILES).contains(&changed.len());
+                self.verdict == ReflectionVerdict::Achieved && (1..=MAX_NAMED_FILES).contains(&changed.len());
             return if must_name {
                 Err(
                     "`achieved` needs `changed_files`: submit it again with every path of CHANGED_FILES and no other, \
@@ -104,7 +105,8 @@ impl Reflection {
             };
         };
         // As the judge has read them, so that a strange name can be named at all.
-        let path = |path: &str| inert(&one_line(path.strip_prefix("./").unwrap_or(path).trim())).into_owned();
+        let path =
+            |path: &str| escape_tags(&one_line(path.strip_prefix("./").unwrap_or(path).trim())).into_owned();
         let named: BTreeSet<String> = named.iter().map(|named| path(named)).collect();
         let changed: BTreeSet<String> = changed.iter().map(|changed| path(changed)).collect();
         let wrong = named.difference(&changed);
@@ -117,7 +119,7 @@ impl Reflection {
             return Ok(());
         }
         Err(format!(
-            "`changed_files` must be the files that changed; submit it again with these mended:\n{}",
+            "`changed_files` must be the files that changed; submit it again with these corrected:\n{}",
             faults.join("\n")
         ))
     }

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::agent::{AgentBrief, AgentRole};
 use crate::call::{CallForm, ToolSet, reply_schema};
-use crate::delegate::{DELEGATE, delegate_tool};
+use crate::delegation::{DELEGATE, delegate_tool};
 use crate::limits::{AgentLimits, RunLimits};
 use crate::message::estimated_tokens;
 use crate::policy::Policy;
 use crate::price::Price;
-use crate::prompt::{submission, text_allowed};
+use crate::prompt::{submission_tool, text_allowed};
 use crate::tool::{Access, ToolSpec};
 
 /// A run's goal and everything that decides how it is pursued.
@@ -71,7 +71,7 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
     /// What is known of that model.
-    #[serde(default = "ModelProfile::of_an_old_journal")]
+    #[serde(default = "ModelProfile::legacy_default")]
     pub profile: ModelProfile,
     /// Its limits.
     #[serde(default)]
@@ -107,13 +107,13 @@ impl Default for ModelProfile {
     fn default() -> Self {
         ModelProfile {
             max_result: Some(16 * 1024),
-            ..ModelProfile::of_an_old_journal()
+            ..ModelProfile::legacy_default()
         }
     }
 }
 
 impl ModelProfile {
-    fn of_an_old_journal() -> Self {
+    fn legacy_default() -> Self {
         ModelProfile {
             calls: CallForm::default(),
             context_window: None,
@@ -144,14 +144,14 @@ pub struct RunContext {
     tools: ToolSet,
     submissions: ToolSet,
     /// By agent.
-    offers: BTreeMap<AgentRole, Offer>,
+    offers: BTreeMap<AgentRole, OfferedTools>,
     /// The same for agents that are too deep to delegate.
-    deepest: BTreeMap<AgentRole, Offer>,
+    offers_at_max_depth: BTreeMap<AgentRole, OfferedTools>,
 }
 
 /// What an agent's model is offered.
 #[derive(Debug, Default, PartialEq)]
-struct Offer {
+struct OfferedTools {
     /// The agent's tools and its terminating one.
     tools: Arc<Vec<ToolSpec>>,
     /// The names of its own tools.
@@ -169,7 +169,7 @@ impl RunContext {
     pub fn new(spec: Arc<RunSpec>) -> Self {
         let submissions = [AnswerForm::Plan, AnswerForm::Reflection]
             .into_iter()
-            .filter_map(submission)
+            .filter_map(submission_tool)
             .collect();
         let own = [
             (AgentRole::Planner, &spec.planner),
@@ -180,15 +180,15 @@ impl RunContext {
             .iter()
             .map(|agent| (AgentRole::Sub(agent.name.clone()), agent));
         let agents: Vec<(AgentRole, &AgentSpec)> = own.into_iter().chain(subs).collect();
-        let offers = |depth: Depth| {
+        let offers = |depth: DelegationDepth| {
             let offers = agents
                 .iter()
-                .map(|(role, agent)| (role.clone(), Offer::new(role, agent, &spec, depth)));
+                .map(|(role, agent)| (role.clone(), OfferedTools::new(role, agent, &spec, depth)));
             offers.collect()
         };
         RunContext {
-            offers: offers(Depth::Above),
-            deepest: offers(Depth::Deepest),
+            offers: offers(DelegationDepth::BelowMax),
+            offers_at_max_depth: offers(DelegationDepth::Max),
             tools: ToolSet::new(spec.tools.clone()),
             submissions: ToolSet::new(submissions),
             spec,
@@ -222,7 +222,7 @@ impl RunContext {
         self.offer(brief).map_or(&[], |offer| &offer.names)
     }
 
-    /// The tool by which an agent delegates ([`crate::delegate`]); `None` for one that may not, or is too deep to (PAOR-5).
+    /// The tool by which an agent delegates ([`crate::delegation`]); `None` for one that may not, or is too deep to (PAOR-5).
     pub fn delegation(&self, brief: &AgentBrief) -> Option<&ToolSet> {
         self.offer(brief)?.delegation.as_ref()
     }
@@ -240,10 +240,10 @@ impl RunContext {
         self.offer(brief).map_or(0, |offer| offer.overhead)
     }
 
-    fn offer(&self, brief: &AgentBrief) -> Option<&Offer> {
-        match Depth::of(brief, &self.spec.limits) {
-            Depth::Above => self.offers.get(&brief.role),
-            Depth::Deepest => self.deepest.get(&brief.role),
+    fn offer(&self, brief: &AgentBrief) -> Option<&OfferedTools> {
+        match DelegationDepth::new(brief, &self.spec.limits) {
+            DelegationDepth::BelowMax => self.offers.get(&brief.role),
+            DelegationDepth::Max => self.offers_at_max_depth.get(&brief.role),
         }
     }
 
@@ -259,39 +259,39 @@ impl RunContext {
 
 /// Whether an agent could have others work for it.
 #[derive(Clone, Copy)]
-pub(crate) enum Depth {
+pub(crate) enum DelegationDepth {
     /// Those that it started would not be too deep.
-    Above,
+    BelowMax,
     /// It is as deep as agents may be.
-    Deepest,
+    Max,
 }
 
-impl Depth {
-    pub(crate) fn of(brief: &AgentBrief, limits: &RunLimits) -> Self {
+impl DelegationDepth {
+    pub(crate) fn new(brief: &AgentBrief, limits: &RunLimits) -> Self {
         if brief.depth < limits.max_depth {
-            Depth::Above
+            DelegationDepth::BelowMax
         } else {
-            Depth::Deepest
+            DelegationDepth::Max
         }
     }
 }
 
 impl AgentSpec {
     /// The system prompt of an agent at that depth.
-    pub(crate) fn prompt_at(&self, depth: Depth) -> &str {
+    pub(crate) fn prompt_at(&self, depth: DelegationDepth) -> &str {
         match (depth, &self.deepest_prompt) {
-            (Depth::Deepest, Some(prompt)) => prompt,
-            (Depth::Deepest, None) | (Depth::Above, _) => &self.system_prompt,
+            (DelegationDepth::Max, Some(prompt)) => prompt,
+            (DelegationDepth::Max, None) | (DelegationDepth::BelowMax, _) => &self.system_prompt,
         }
     }
 }
 
-impl Offer {
-    fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: Depth) -> Self {
+impl OfferedTools {
+    fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: DelegationDepth) -> Self {
         // A run's own tool of that name is what its agents call, as in journals from before there was delegation.
         let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
         let delegate = match (role, depth) {
-            (AgentRole::Sub(_), Depth::Above) if agent.may_delegate() && !own_tool => {
+            (AgentRole::Sub(_), DelegationDepth::BelowMax) if agent.may_delegate() && !own_tool => {
                 delegate_tool(agent.access, &spec.agents)
             }
             (AgentRole::Sub(_) | AgentRole::Planner | AgentRole::Reflector, _) => None,
@@ -302,7 +302,7 @@ impl Offer {
         };
         let own: Vec<ToolSpec> = agent.tools.iter().filter_map(named).collect();
         let names = own.iter().map(|tool| tool.name.clone()).collect();
-        let tools: Vec<ToolSpec> = own.into_iter().chain(submission(agent.answer)).collect();
+        let tools: Vec<ToolSpec> = own.into_iter().chain(submission_tool(agent.answer)).collect();
         let reply = match agent.profile.calls {
             CallForm::JsonSchema => reply_schema(&tools, text_allowed(agent.answer)),
             CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => Value::Null,
@@ -315,7 +315,7 @@ impl Offer {
             }
             CallForm::Json | CallForm::ToolCall | CallForm::Auto => 0,
         };
-        Offer {
+        OfferedTools {
             overhead,
             tools: Arc::new(tools),
             names,

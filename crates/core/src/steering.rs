@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::approval::Decision;
 use crate::id::{AgentId, EffectId};
 
-/// Something that a person says to a run. JSON: `{"say": "guide", "guidance": "…"}` and so on.
+/// Something that a person says to a run. JSON: `{"kind": "guide", "guidance": "…"}` and so on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Steering {
     /// The next plan takes it into account (PAOR-8).
     Guide {

@@ -17,7 +17,7 @@ pub struct Millis(pub u64);
 
 impl Millis {
     /// A span of whole seconds.
-    pub const fn seconds(seconds: u64) -> Self {
+    pub const fn from_secs(seconds: u64) -> Self {
         Millis(seconds.saturating_mul(1_000))
     }
 }

@@ -18,17 +18,17 @@ impl Default for TokenRatio {
 
 impl TokenRatio {
     /// A token for each byte.
-    pub const MOST: TokenRatio = TokenRatio { per_thousand: 4_000 };
+    pub const MAX: TokenRatio = TokenRatio { per_thousand: 4_000 };
 
     /// The ratio for a model of which nothing has been counted. Current tokenizers count up to a quarter more than the estimate for
     /// prose and code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
     /// The ratio of a count to the estimate for the same text.
-    pub fn between(counted: u64, estimated: u64) -> Self {
+    pub fn from_counts(counted: u64, estimated: u64) -> Self {
         let per_thousand = counted.saturating_mul(1_000) / estimated.max(1);
         TokenRatio {
-            per_thousand: per_thousand.clamp(500, Self::MOST.per_thousand),
+            per_thousand: per_thousand.clamp(500, Self::MAX.per_thousand),
         }
     }
 
@@ -39,7 +39,7 @@ impl TokenRatio {
     }
 
     /// Takes the ratio of a further request into account, as an upper estimate: a higher one counts at once, a lower one by an eighth.
-    pub fn learn(&mut self, seen: TokenRatio) {
+    pub fn update(&mut self, seen: TokenRatio) {
         let fall = self.per_thousand.saturating_sub(seen.per_thousand) / 8;
         self.per_thousand = (self.per_thousand - fall).max(seen.per_thousand);
     }

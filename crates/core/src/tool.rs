@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::message::estimated_tokens;
 use crate::time::Millis;
 
-pub use change::{FileVersion, StateChange, shown_path};
+pub use change::{FileVersion, StateChange, display_path};
 
 /// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct ToolSpec {
     /// Whether a call that was under way when the process died may be made again.
     pub repeat: Repeat,
     /// What an agent must be allowed at the least to call it; an agent that is allowed less is refused before it runs.
-    #[serde(default = "Access::anybody", skip_serializing_if = "Access::is_anybody")]
+    #[serde(default = "Access::read_only", skip_serializing_if = "Access::is_read_only")]
     pub access: Access,
     /// Whether a person must approve each call of it, where no rule of the run's [policy](crate::policy) says otherwise (APPROVE-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -94,12 +94,12 @@ pub enum Access {
 
 impl Access {
     /// The least, which every agent has.
-    fn anybody() -> Self {
+    fn read_only() -> Self {
         Access::ReadOnly
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-    fn is_anybody(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         *self == Access::ReadOnly
     }
 }

@@ -1,12 +1,12 @@
 //! What undoing a run comes to: the changes of its finished calls from some entry on, turned round.
 //!
 //! Pure: computed from the journal's entries alone. Whether the workspace still is what the run left is for whoever carries it out to see,
-//! with [`Undoing::without`] for what is not.
+//! with [`UndoPlan::without`] for what is not.
 //!
 //! A path that changed several times is put back once. A folder that was moved, and a file that was moved unread, is moved back in its
 //! place between the others, as what is below it goes with it; a file that was moved and is known is one path that is put back and one that is removed.
 
-mod fold;
+mod merge;
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use crate::journal::{Entry, Input};
 use crate::run::RunInput;
 use crate::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, code};
 
-use fold::Fold;
+use merge::ChangeMerger;
 
 /// What there is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum There {
+pub enum PathState {
     /// Nothing.
     Nothing,
     /// A file or a link.
@@ -33,16 +33,16 @@ pub enum There {
 
 /// A path that is to be what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restoration {
+pub struct RestorePath {
     /// Relative to the workspace, with `/`, when its turn comes.
     pub path: String,
     /// What the run left: what must be there.
-    pub now: There,
+    pub expected: PathState,
     /// What there was before: what is put back.
-    pub then: There,
+    pub original: PathState,
     /// Whether it was not only changed by what is undone: between two changes somebody else changed it, such as a command of the run or a
     /// person, and that goes, too.
-    pub others: bool,
+    pub changed_by_others: bool,
     /// The diff of each change as its tool told it, in the journal's order.
     pub diffs: Vec<Option<String>>,
 }
@@ -62,36 +62,36 @@ pub struct MoveBack {
 
 /// One thing to do, once those before it are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RestoreStep {
     /// Put a path back.
-    Restore(Restoration),
+    Restore(RestorePath),
     /// Move something back.
     Move(MoveBack),
 }
 
 /// What is to be done to undo a run, and what cannot be undone by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undoing {
+pub struct UndoPlan {
     /// In the order in which it is to be done.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RestoreStep>,
     /// What was changed elsewhere than in files, in the journal's order: by commands, in databases, by requests.
-    pub elsewhere: Vec<StateChange>,
+    pub other_changes: Vec<StateChange>,
     /// Calls that were begun since then and could not say what they changed: their end is not journaled, or they broke down or were given
     /// up, and told of no change.
     pub unfinished: BTreeSet<EffectId>,
     /// All calls that were begun or ended since then.
     calls: BTreeSet<EffectId>,
     /// What calls said that they found or left, by paths.
-    told: BTreeSet<(String, FileVersion)>,
+    reported: BTreeSet<(String, FileVersion)>,
     /// Paths that are put back together or not at all: a file's old name and its new one.
     pairs: Vec<(String, String)>,
 }
 
-impl Undoing {
+impl UndoPlan {
     /// What undoes all that the run's entries after place `after` changed; 0 for all of the run. The entries are those of the whole run.
     ///
     /// Only calls count that were begun: what an agent returns to the one that called it tells the same changes again.
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> Undoing {
+    pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
         let mut begun = BTreeSet::new();
         let mut unfinished = BTreeSet::new();
         let mut calls = BTreeSet::new();
@@ -121,30 +121,30 @@ impl Undoing {
                 Input::Run(_) | Input::Agent(_) => {}
             }
         }
-        let told = changes.iter().flat_map(|change| versions(change)).collect();
-        let mut fold = Fold::default();
+        let reported = changes.iter().flat_map(|change| versions(change)).collect();
+        let mut merger = ChangeMerger::default();
         for change in changes.iter().rev() {
-            fold.turn_round(change);
+            merger.add_inverse(change);
         }
-        let (steps, pairs) = fold.into_steps();
-        Undoing {
+        let (steps, pairs) = merger.into_steps();
+        UndoPlan {
             steps,
-            elsewhere: changes
+            other_changes: changes
                 .into_iter()
-                .filter(|change| is_elsewhere(change))
+                .filter(|change| is_external(change))
                 .cloned()
                 .collect(),
             unfinished,
             calls,
-            told,
+            reported,
             pairs,
         }
     }
 
-    /// Whether what a call kept of a file says that the call may have changed it and never told: none of the calls that are undone found
+    /// Whether what a call kept of a file says that the call may have changed it and did not report it: none of the calls that are undone found
     /// the file so, or left it so.
-    pub fn is_untold(&self, effect: EffectId, path: &str, version: &FileVersion) -> bool {
-        self.calls.contains(&effect) && !self.told.contains(&(path.to_owned(), version.clone()))
+    pub fn is_unreported(&self, effect: EffectId, path: &str, version: &FileVersion) -> bool {
+        self.calls.contains(&effect) && !self.reported.contains(&(path.to_owned(), version.clone()))
     }
 
     /// Whether nothing is to be done.
@@ -152,46 +152,46 @@ impl Undoing {
         self.steps.is_empty()
     }
 
-    /// The same without what touches these paths, and without what cannot be done then: a move of a folder around them, and the other name
+    /// The same without what overlaps these paths, and without what cannot be done then: a move of a folder around them, and the other name
     /// of a file that was moved.
-    pub fn without(mut self, refused: &BTreeSet<String>) -> Undoing {
-        let mut left = refused.clone();
+    pub fn without(mut self, refused: &BTreeSet<String>) -> UndoPlan {
+        let mut excluded = refused.clone();
         loop {
-            let known = left.len();
+            let known = excluded.len();
             for step in &self.steps {
                 match step {
-                    Step::Restore(Restoration { path, .. }) => {
-                        if touches(&left, path) {
-                            left.insert(path.clone());
+                    RestoreStep::Restore(RestorePath { path, .. }) => {
+                        if overlaps(&excluded, path) {
+                            excluded.insert(path.clone());
                         }
                     }
-                    Step::Move(back) => {
-                        if touches(&left, &back.from) || touches(&left, &back.to) {
-                            left.extend([back.from.clone(), back.to.clone()]);
+                    RestoreStep::Move(back) => {
+                        if overlaps(&excluded, &back.from) || overlaps(&excluded, &back.to) {
+                            excluded.extend([back.from.clone(), back.to.clone()]);
                         }
                     }
                 }
             }
             for (one, other) in &self.pairs {
-                if left.contains(one) || left.contains(other) {
-                    left.extend([one.clone(), other.clone()]);
+                if excluded.contains(one) || excluded.contains(other) {
+                    excluded.extend([one.clone(), other.clone()]);
                 }
             }
-            if left.len() == known {
+            if excluded.len() == known {
                 break;
             }
         }
         self.steps.retain(|step| match step {
-            Step::Restore(restoration) => !left.contains(&restoration.path),
-            Step::Move(back) => !left.contains(&back.from),
+            RestoreStep::Restore(restoration) => !excluded.contains(&restoration.path),
+            RestoreStep::Move(back) => !excluded.contains(&back.from),
         });
         self
     }
 }
 
 /// Whether a path is at a place, or below it.
-pub fn is_within(path: &str, place: &str) -> bool {
-    path.strip_prefix(place)
+pub fn is_within(path: &str, ancestor: &str) -> bool {
+    path.strip_prefix(ancestor)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -228,13 +228,13 @@ fn versions(change: &StateChange) -> Vec<(String, FileVersion)> {
     versions.map(|version| (path.clone(), version.clone())).collect()
 }
 
-fn touches(paths: &BTreeSet<String>, path: &str) -> bool {
+fn overlaps(paths: &BTreeSet<String>, path: &str) -> bool {
     paths
         .iter()
         .any(|other| is_within(path, other) || is_within(other, path))
 }
 
-fn is_elsewhere(change: &StateChange) -> bool {
+fn is_external(change: &StateChange) -> bool {
     match change {
         StateChange::FileCreated { .. }
         | StateChange::FileEdited { .. }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_core::budget::{
-    Budget, BudgetKind, EXPECTED_REPLY, Expected, Grant, Overdrawn, RequestSize, Reservation,
+    Budget, BudgetExceeded, BudgetKind, ExpectedUsage, RequestSize, Reservation, ReservationOutcome,
+    TYPICAL_REPLY_TOKENS,
 };
 use dirigent_core::limits::RunLimits;
 use dirigent_core::message::Usage;
@@ -41,8 +42,8 @@ fn model_calls(limit: u32) -> Budget {
 }
 
 /// A request of which the provider has counted every token.
-fn ask(input_tokens: u64) -> Expected {
-    Expected {
+fn ask(input_tokens: u64) -> ExpectedUsage {
+    ExpectedUsage {
         model: None,
         size: RequestSize {
             counted: input_tokens,
@@ -53,23 +54,23 @@ fn ask(input_tokens: u64) -> Expected {
     }
 }
 
-fn ask_for(input_tokens: u64, reply: u64) -> Expected {
-    Expected {
+fn ask_for(input_tokens: u64, reply: u64) -> ExpectedUsage {
+    ExpectedUsage {
         max_output_tokens: Some(reply),
         ..ask(input_tokens)
     }
 }
 
 #[track_caller]
-fn granted(grant: Grant) -> Reservation {
+fn granted(grant: ReservationOutcome) -> Reservation {
     match grant {
-        Grant::Granted(reservation) => reservation,
-        Grant::Wait | Grant::Refused(_) => panic!("{grant:?}"),
+        ReservationOutcome::Granted(reservation) => reservation,
+        ReservationOutcome::Wait | ReservationOutcome::Refused(_) => panic!("{grant:?}"),
     }
 }
 
 #[track_caller]
-fn allowed(grant: Grant) -> Option<u64> {
+fn allowed(grant: ReservationOutcome) -> Option<u64> {
     granted(grant).max_output_tokens
 }
 
@@ -82,8 +83,8 @@ fn reply(input_tokens: u64, output_tokens: u64) -> Usage {
     }
 }
 
-fn overdrawn(budget: BudgetKind, used: u64, needed: u64, limit: u64) -> Grant {
-    Grant::Refused(Overdrawn {
+fn budget_exceeded(budget: BudgetKind, used: u64, needed: u64, limit: u64) -> ReservationOutcome {
+    ReservationOutcome::Refused(BudgetExceeded {
         budget,
         used,
         needed,
@@ -109,7 +110,7 @@ fn host_6_the_last_request_of_a_tokens_budget_is_allowed_what_is_left() {
     for (input, left) in [
         (1_000, Some(4_000)),
         (4_744, Some(256)),
-        (0, Some(EXPECTED_REPLY)),
+        (0, Some(TYPICAL_REPLY_TOKENS)),
     ] {
         let reservation = granted(budget.reserve(&ask(input)));
         assert_eq!(reservation.max_output_tokens, left);
@@ -117,7 +118,7 @@ fn host_6_the_last_request_of_a_tokens_budget_is_allowed_what_is_left() {
     }
     assert_eq!(
         budget.reserve(&ask(4_745)),
-        overdrawn(BudgetKind::Tokens, 0, 5_001, 5_000)
+        budget_exceeded(BudgetKind::Tokens, 0, 5_001, 5_000)
     );
 }
 
@@ -128,7 +129,7 @@ fn host_6_a_reply_that_was_to_be_short_needs_no_more() {
     let mut budget = tokens(1_000);
     assert_eq!(
         budget.reserve(&ask_for(901, 100)),
-        overdrawn(BudgetKind::Tokens, 0, 1_001, 1_000)
+        budget_exceeded(BudgetKind::Tokens, 0, 1_001, 1_000)
     );
 }
 
@@ -138,21 +139,21 @@ fn host_6_siblings_wait_for_what_others_may_give_back_and_are_refused_what_nobod
     let first = granted(budget.reserve(&ask(3_000)));
     assert_eq!(budget.reserved().tokens(), 7_096);
     // It could have 904 tokens at once, and a whole reply when the first is settled.
-    assert_eq!(budget.reserve(&ask(2_000)), Grant::Wait);
+    assert_eq!(budget.reserve(&ask(2_000)), ReservationOutcome::Wait);
     assert_eq!(
         budget.reserve(&ask(9_800)),
-        overdrawn(BudgetKind::Tokens, 0, 10_056, 10_000)
+        budget_exceeded(BudgetKind::Tokens, 0, 10_056, 10_000)
     );
     // The first has used less than was reserved for it.
     budget.settle(first, reply(3_000, 500));
     assert_eq!(budget.used(), reply(3_000, 500));
     let second = granted(budget.reserve(&ask(2_000)));
-    assert_eq!(second.max_output_tokens, Some(EXPECTED_REPLY));
+    assert_eq!(second.max_output_tokens, Some(TYPICAL_REPLY_TOKENS));
     budget.settle(second, reply(2_000, 4_096));
     // 404 tokens are left: too few for another.
     assert_eq!(
         budget.reserve(&ask(149)),
-        overdrawn(BudgetKind::Tokens, 9_596, 405, 10_000)
+        budget_exceeded(BudgetKind::Tokens, 9_596, 405, 10_000)
     );
     assert_eq!(allowed(budget.reserve(&ask(148))), Some(256));
 }
@@ -163,7 +164,7 @@ fn host_6_a_long_wish_is_cut_to_what_others_leave_but_not_below_a_usual_reply() 
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 64_000))), Some(64_000));
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 30_000))), Some(30_000));
     // 4,000 are free, and 96,000 will be.
-    assert_eq!(budget.reserve(&ask_for(1_000, 30_000)), Grant::Wait);
+    assert_eq!(budget.reserve(&ask_for(1_000, 30_000)), ReservationOutcome::Wait);
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 2_000))), Some(2_000));
 
     let mut budget = tokens(100_000);
@@ -173,7 +174,7 @@ fn host_6_a_long_wish_is_cut_to_what_others_leave_but_not_below_a_usual_reply() 
 
 #[test]
 fn host_6_money_is_reserved_at_the_models_price() {
-    let priced = |input| Expected {
+    let priced = |input| ExpectedUsage {
         price: Some(PRICE),
         ..ask(input)
     };
@@ -183,14 +184,14 @@ fn host_6_money_is_reserved_at_the_models_price() {
     assert_eq!(reservation.max_output_tokens, Some(2_000));
     assert_eq!(budget.reserved().cost, Cost(10_000_000));
     let mut used = reply(2_000, 1_000);
-    used.cost = PRICE.of(2_000, 0, 1_000);
+    used.cost = PRICE.cost(2_000, 0, 1_000);
     budget.settle(reservation, used);
     assert_eq!(budget.used().cost, Cost(6_000_000));
     assert_eq!(allowed(budget.reserve(&priced(2_976))), Some(256));
     let mut budget = money(Cost(10_000_000));
     assert_eq!(
         budget.reserve(&priced(8_977)),
-        overdrawn(BudgetKind::Cost, 0, 10_001_000, 10_000_000)
+        budget_exceeded(BudgetKind::Cost, 0, 10_001_000, 10_000_000)
     );
 }
 
@@ -204,13 +205,13 @@ fn host_6_a_model_without_a_price_is_not_held_to_a_limit_of_money() {
         output: Cost::ZERO,
         ..PRICE
     };
-    let asked = Expected {
+    let asked = ExpectedUsage {
         price: Some(free_replies),
         ..ask(1_000)
     };
     let mut budget = money(Cost(1_000_000));
     assert_eq!(allowed(budget.reserve(&asked)), None);
-    assert_eq!(budget.reserve(&asked), Grant::Wait);
+    assert_eq!(budget.reserve(&asked), ReservationOutcome::Wait);
 }
 
 #[test]
@@ -219,14 +220,14 @@ fn host_6_model_calls_are_counted_when_they_are_asked_for_and_those_that_failed_
     let first = granted(budget.reserve(&ask(10)));
     assert_eq!(first.max_output_tokens, None);
     let second = granted(budget.reserve(&ask(10)));
-    assert_eq!(budget.reserve(&ask(10)), Grant::Wait);
+    assert_eq!(budget.reserve(&ask(10)), ReservationOutcome::Wait);
     budget.settle(first, Usage::default());
     let third = granted(budget.reserve(&ask(10)));
     budget.settle(second, reply(10, 10));
     budget.settle(third, reply(10, 10));
     assert_eq!(
         budget.reserve(&ask(10)),
-        overdrawn(BudgetKind::ModelCalls, 2, 1, 2)
+        budget_exceeded(BudgetKind::ModelCalls, 2, 1, 2)
     );
 }
 
@@ -240,12 +241,12 @@ fn host_6_the_limit_that_nothing_can_mend_is_named_whatever_else_would_have_to_w
     let mut budget = Budget::new(&limits, reply(100, 100));
     assert_eq!(
         budget.reserve(&ask(10)),
-        overdrawn(BudgetKind::ModelCalls, 1, 1, 1)
+        budget_exceeded(BudgetKind::ModelCalls, 1, 1, 1)
     );
     let mut budget = Budget::new(&limits, Usage::default());
     let _ = granted(budget.reserve(&ask(100)));
     // Of tokens it would have to wait as well.
-    assert_eq!(budget.reserve(&ask(100)), Grant::Wait);
+    assert_eq!(budget.reserve(&ask(100)), ReservationOutcome::Wait);
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn host_6_a_resumed_run_begins_with_what_it_has_used() {
     let mut budget = Budget::new(&limits, reply(600, 200));
     assert_eq!(
         budget.reserve(&ask(10)),
-        overdrawn(BudgetKind::Tokens, 800, 266, 1_000)
+        budget_exceeded(BudgetKind::Tokens, 800, 266, 1_000)
     );
 }
 
@@ -280,20 +281,20 @@ fn host_6_what_is_overdrawn_is_told_in_amounts_that_people_read() {
              used, and 1 model call needed",
         ),
     ] {
-        let overdrawn = Overdrawn {
+        let budget_exceeded = BudgetExceeded {
             budget,
             used: 499_000_000,
             needed: 1,
             limit: 500_000_000,
         };
-        assert_eq!(overdrawn.to_string(), told);
+        assert_eq!(budget_exceeded.to_string(), told);
     }
-    assert_eq!(BudgetKind::Tokens.share(120, 100), "120 of 100 tokens");
+    assert_eq!(BudgetKind::Tokens.usage_of_limit(120, 100), "120 of 100 tokens");
     assert_eq!(
-        BudgetKind::Cost.share(1_240_000_000, 1_000_000_000),
+        BudgetKind::Cost.usage_of_limit(1_240_000_000, 1_000_000_000),
         "$1.24 of $1.00"
     );
-    assert_eq!(BudgetKind::ModelCalls.share(0, 1), "0 of 1 model call");
+    assert_eq!(BudgetKind::ModelCalls.usage_of_limit(0, 1), "0 of 1 model call");
 }
 
 // Prices
@@ -320,7 +321,7 @@ fn a_price_counts_whole_nano_dollars_upwards_once_for_all_tokens() {
     ] {
         let (input, cached, output) = tokens;
         assert_eq!(
-            price.of(input, cached, output),
+            price.cost(input, cached, output),
             Cost(cost),
             "{price:?} {tokens:?}"
         );
@@ -334,13 +335,13 @@ fn the_dearer_of_two_prices_is_that_for_each_kind_of_token() {
         cached_input: Cost(600_000_000),
         output: Cost(4_000_000_000),
     };
-    let dearer = Price {
+    let highest = Price {
         input: Cost(1_000_000_000),
         cached_input: Cost(600_000_000),
         output: Cost(4_000_000_000),
     };
-    assert_eq!(PRICE.dearer(other), dearer);
-    assert_eq!(other.dearer(PRICE), dearer);
+    assert_eq!(PRICE.highest(other), highest);
+    assert_eq!(other.highest(PRICE), highest);
 }
 
 #[test]
@@ -390,8 +391,8 @@ fn only_what_is_an_amount_becomes_money() {
 // What the estimates are made of
 
 /// A request of so many estimated tokens, of which the provider has counted none.
-fn uncounted(model: &str, estimated: u64) -> Expected {
-    Expected {
+fn uncounted(model: &str, estimated: u64) -> ExpectedUsage {
+    ExpectedUsage {
         model: Some(model.to_owned()),
         size: RequestSize {
             counted: 0,
@@ -410,7 +411,7 @@ fn reserved_for_a_thousand(budget: &mut Budget, model: &str) -> u64 {
 }
 
 /// A request whose provider counted so many tokens for what was estimated.
-fn counts(budget: &mut Budget, expected: &Expected, input_tokens: u64) {
+fn counts(budget: &mut Budget, expected: &ExpectedUsage, input_tokens: u64) {
     let reservation = granted(budget.reserve(expected));
     budget.settle(reservation, reply(input_tokens, 10));
 }
@@ -436,7 +437,7 @@ fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_follow
 #[test]
 fn host_6_what_the_provider_has_counted_before_is_not_estimated_again() {
     let mut budget = tokens(100_000_000);
-    let further = Expected {
+    let further = ExpectedUsage {
         size: RequestSize {
             counted: 50_000,
             estimated: 1_000,
@@ -462,7 +463,7 @@ fn host_6_nothing_is_learned_from_nonsense_from_estimates_or_from_what_is_too_sh
     counts(&mut budget, &uncounted("c", 199), 796);
     counts(&mut budget, &uncounted("c", 1_000), 0);
     let reservation = granted(budget.reserve(&uncounted("c", 1_000)));
-    let sent = reservation.sent();
+    let sent = reservation.usage_if_sent();
     budget.settle(reservation, sent);
     let estimated = Usage {
         estimated_calls: 1,
@@ -522,15 +523,15 @@ fn within(budget: &Budget, limits: &RunLimits) -> bool {
 }
 
 /// What a request may have used that kept to its reservation.
-fn used(expected: &Expected, reservation: &Reservation, percent: u64) -> Usage {
-    let most = reservation.max_output_tokens.unwrap_or(EXPECTED_REPLY);
+fn used(expected: &ExpectedUsage, reservation: &Reservation, percent: u64) -> Usage {
+    let most = reservation.max_output_tokens.unwrap_or(TYPICAL_REPLY_TOKENS);
     let (input, output) = (expected.size.counted, most * percent / 100);
     let cached = input * (100 - percent) / 100;
     Usage {
         cached_input_tokens: cached,
         cost: expected
             .price
-            .map_or(Cost::ZERO, |price| price.of(input, cached, output)),
+            .map_or(Cost::ZERO, |price| price.cost(input, cached, output)),
         ..reply(input, output)
     }
 }
@@ -545,27 +546,27 @@ proptest! {
         steps in steps(),
     ) {
         let mut budget = Budget::new(&limits, Usage::default());
-        let mut under_way: Vec<(Expected, Reservation)> = Vec::new();
+        let mut under_way: Vec<(ExpectedUsage, Reservation)> = Vec::new();
         for step in steps {
             match step {
                 Step::Ask { input, reply } => {
-                    let expected = Expected { max_output_tokens: reply, price: Some(price), ..ask(input) };
+                    let expected = ExpectedUsage { max_output_tokens: reply, price: Some(price), ..ask(input) };
                     let mut alone = Budget::new(&limits, budget.used());
                     // Where nobody says, as much as there is plenty of.
                     let wanted = reply.unwrap_or(32_768);
                     match budget.reserve(&expected) {
-                        Grant::Granted(reservation) => {
+                        ReservationOutcome::Granted(reservation) => {
                             let allowed = reservation.max_output_tokens.unwrap_or(wanted);
                             prop_assert!(allowed <= wanted && allowed >= wanted.min(256));
                             under_way.push((expected, reservation));
                         }
                         // Somebody is there who will give back, and if all is given back, it is enough.
-                        Grant::Wait => {
+                        ReservationOutcome::Wait => {
                             prop_assert!(!under_way.is_empty());
-                            prop_assert!(matches!(alone.reserve(&expected), Grant::Granted(_)));
+                            prop_assert!(matches!(alone.reserve(&expected), ReservationOutcome::Granted(_)));
                         }
-                        Grant::Refused(overdrawn) => {
-                            prop_assert_eq!(alone.reserve(&expected), Grant::Refused(overdrawn));
+                        ReservationOutcome::Refused(budget_exceeded) => {
+                            prop_assert_eq!(alone.reserve(&expected), ReservationOutcome::Refused(budget_exceeded));
                         }
                     }
                 }
@@ -609,13 +610,13 @@ proptest! {
             }
             let expected = uncounted("a", estimated);
             let grant = match budget.reserve(&expected) {
-                Grant::Wait => {
+                ReservationOutcome::Wait => {
                     end(&mut budget, &mut under_way, pick)?;
                     budget.reserve(&expected)
                 }
                 grant => grant,
             };
-            if let Grant::Granted(reservation) = grant {
+            if let ReservationOutcome::Granted(reservation) = grant {
                 let output = reservation.max_output_tokens.unwrap_or(0) * reply_percent / 100;
                 under_way.push((reservation, reply(estimated * counted_percent / 100, output)));
             }

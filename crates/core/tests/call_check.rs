@@ -1,7 +1,7 @@
 //! Whether a call may run (CALL-6).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_core::call::{CallFault, ToolCall, ToolSet};
+use dirigent_core::call::{CallError, ToolCall, ToolSet};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ fn call_6_unknown_tool_names_the_nearest() {
 #[test]
 fn call_6_a_tool_of_others_is_known_but_not_allowed() {
     insta::assert_snapshot!(refusal("run_command", json!({})), @"the tool `run_command` exists, but you may not call it: your tools are `search`, `read_file`, `broken` and `remote`");
-    let fault = CallFault::NotAllowed {
+    let fault = CallError::NotAllowed {
         tool: "search".to_owned(),
         allowed: Vec::new(),
     };
@@ -129,7 +129,7 @@ fn call_6_a_broken_schema_is_a_fault_of_each_call_and_no_panic() {
         &["broken".to_owned()],
         Access::ReadOnly,
     );
-    assert!(matches!(first, Err(CallFault::BadSchema { .. })));
+    assert!(matches!(first, Err(CallError::InvalidSchema { .. })));
     assert_eq!(first, second);
 }
 

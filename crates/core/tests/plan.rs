@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dirigent_core::call::ToolSet;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::plan::{
-    Plan, PlanFault, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskState,
-    Success, Work, plan_schema,
+    Plan, PlanError, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskOutcome,
+    SubTaskState, Work, plan_schema,
 };
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
@@ -87,7 +87,10 @@ fn faults(plan: &Plan) -> Vec<String> {
         agents_left: 4,
         guidance: Some(2),
     };
-    plan.faults(&rules).iter().map(ToString::to_string).collect()
+    plan.validation_errors(&rules)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn calls(id: &str, calls: &[(&str, Value)]) -> SubTask {
@@ -184,11 +187,11 @@ fn paor_4_every_cycle_is_named_in_order() {
     assert_eq!(
         PlanGraph::new(Arc::clone(&bad)).unwrap_err(),
         vec![
-            PlanFault::Cycle {
+            PlanError::Cycle {
                 members: ids(&["t0", "t2", "t1"]),
                 others: Vec::new()
             },
-            PlanFault::Cycle {
+            PlanError::Cycle {
                 members: ids(&["t3", "t4"]),
                 others: ids(&["t5"])
             },
@@ -355,15 +358,15 @@ fn paor_4_ready_sub_tasks_start_in_plan_order_and_others_when_all_they_depend_on
     assert_eq!(graph.next_ready(), Some(3));
     assert_eq!(graph.next_ready(), None);
     assert_eq!(graph.running(), 2);
-    assert_eq!(graph.finish(1, Success::Succeeded), []);
+    assert_eq!(graph.finish(1, SubTaskOutcome::Succeeded), []);
     assert_eq!(graph.state(2), SubTaskState::Ready);
     assert_eq!(graph.state(0), SubTaskState::Waiting);
     assert_eq!(graph.next_ready(), Some(2));
-    assert_eq!(graph.finish(2, Success::Succeeded), []);
+    assert_eq!(graph.finish(2, SubTaskOutcome::Succeeded), []);
     assert_eq!(graph.next_ready(), Some(0));
-    assert_eq!(graph.finish(0, Success::Succeeded), []);
+    assert_eq!(graph.finish(0, SubTaskOutcome::Succeeded), []);
     assert!(!graph.is_done());
-    assert_eq!(graph.finish(3, Success::Succeeded), []);
+    assert_eq!(graph.finish(3, SubTaskOutcome::Succeeded), []);
     assert!(graph.is_done());
     assert_eq!(
         graph.counts(),
@@ -386,15 +389,15 @@ fn paor_4_what_depends_on_a_failure_is_skipped_once_for_its_cause() {
     ]);
     while graph.next_ready().is_some() {}
     assert_eq!(
-        graph.finish(0, Success::Failed),
+        graph.finish(0, SubTaskOutcome::Failed),
         [Skipped { index: 2, because: 0 }, Skipped { index: 3, because: 0 }]
     );
     assert_eq!(
-        graph.finish(1, Success::Failed),
+        graph.finish(1, SubTaskOutcome::Failed),
         [Skipped { index: 4, because: 1 }]
     );
     assert_eq!(graph.state(2), SubTaskState::Skipped);
-    assert_eq!(graph.finish(5, Success::Succeeded), []);
+    assert_eq!(graph.finish(5, SubTaskOutcome::Succeeded), []);
     assert!(graph.is_done());
     let counts = graph.counts();
     assert_eq!(
@@ -408,7 +411,7 @@ fn an_end_of_what_does_not_run_changes_nothing() {
     let mut graph = graph(&[("a", &[]), ("b", &["a"])]);
     let before = graph.clone();
     for index in [0, 1, 2] {
-        assert_eq!(graph.finish(index, Success::Failed), []);
+        assert_eq!(graph.finish(index, SubTaskOutcome::Failed), []);
     }
     assert_eq!(graph, before);
     graph.next_ready();
@@ -443,19 +446,22 @@ fn a_hundred_thousand_sub_tasks_are_carried_out() {
         let plan = numbered(&dependencies);
         let mut graph = PlanGraph::new(Arc::clone(&plan)).unwrap();
         while let Some(index) = graph.next_ready() {
-            graph.finish(index, Success::Succeeded);
+            graph.finish(index, SubTaskOutcome::Succeeded);
         }
         assert_eq!(graph.counts().succeeded, dependencies.len());
         let mut failing = PlanGraph::new(plan).unwrap();
         failing.next_ready();
-        assert_eq!(failing.finish(0, Success::Failed).len(), dependencies.len() - 1);
+        assert_eq!(
+            failing.finish(0, SubTaskOutcome::Failed).len(),
+            dependencies.len() - 1
+        );
         for drawing in [failing.mermaid(), failing.dot(), failing.tree()] {
             assert!(drawing.lines().count() >= dependencies.len());
         }
     }
     let ring: Vec<Vec<usize>> = (0..MANY).map(|index| vec![(index + 1) % MANY]).collect();
     match PlanGraph::new(numbered(&ring)).unwrap_err().as_slice() {
-        [fault @ PlanFault::Cycle { members, others }] => {
+        [fault @ PlanError::Cycle { members, others }] => {
             assert_eq!((members.len(), others.len()), (MANY, 0));
             assert!(fault.to_string().len() < 1000);
         }
@@ -477,9 +483,9 @@ fn half_done() -> PlanGraph {
     ]);
     graph.next_ready();
     graph.next_ready();
-    graph.finish(0, Success::Succeeded);
+    graph.finish(0, SubTaskOutcome::Succeeded);
     graph.next_ready();
-    graph.finish(1, Success::Failed);
+    graph.finish(1, SubTaskOutcome::Failed);
     graph
 }
 
@@ -668,8 +674,8 @@ proptest! {
             prop_assert_eq!(graph.running(), running.len());
             let (choice, luck) = choices.next().unwrap();
             let index = running.swap_remove(choice.index(running.len()));
-            let success = if luck > 0 { Success::Succeeded } else { Success::Failed };
-            succeeded[index] = success == Success::Succeeded;
+            let success = if luck > 0 { SubTaskOutcome::Succeeded } else { SubTaskOutcome::Failed };
+            succeeded[index] = success == SubTaskOutcome::Succeeded;
             ended[index] += 1;
             for skipped in graph.finish(index, success) {
                 prop_assert_eq!(skipped.because, index);
@@ -689,13 +695,13 @@ proptest! {
                 prop_assert!(has_cycle(&dependencies));
                 for fault in faults {
                     match fault {
-                        PlanFault::Cycle { members, .. } => {
+                        PlanError::Cycle { members, .. } => {
                             let number = |id: &dirigent_core::id::SubTaskId| id.0[1..].parse::<usize>().unwrap();
                             for (member, next) in members.iter().zip(members.iter().cycle().skip(1)) {
                                 prop_assert!(dependencies[number(member)].contains(&number(next)));
                             }
                         }
-                        PlanFault::SelfDependency { .. } => {}
+                        PlanError::SelfDependency { .. } => {}
                         other => prop_assert!(false, "{}", other),
                     }
                 }

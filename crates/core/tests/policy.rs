@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling, Verdict};
+use dirigent_core::policy::{CallPattern, Policy, PolicyDecision, Rule, Ruling};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -52,10 +52,10 @@ fn fits(ruling: Ruling, pattern: &str, command: &Value) -> bool {
 }
 
 fn ruling_of(policy: &Policy, tool: &ToolSpec, parameters: &Value) -> Ruling {
-    match policy.verdict(tool, parameters, "/home/me/project") {
-        Verdict::Runs => Ruling::Allow,
-        Verdict::Asked => Ruling::Ask,
-        Verdict::Denied(_) => Ruling::Deny,
+    match policy.decide(tool, parameters, "/home/me/project") {
+        PolicyDecision::Allow => Ruling::Allow,
+        PolicyDecision::Ask => Ruling::Ask,
+        PolicyDecision::Deny(_) => Ruling::Deny,
     }
 }
 

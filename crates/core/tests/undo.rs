@@ -9,7 +9,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{FileVersion, StateChange, ToolResult};
-use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing, is_within};
+use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, is_within};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert_eq, proptest};
 use proptest::sample::Index;
 use serde_json::Value;
@@ -21,8 +21,8 @@ fn version(content: &str) -> FileVersion {
     }
 }
 
-fn file(content: &str) -> There {
-    There::File(version(content))
+fn file(content: &str) -> PathState {
+    PathState::File(version(content))
 }
 
 fn created(path: &str, after: &str) -> StateChange {
@@ -85,19 +85,19 @@ fn calls(changes: &[StateChange]) -> Vec<Entry> {
     entries
 }
 
-fn restoration(path: &str, now: There, then: There, changes: usize) -> Step {
-    Step::Restore(Restoration {
+fn restoration(path: &str, expected: PathState, original: PathState, changes: usize) -> RestoreStep {
+    RestoreStep::Restore(RestorePath {
         path: path.to_owned(),
-        now,
-        then,
-        others: false,
+        expected,
+        original,
+        changed_by_others: false,
         diffs: vec![None; changes],
     })
 }
 
 #[track_caller]
-fn check(changes: &[StateChange], steps: &[Step]) {
-    assert_eq!(Undoing::of(&calls(changes), 0).steps, steps);
+fn check(changes: &[StateChange], steps: &[RestoreStep]) {
+    assert_eq!(UndoPlan::from_entries(&calls(changes), 0).steps, steps);
 }
 
 #[test]
@@ -131,18 +131,18 @@ fn what_is_new_goes_after_what_is_gone_comes_back_but_where_it_is_in_its_way() {
             created("y", "4"),
         ],
         &[
-            restoration("x/b/c", file("3"), There::Nothing, 1),
-            restoration("x/a", file("2"), There::Nothing, 1),
-            restoration("x", There::Nothing, file("1"), 1),
-            restoration("y", file("4"), There::Nothing, 1),
+            restoration("x/b/c", file("3"), PathState::Nothing, 1),
+            restoration("x/a", file("2"), PathState::Nothing, 1),
+            restoration("x", PathState::Nothing, file("1"), 1),
+            restoration("y", file("4"), PathState::Nothing, 1),
         ],
     );
     check(
         &[deleted("x/a", "1"), created("x", "2"), created("x-", "3")],
         &[
-            restoration("x", file("2"), There::Nothing, 1),
-            restoration("x/a", There::Nothing, file("1"), 1),
-            restoration("x-", file("3"), There::Nothing, 1),
+            restoration("x", file("2"), PathState::Nothing, 1),
+            restoration("x/a", PathState::Nothing, file("1"), 1),
+            restoration("x-", file("3"), PathState::Nothing, 1),
         ],
     );
 }
@@ -152,8 +152,8 @@ fn a_file_that_was_moved_and_edited_is_put_back_under_its_name() {
     check(
         &[moved("a", "b", Some("1")), edited("b", "1", "2")],
         &[
-            restoration("a", There::Nothing, file("1"), 1),
-            restoration("b", file("2"), There::Nothing, 2),
+            restoration("a", PathState::Nothing, file("1"), 1),
+            restoration("b", file("2"), PathState::Nothing, 2),
         ],
     );
 }
@@ -170,9 +170,9 @@ fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
         ],
         &[
             restoration("e/a", file("3"), file("1"), 2),
-            restoration("e/b", file("4"), There::Nothing, 1),
-            restoration("d/a", file("5"), There::Nothing, 1),
-            Step::Move(MoveBack {
+            restoration("e/b", file("4"), PathState::Nothing, 1),
+            restoration("d/a", file("5"), PathState::Nothing, 1),
+            RestoreStep::Move(MoveBack {
                 from: "e".to_owned(),
                 to: "d".to_owned(),
                 source: Some("e".to_owned()),
@@ -183,7 +183,7 @@ fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
 }
 
 #[test]
-fn two_calls_that_ended_the_other_way_round_are_one_chain() {
+fn two_calls_that_ended_the_other_way_iteration_are_one_chain() {
     check(
         &[edited("a", "2", "3"), edited("a", "1", "2")],
         &[restoration("a", file("3"), file("1"), 2)],
@@ -194,11 +194,11 @@ fn two_calls_that_ended_the_other_way_round_are_one_chain() {
 fn what_somebody_else_changed_in_between_is_told() {
     check(
         &[edited("a", "1", "2"), edited("a", "3", "4")],
-        &[Step::Restore(Restoration {
+        &[RestoreStep::Restore(RestorePath {
             path: "a".to_owned(),
-            now: file("4"),
-            then: file("1"),
-            others: true,
+            expected: file("4"),
+            original: file("1"),
+            changed_by_others: true,
             diffs: vec![None, None],
         })],
     );
@@ -219,8 +219,8 @@ fn what_was_in_a_file_may_be_unknown() {
     check(
         &[unread, folder],
         &[
-            restoration("empty", There::Nothing, There::Folder, 1),
-            restoration("huge", There::Nothing, There::Unknown, 1),
+            restoration("empty", PathState::Nothing, PathState::Folder, 1),
+            restoration("huge", PathState::Nothing, PathState::Unknown, 1),
         ],
     );
 }
@@ -240,7 +240,7 @@ fn each_call_counts_once_and_only_after_the_entry() {
         Input::Agent(AgentInput::ToolFinished { effect, result }),
     ));
 
-    let steps = |after| Undoing::of(&entries, after).steps;
+    let steps = |after| UndoPlan::from_entries(&entries, after).steps;
     assert_eq!(
         steps(0),
         [
@@ -264,10 +264,10 @@ fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
     let mut entries = calls(&[exited.clone(), edited("a", "1", "2")]);
     entries.pop();
 
-    let undoing = Undoing::of(&entries, 0);
+    let undoing = UndoPlan::from_entries(&entries, 0);
 
     assert!(undoing.is_empty());
-    assert_eq!(undoing.elsewhere, [exited]);
+    assert_eq!(undoing.other_changes, [exited]);
     let unfinished: Vec<String> = undoing.unfinished.iter().map(ToString::to_string).collect();
     assert_eq!(unfinished, ["run.2"]);
 }
@@ -288,17 +288,17 @@ fn what_a_call_kept_and_never_told_of_is_seen_whether_it_ended_or_not() {
         step,
         attempt: 0,
     };
-    let undoing = Undoing::of(&entries, 0);
+    let undoing = UndoPlan::from_entries(&entries, 0);
 
     let unfinished: Vec<String> = undoing.unfinished.iter().map(ToString::to_string).collect();
     assert_eq!(unfinished, ["run.2"]);
-    assert!(undoing.is_untold(effect(2), "b", &version("1")));
+    assert!(undoing.is_unreported(effect(2), "b", &version("1")));
     // It told of that.
-    assert!(!undoing.is_untold(effect(1), "a", &version("1")));
+    assert!(!undoing.is_unreported(effect(1), "a", &version("1")));
     // It could not change this, but another did since, and told of it.
-    assert!(!undoing.is_untold(effect(2), "c", &version("1")));
+    assert!(!undoing.is_unreported(effect(2), "c", &version("1")));
     // What it changed is not undone then.
-    assert!(!Undoing::of(&entries, 4).is_untold(effect(2), "b", &version("1")));
+    assert!(!UndoPlan::from_entries(&entries, 4).is_unreported(effect(2), "b", &version("1")));
 }
 
 #[test]
@@ -311,12 +311,12 @@ fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() 
         edited("ea", "1", "2"),
     ];
     let without = |path: &str| -> Vec<String> {
-        let undoing = Undoing::of(&calls(&changes), 0).without(&BTreeSet::from([path.to_owned()]));
+        let undoing = UndoPlan::from_entries(&calls(&changes), 0).without(&BTreeSet::from([path.to_owned()]));
         let steps = undoing.steps.iter();
         steps
             .map(|step| match step {
-                Step::Restore(restoration) => restoration.path.clone(),
-                Step::Move(back) => format!("{} to {}", back.from, back.to),
+                RestoreStep::Restore(restoration) => restoration.path.clone(),
+                RestoreStep::Move(back) => format!("{} to {}", back.from, back.to),
             })
             .collect()
     };
@@ -419,23 +419,30 @@ fn act(files: &mut Files, deed: &Deed, number: usize) -> Option<StateChange> {
 }
 
 /// Carries the steps out; each must find what it expects.
-fn undo(files: &mut Files, steps: &[Step]) {
+fn undo(files: &mut Files, steps: &[RestoreStep]) {
     for step in steps {
         match step {
-            Step::Restore(Restoration { path, now, then, .. }) => {
-                let there = files.get(path).map_or(There::Nothing, |content| file(content));
-                assert_eq!(&there, now, "{path}");
-                match then {
-                    There::Nothing => drop(files.remove(path)),
-                    There::File(version) => {
+            RestoreStep::Restore(RestorePath {
+                path,
+                expected,
+                original,
+                ..
+            }) => {
+                let there = files
+                    .get(path)
+                    .map_or(PathState::Nothing, |content| file(content));
+                assert_eq!(&there, expected, "{path}");
+                match original {
+                    PathState::Nothing => drop(files.remove(path)),
+                    PathState::File(version) => {
                         files.remove(path);
                         assert!(is_free(files, path), "{path}: {files:?}");
                         files.insert(path.clone(), version.digest.clone());
                     }
-                    There::Folder | There::Unknown => panic!("{path}"),
+                    PathState::Folder | PathState::Unknown => panic!("{path}"),
                 }
             }
-            Step::Move(MoveBack { from, to, .. }) => {
+            RestoreStep::Move(MoveBack { from, to, .. }) => {
                 // A folder in which nothing is left has no entry here.
                 assert!(is_free(files, to), "{to}: {files:?}");
                 carry(files, from, to);
@@ -468,7 +475,7 @@ proptest! {
         }
         let back_to = back_to.index(states.len());
 
-        let undoing = Undoing::of(&calls(&changes), back_to as u64 * 2);
+        let undoing = UndoPlan::from_entries(&calls(&changes), back_to as u64 * 2);
         undo(&mut files, &undoing.steps);
 
         prop_assert_eq!(&files, &states[back_to], "{:?}\n{:?}", changes, undoing.steps);

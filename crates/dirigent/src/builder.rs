@@ -12,13 +12,15 @@ use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
 use dirigent_model::{ChatModel, OfflineModel};
 use dirigent_runtime::{
-    Events, Kept, Orchestrator, Resume, RunHandle, Services, Steered, UserPresence, kept, read_run,
-    record_run,
+    Events, Orchestrator, PendingMessage, Resume, RunHandle, Services, SteerOutcome, UserPresence,
+    pending_messages, read_run, record_run,
 };
 use dirigent_store::{Journal, JournalOptions, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
-use crate::agents::{AgentDefinition, Agents, Crew, Models, Roster, known_tools, shipped_agents};
+use crate::agents::{
+    AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, known_tools, shipped_agents,
+};
 use crate::config::{Config, ConfiguredModels};
 use crate::undo::{RunDiff, Undo};
 use crate::{DirigentError, Goal, default_journal};
@@ -107,7 +109,8 @@ impl Builder {
     /// A role of an agent that there is not, a rule about a tool that there is not, a model that is not configured. A key that is not set
     /// is found when building.
     pub fn check(&self) -> Result<(), DirigentError> {
-        self.checked_roster(&self.tools_in_outline().specs()).map(drop)
+        self.checked_registry(&self.tools_without_connections().specs())
+            .map(drop)
     }
 
     /// Opens the journal and starts the orchestrator in the present tokio runtime.
@@ -116,7 +119,7 @@ impl Builder {
     /// What is wrong with the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
         let tools = self.all_tools(&self.settings()?);
-        let roster = self.checked_roster(&tools.specs())?;
+        let registry = self.checked_registry(&tools.specs())?;
         let configured = match (&self.config, &self.model) {
             (Some(config), None) => Some(config.models()?),
             (Some(_) | None, _) => None,
@@ -131,13 +134,13 @@ impl Builder {
         };
         let services = Services::new(journal.clone(), model, tools);
         let tools = services.tools().specs();
-        let crew = Crew::new(self.models(), roster, tools, self.all_rules())?;
-        prepare(configured.as_ref(), crew.all())?;
+        let run_spec_factory = RunSpecFactory::new(self.models(), registry, tools, self.all_rules())?;
+        prepare(configured.as_ref(), run_spec_factory.agents())?;
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
             journal,
-            crew: Arc::new(crew),
+            run_spec_factory: Arc::new(run_spec_factory),
             configured,
         })
     }
@@ -148,17 +151,19 @@ impl Builder {
     /// # Errors
     /// As [`Builder::check`].
     pub fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
-        let specs = self.tools_in_outline().specs();
-        let roster = self.checked_roster(&specs)?;
-        let roster = match (workspace, &self.config) {
-            (Some(workspace), Some(config)) => roster.with_project(workspace, config, &known_tools(&specs)),
-            (Some(_) | None, _) => roster,
+        let specs = self.tools_without_connections().specs();
+        let registry = self.checked_registry(&specs)?;
+        let registry = match (workspace, &self.config) {
+            (Some(workspace), Some(config)) => {
+                registry.with_project_agents(workspace, config, &known_tools(&specs))
+            }
+            (Some(_) | None, _) => registry,
         };
-        Ok(self.models().listed(roster))
+        Ok(self.models().list_agents(registry))
     }
 
-    fn models(&self) -> Models {
-        Models {
+    fn models(&self) -> ModelResolver {
+        ModelResolver {
             config: self.config.clone(),
             profile: match self.model {
                 Some(_) => self.profile,
@@ -187,14 +192,14 @@ impl Builder {
     }
 
     /// The same before all is set that the configuration names: enough to tell of them, not to call them.
-    fn tools_in_outline(&self) -> ToolRegistry {
-        let of_config = self.config.as_ref().map(Config::tool_settings_in_outline);
+    fn tools_without_connections(&self) -> ToolRegistry {
+        let of_config = self.config.as_ref().map(Config::tool_settings_without_secrets);
         let settings = self.tool_settings.clone().or(of_config);
         self.all_tools(&settings.unwrap_or_default())
     }
 
     /// The sub-agents of every run, where agents and configuration fit together. Reads the disk.
-    fn checked_roster(&self, tools: &[ToolSpec]) -> Result<Roster, DirigentError> {
+    fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
         let known = &known_tools(tools);
         for agent in &self.agents {
             if ["planner", "reflector"].contains(&agent.name()) {
@@ -204,7 +209,7 @@ impl Builder {
                         .to_owned(),
                 });
             }
-            if let Some((tool, needs)) = agent.beyond_its_access(known) {
+            if let Some((tool, needs)) = agent.first_tool_beyond_access(known) {
                 return Err(DirigentError::Agent {
                     name: agent.name().to_owned(),
                     reason: format!(
@@ -214,14 +219,14 @@ impl Builder {
                 });
             }
         }
-        let mut roster = Roster::new(shipped_agents(), &self.agents, known);
+        let mut registry = AgentRegistry::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {
-            roster = roster.with_users(config, known);
-            config.check_agents(roster.names())?;
+            registry = registry.with_user_agents(config, known);
+            config.check_agents(registry.names())?;
             config.check_rules(known, tools)?;
         }
-        self.models().check(&roster)?;
-        Ok(roster)
+        self.models().check(&registry)?;
+        Ok(registry)
     }
 
     /// The configuration's rules and the program's.
@@ -243,7 +248,7 @@ impl Builder {
 pub struct Dirigent {
     orchestrator: Orchestrator,
     journal: Journal,
-    crew: Arc<Crew>,
+    run_spec_factory: Arc<RunSpecFactory>,
     /// The models of the configuration, where they are what is asked.
     configured: Option<ConfiguredModels>,
 }
@@ -271,8 +276,9 @@ impl Dirigent {
     /// then.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
         let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
-        let crew = self.crew.clone();
-        let spec = blocking(move || crew.spec(text, workspace, goal.limits, &goal.agent_limits)).await?;
+        let run_spec_factory = self.run_spec_factory.clone();
+        let spec =
+            blocking(move || run_spec_factory.spec(text, workspace, goal.limits, &goal.agent_limits)).await?;
         prepare(self.configured.as_ref(), spec.agents.iter())?;
         Ok(self.orchestrator.start(spec, goal.user).await?)
     }
@@ -304,21 +310,26 @@ impl Dirigent {
     /// # dirigent::write_recording(&file, &recorded.recording(run.id())?)?;
     /// let recording = dirigent::read_recording(&file)?;
     /// let dirigent = Dirigent::builder().journal(&journal).build().await?;
-    /// let run = dirigent.replay(&recording, Goal::of(&recording)).await?;
+    /// let run = dirigent.replay(&recording, Goal::from_recording(&recording)).await?;
     /// assert!(run.outcome().await?.is_achieved());
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`dirigent_runtime::RuntimeError::Different`] with the first difference; nothing is journaled then. What is wrong with
+    /// [`dirigent_runtime::RuntimeError::ReplayMismatch`] with the first difference; nothing is journaled then. What is wrong with
     /// the journal.
     pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
         // It is compared, not opened.
         let workspace = goal.workspace.to_string_lossy().into_owned();
-        let (crew, text, recorded) = (self.crew.clone(), goal.checked_text()?, recording.spec().clone());
+        let (run_spec_factory, text, recorded) = (
+            self.run_spec_factory.clone(),
+            goal.checked_text()?,
+            recording.spec().clone(),
+        );
         let present =
-            blocking(move || crew.spec_as_recorded(&recorded, text, workspace, goal.limits)).await?;
+            blocking(move || run_spec_factory.spec_for_replay(&recorded, text, workspace, goal.limits))
+                .await?;
         Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
@@ -330,18 +341,18 @@ impl Dirigent {
     /// A run that is over, held by another process, or that asked nothing where there is an answer; one that would be at a limit at once;
     /// a model of its that is no longer configured. Nothing has happened then.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
-        self.prepare_models_of(run).await?;
+        self.prepare_run_models(run).await?;
         Ok(self.orchestrator.resume(run, resume).await?)
     }
 
     /// The sub-agents that runs have, with where each comes from, and the files that are refused; those of the project in `workspace`
     /// included, if one is given. Reads the disk.
     pub fn agents(&self, workspace: Option<&Path>) -> Agents {
-        self.crew.listed(workspace)
+        self.run_spec_factory.list_agents(workspace)
     }
 
     /// Sets up the models that a run was started with. What else is wrong with it is told when it is resumed.
-    async fn prepare_models_of(&self, run: RunId) -> Result<(), DirigentError> {
+    async fn prepare_run_models(&self, run: RunId) -> Result<(), DirigentError> {
         let Some(configured) = self.configured.clone() else {
             return Ok(());
         };
@@ -356,7 +367,7 @@ impl Dirigent {
         let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
         for agent in agents {
             if let Some(model) = &agent.model {
-                configured.check_same(model, agent.asks.as_deref())?;
+                configured.check_unchanged(model, agent.asks.as_deref())?;
                 configured.prepare(model)?;
             }
         }
@@ -373,7 +384,7 @@ impl Dirigent {
     /// Only what the journal has is shared: the files of the workspace are not wound back, and both runs work in the same folder.
     ///
     /// # Errors
-    /// [`dirigent_runtime::RuntimeError::NoFork`] where there is no such entry or the run is over after it; a model of its that is no
+    /// [`dirigent_runtime::RuntimeError::CannotFork`] where there is no such entry or the run is over after it; a model of its that is no
     /// longer configured. Nothing has happened then.
     pub async fn fork(
         &self,
@@ -382,19 +393,19 @@ impl Dirigent {
         guidance: Option<String>,
         user: UserPresence,
     ) -> Result<RunHandle, DirigentError> {
-        self.prepare_models_of(run).await?;
+        self.prepare_run_models(run).await?;
         Ok(self.orchestrator.fork(run, at, guidance, user).await?)
     }
 
     /// Says something to any run of the journal: guidance, a decision about a call, an answer, or that it is to end. Where this process
     /// carries the run out it goes to the run, else by the journal to the process that does; what is said to a run that nobody carries
-    /// out waits until it goes on, even if this process ends ([`Self::kept`]); but its end, which comes at once. It is taken exactly
+    /// out waits until it goes on, even if this process ends ([`Self::pending_messages`]); but its end, which comes at once. It is taken exactly
     /// once.
     ///
     /// # Errors
     /// Why it does not count, as [`RunHandle::steer`] says it; where another process carries the run out, in
-    /// [`dirigent_runtime::RuntimeError::Refused`]. Where nobody does, what would not count after all that waits is refused, too.
-    pub async fn steer(&self, run: RunId, steering: Steering) -> Result<Steered, DirigentError> {
+    /// [`dirigent_runtime::RuntimeError::MessageRejected`]. Where nobody does, what would not count after all that waits is refused, too.
+    pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, DirigentError> {
         Ok(self.orchestrator.steer(run, steering).await?)
     }
 
@@ -402,8 +413,8 @@ impl Dirigent {
     ///
     /// # Errors
     /// What is wrong with the journal.
-    pub fn kept(&self, run: RunId) -> Result<Vec<Kept>, DirigentError> {
-        Ok(kept(&self.journal, run)?)
+    pub fn pending_messages(&self, run: RunId) -> Result<Vec<PendingMessage>, DirigentError> {
+        Ok(pending_messages(&self.journal, run)?)
     }
 
     /// What has become of something that was kept. Reads the disk.
@@ -419,7 +430,7 @@ impl Dirigent {
         self.orchestrator.run(run)
     }
 
-    /// The events of any run of the journal, from its beginning; of one that another process carries out those that there are now.
+    /// The events of any run of the journal, from its beginning; of one that another process owns those that there are now.
     pub fn events(&self, run: RunId) -> Events {
         self.orchestrator.events(run)
     }
@@ -459,10 +470,10 @@ impl Dirigent {
     /// the disk.
     ///
     /// # Errors
-    /// [`DirigentError::UnderWay`] while a process carries the run out; [`DirigentError::Workspace`] where its folder is gone; no such run or
+    /// [`DirigentError::RunActive`] while a process carries the run out; [`DirigentError::Workspace`] where its folder is gone; no such run or
     /// entry.
     pub fn undo(&self, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
-        Undo::of(&self.journal, run, to)
+        Undo::load(&self.journal, run, to)
     }
 
     /// What a run changed in files, or what it changed after its entry `to`: before the first change against after the last, in
@@ -471,7 +482,7 @@ impl Dirigent {
     /// # Errors
     /// No such run or entry.
     pub fn diff(&self, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
-        RunDiff::of(&self.journal, run, to)
+        RunDiff::load(&self.journal, run, to)
     }
 
     /// A run as its journal has it now, with its events. Reads the disk.

@@ -35,8 +35,8 @@ pub enum DirigentError {
         reason: String,
     },
     /// A run that a process carries out cannot be undone meanwhile.
-    #[error("run {run} is carried out by process {pid}: cancel it first with `dirigent cancel {}`", run.short())]
-    UnderWay {
+    #[error("run {run} is owned by process {pid}: cancel it first with `dirigent cancel {}`", run.short())]
+    RunActive {
         /// The run.
         run: RunId,
         /// The process.
@@ -44,7 +44,7 @@ pub enum DirigentError {
     },
     /// Part of what is to be undone cannot be, so that nothing was.
     #[error("nothing was undone, as {refused} {} cannot be", if *refused == 1 { "file" } else { "files" })]
-    NotUndone {
+    UndoRefused {
         /// How many [`Undo::refused`](crate::Undo::refused) has.
         refused: usize,
     },

@@ -34,7 +34,7 @@ impl Goal {
     }
 
     /// The goal that a recorded run pursued, with its workspace and its limits: what [`crate::Dirigent::replay`] takes.
-    pub fn of(recording: &Recording) -> Self {
+    pub fn from_recording(recording: &Recording) -> Self {
         let spec = recording.spec();
         Goal::new(spec.goal.clone())
             .workspace(spec.workspace.clone())
@@ -75,7 +75,7 @@ impl Goal {
 
     /// Sets limits of every agent in this run, planner and reflector included, but for those that [`Goal::agent_limits`] sets.
     pub fn all_agent_limits(mut self, limits: impl Into<AgentLimitSettings>) -> Self {
-        self.agent_limits.set_every(limits.into());
+        self.agent_limits.set_all(limits.into());
         self
     }
 

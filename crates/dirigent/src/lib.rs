@@ -30,14 +30,14 @@ mod builder;
 pub mod config;
 mod error;
 mod goal;
-mod place;
+mod paths;
 mod recording;
 mod undo;
 
 pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
 pub use builder::{Builder, Dirigent};
 pub use config::{Config, ConfigError};
-pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault};
+pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 pub use dirigent_core::id::{AgentId, EffectId, RunId};
 pub use dirigent_core::limits::{AgentLimitSettings, AgentLimits, RunLimits};
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
@@ -48,17 +48,19 @@ pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
-pub use dirigent_runtime::{Delta, Events, Kept, Resume, RunHandle, RuntimeError, Steered, UserPresence};
+pub use dirigent_runtime::{
+    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence,
+};
 pub use dirigent_store::{MessageId, MessageState, RunRecord, StoreError};
 pub use dirigent_tools::{
-    Confinement, Connection, Connections, Database, HttpRules, Sandbox, ToolSettings, Tried,
+    Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, Sandbox, ToolSettings,
 };
 pub use error::DirigentError;
 pub use goal::Goal;
-pub use place::default_journal;
+pub use paths::default_journal;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 
-pub use undo::{FileDiff, Refused, RefusedBecause, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
+pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 
 /// The vocabulary and the machines, for those who read journals or drive the machines themselves.
 pub use dirigent_core as core;

@@ -8,7 +8,7 @@ use dirigent_core::recording::{FormatError, Recording};
 use tempfile::NamedTempFile;
 
 /// Bytes of a file that tell whether it is a recording.
-const BEGINNING: u64 = 1 << 20;
+const HEADER_BYTES: u64 = 1 << 20;
 
 /// What is wrong with a recording's file.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum RecordingError {
     },
     /// There is something else that would be lost.
     #[error("{} is there already and is no recording: name another file, or remove it", path.display())]
-    InTheWay {
+    NotARecording {
         /// Which file.
         path: PathBuf,
     },
@@ -73,9 +73,9 @@ pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingErro
 /// journal is. Writes the disk.
 ///
 /// # Errors
-/// [`RecordingError::InTheWay`], [`RecordingError::Write`].
+/// [`RecordingError::NotARecording`], [`RecordingError::Write`].
 pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<(), RecordingError> {
-    let mut target = Target::new(path.as_ref())?;
+    let mut target = AtomicFile::new(path.as_ref())?;
     let written = write!(target.file, "{recording}").and_then(|()| target.file.as_file().sync_all());
     let kept = written.and_then(|()| target.file.persist(&target.path).map_err(|error| error.error));
     kept.map(drop).map_err(|error| RecordingError::Write {
@@ -89,16 +89,16 @@ pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<
 /// # Errors
 /// Those of [`write_recording`].
 pub fn check_recording_file(path: impl AsRef<Path>) -> Result<(), RecordingError> {
-    Target::new(path.as_ref()).map(drop)
+    AtomicFile::new(path.as_ref()).map(drop)
 }
 
 /// A file that takes the place of another one once it is whole, and is removed if it does not.
-struct Target {
+struct AtomicFile {
     path: PathBuf,
     file: NamedTempFile,
 }
 
-impl Target {
+impl AtomicFile {
     fn new(path: &Path) -> Result<Self, RecordingError> {
         let failed = |error| RecordingError::Write {
             path: path.to_owned(),
@@ -108,7 +108,7 @@ impl Target {
         let target = match path.canonicalize() {
             Ok(there) if may_be_replaced(&there).map_err(failed)? => there,
             Ok(_) => {
-                return Err(RecordingError::InTheWay {
+                return Err(RecordingError::NotARecording {
                     path: path.to_owned(),
                 });
             }
@@ -126,7 +126,7 @@ impl Target {
             Some(_) | None => Path::new("."),
         };
         let file = NamedTempFile::with_prefix_in(".recording-", folder).map_err(failed)?;
-        Ok(Target { path: target, file })
+        Ok(AtomicFile { path: target, file })
     }
 }
 
@@ -136,6 +136,6 @@ fn may_be_replaced(path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     let mut beginning = Vec::new();
-    File::open(path)?.take(BEGINNING).read_to_end(&mut beginning)?;
-    Ok(beginning.is_empty() || Recording::is_begun_by(&beginning))
+    File::open(path)?.take(HEADER_BYTES).read_to_end(&mut beginning)?;
+    Ok(beginning.is_empty() || Recording::is_recording(&beginning))
 }

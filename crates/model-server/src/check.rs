@@ -1,7 +1,7 @@
 //! What a chat request must be, as strictly as the strictest of real servers.
 //!
 //! Looks at one request alone; finds every violation, not only the first. Calls apart from the text are matched with their results
-//! here, by their ids; those in the text in `spoken`.
+//! here, by their ids; those in the text in `text_calls`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::request::is_system;
-use crate::spoken;
+use crate::text_calls;
 
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Violation {
     /// The request's number.
     pub request: usize,
     /// Where, as `messages[3].tool_call_id`; empty for the request as a whole.
-    pub place: String,
+    pub path: String,
     /// Which rule it breaks.
     pub kind: ViolationKind,
     /// What is wrong, in words.
@@ -27,8 +27,8 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "request {}", self.request)?;
-        if !self.place.is_empty() {
-            write!(f, ", {}", self.place)?;
+        if !self.path.is_empty() {
+            write!(f, ", {}", self.path)?;
         }
         write!(f, ": {}", self.reason)
     }
@@ -59,9 +59,9 @@ pub enum ViolationKind {
 
 /// Everything that is wrong with a request.
 pub(crate) fn check(number: usize, content_type: Option<&str>, body: Option<&Value>) -> Vec<Violation> {
-    let mut check = Check {
+    let mut check = RequestChecker {
         number,
-        found: Vec::new(),
+        violations: Vec::new(),
         ids: HashSet::new(),
         pending: Vec::new(),
     };
@@ -72,7 +72,7 @@ pub(crate) fn check(number: usize, content_type: Option<&str>, body: Option<&Val
         .unwrap_or_default()
         .trim();
     if !media.eq_ignore_ascii_case("application/json") {
-        check.fault(
+        check.report(
             "",
             ViolationKind::ContentType,
             format!("the content type is `{media}`, not `application/json`"),
@@ -80,34 +80,34 @@ pub(crate) fn check(number: usize, content_type: Option<&str>, body: Option<&Val
     }
     match body {
         Some(body @ Value::Object(_)) => check.body(body),
-        Some(_) => check.fault(
+        Some(_) => check.report(
             "",
             ViolationKind::NotJson,
             "the body is JSON, but not an object".to_owned(),
         ),
-        None => check.fault(
+        None => check.report(
             "",
             ViolationKind::NotJson,
             "the body is not valid JSON".to_owned(),
         ),
     }
-    check.found
+    check.violations
 }
 
-struct Check {
+struct RequestChecker {
     number: usize,
-    found: Vec<Violation>,
+    violations: Vec<Violation>,
     /// Ids of all calls so far.
     ids: HashSet<String>,
     /// Calls of the last assistant message that have no result yet.
     pending: Vec<String>,
 }
 
-impl Check {
-    fn fault(&mut self, place: impl Into<String>, kind: ViolationKind, reason: String) {
-        self.found.push(Violation {
+impl RequestChecker {
+    fn report(&mut self, place: impl Into<String>, kind: ViolationKind, reason: String) {
+        self.violations.push(Violation {
             request: self.number,
-            place: place.into(),
+            path: place.into(),
             kind,
             reason,
         });
@@ -115,7 +115,7 @@ impl Check {
 
     fn body(&mut self, body: &Value) {
         if body["model"].as_str().is_none_or(str::is_empty) {
-            self.fault(
+            self.report(
                 "model",
                 ViolationKind::Field,
                 "the model must be a name".to_owned(),
@@ -127,12 +127,12 @@ impl Check {
             Some(messages) if !messages.is_empty() => {
                 self.messages(messages);
                 if !messages.iter().any(is_native) {
-                    self.found
-                        .extend(spoken::check(self.number, messages, &body["tools"]));
+                    self.violations
+                        .extend(text_calls::check(self.number, messages, &body["tools"]));
                 }
             }
             Some(_) | None => {
-                self.fault(
+                self.report(
                     "messages",
                     ViolationKind::Field,
                     "there must be a list of messages".to_owned(),
@@ -143,7 +143,7 @@ impl Check {
 
     fn options(&mut self, body: &Value) {
         if !matches!(body["stream"], Value::Null | Value::Bool(_)) {
-            self.fault(
+            self.report(
                 "stream",
                 ViolationKind::Field,
                 "`stream` must be a boolean".to_owned(),
@@ -152,9 +152,9 @@ impl Check {
         let options = &body["stream_options"];
         if !options.is_null() && body["stream"] != true {
             let reason = "`stream_options` is only allowed where `stream` is true".to_owned();
-            self.fault("stream_options", ViolationKind::Field, reason);
+            self.report("stream_options", ViolationKind::Field, reason);
         } else if !matches!(options, Value::Null | Value::Object(_)) {
-            self.fault(
+            self.report(
                 "stream_options",
                 ViolationKind::Field,
                 "`stream_options` must be an object".to_owned(),
@@ -162,7 +162,7 @@ impl Check {
         }
         if !body["tool_choice"].is_null() && body["tools"].is_null() {
             let reason = "`tool_choice` is only allowed where there are tools".to_owned();
-            self.fault("tool_choice", ViolationKind::Field, reason);
+            self.report("tool_choice", ViolationKind::Field, reason);
         }
     }
 
@@ -171,7 +171,7 @@ impl Check {
             Value::Null => return,
             Value::Array(tools) if !tools.is_empty() => tools,
             _ => {
-                return self.fault(
+                return self.report(
                     "tools",
                     ViolationKind::Field,
                     "tools must be a list and not empty".to_owned(),
@@ -182,7 +182,7 @@ impl Check {
         for (index, tool) in tools.iter().enumerate() {
             let place = format!("tools[{index}]");
             if tool["type"] != "function" {
-                self.fault(
+                self.report(
                     format!("{place}.type"),
                     ViolationKind::Field,
                     "the type must be `function`".to_owned(),
@@ -192,7 +192,7 @@ impl Check {
             self.name(&format!("{place}.function.name"), &function["name"]);
             if !matches!(function["parameters"], Value::Null | Value::Object(_)) {
                 let reason = "parameters must be a JSON schema, an object".to_owned();
-                self.fault(
+                self.report(
                     format!("{place}.function.parameters"),
                     ViolationKind::Field,
                     reason,
@@ -202,7 +202,7 @@ impl Check {
                 && !names.insert(name)
             {
                 let reason = format!("there are two tools named `{name}`");
-                self.fault(format!("{place}.function.name"), ViolationKind::Duplicate, reason);
+                self.report(format!("{place}.function.name"), ViolationKind::Duplicate, reason);
             }
         }
     }
@@ -217,7 +217,7 @@ impl Check {
         };
         if !name.as_str().is_some_and(fits) {
             let reason = format!("{name} is not a tool's name: up to 64 letters, digits, `_` and `-`");
-            self.fault(place, ViolationKind::Field, reason);
+            self.report(place, ViolationKind::Field, reason);
         }
     }
 
@@ -233,7 +233,7 @@ impl Check {
                 Some("system" | "developer") => {
                     if index >= head {
                         let reason = "system messages come first".to_owned();
-                        self.fault(format!("{place}.role"), ViolationKind::Order, reason);
+                        self.report(format!("{place}.role"), ViolationKind::Order, reason);
                     }
                     self.content(&place, message);
                 }
@@ -243,7 +243,7 @@ impl Check {
                 Some("tool") => self.content(&place, message),
                 Some(_) | None => {
                     let reason = format!("{} is not a role", message["role"]);
-                    self.fault(format!("{place}.role"), ViolationKind::Order, reason);
+                    self.report(format!("{place}.role"), ViolationKind::Order, reason);
                 }
             }
         }
@@ -252,7 +252,7 @@ impl Check {
 
     fn no_call_pending(&mut self, place: &str) {
         for id in std::mem::take(&mut self.pending) {
-            self.fault(
+            self.report(
                 place,
                 ViolationKind::OrphanCall,
                 format!("the tool call `{id}` has no result"),
@@ -268,13 +268,13 @@ impl Check {
                 for (index, part) in parts.iter().enumerate() {
                     if !part["type"].is_string() || (part["type"] == "text" && !part["text"].is_string()) {
                         let reason = "a part of the content needs its type and text".to_owned();
-                        self.fault(format!("{place}[{index}]"), ViolationKind::Content, reason);
+                        self.report(format!("{place}[{index}]"), ViolationKind::Content, reason);
                     }
                 }
             }
             _ => {
                 let reason = "content must be a text or a list of parts".to_owned();
-                self.fault(place, ViolationKind::Content, reason);
+                self.report(place, ViolationKind::Content, reason);
             }
         }
     }
@@ -285,7 +285,7 @@ impl Check {
             Value::Array(calls) if !calls.is_empty() => calls,
             _ => {
                 let reason = "tool calls must be a list and not empty".to_owned();
-                return self.fault(format!("{place}.tool_calls"), ViolationKind::Field, reason);
+                return self.report(format!("{place}.tool_calls"), ViolationKind::Field, reason);
             }
         };
         if !message["content"].is_null() {
@@ -298,7 +298,7 @@ impl Check {
 
     fn call(&mut self, place: &str, call: &Value) {
         if call["type"] != "function" {
-            self.fault(
+            self.report(
                 format!("{place}.type"),
                 ViolationKind::Field,
                 "the type must be `function`".to_owned(),
@@ -307,7 +307,7 @@ impl Check {
         self.name(&format!("{place}.function.name"), &call["function"]["name"]);
         if !call["function"]["arguments"].is_string() {
             let reason = "arguments must be a string".to_owned();
-            self.fault(
+            self.report(
                 format!("{place}.function.arguments"),
                 ViolationKind::Field,
                 reason,
@@ -317,12 +317,12 @@ impl Check {
             Some(id) if !id.is_empty() => {
                 if !self.ids.insert(id.to_owned()) {
                     let reason = format!("there are two tool calls with the id `{id}`");
-                    self.fault(format!("{place}.id"), ViolationKind::Duplicate, reason);
+                    self.report(format!("{place}.id"), ViolationKind::Duplicate, reason);
                 }
                 self.pending.push(id.to_owned());
             }
             Some(_) | None => {
-                self.fault(
+                self.report(
                     format!("{place}.id"),
                     ViolationKind::Field,
                     "a tool call needs an id".to_owned(),
@@ -335,7 +335,7 @@ impl Check {
         self.content(place, message);
         let place = format!("{place}.tool_call_id");
         let Some(id) = message["tool_call_id"].as_str() else {
-            return self.fault(
+            return self.report(
                 place,
                 ViolationKind::OrphanResult,
                 "a result needs its call's id".to_owned(),
@@ -345,10 +345,10 @@ impl Check {
             self.pending.remove(answered);
         } else if self.ids.contains(id) {
             let reason = format!("the call `{id}` has its result already, or is not of the message before");
-            self.fault(place, ViolationKind::Duplicate, reason);
+            self.report(place, ViolationKind::Duplicate, reason);
         } else {
             let reason = format!("no assistant message before it has a call `{id}`");
-            self.fault(place, ViolationKind::OrphanResult, reason);
+            self.report(place, ViolationKind::OrphanResult, reason);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A reply as JSON: whole, or as the chunks of a stream.
 //!
-//! Only what the JSON says is made here; how it goes out is `transmission`'s.
+//! Only what the JSON says is made here; how it goes out is `body`'s.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use crate::reply::{Reply, Usage};
 use crate::request::{Request, words};
 
 /// In how many pieces a text goes out at most, and how many characters a piece has at least.
-const PIECES: usize = 64;
-const PIECE: usize = 4;
+const MAX_PIECES: usize = 64;
+const MIN_PIECE_CHARS: usize = 4;
 
 /// A reply to a request.
 pub(crate) struct Completion<'a> {
@@ -42,7 +42,7 @@ impl Completion<'_> {
 
     /// The `chat.completion.chunk` objects, in order.
     pub(crate) fn chunks(&self) -> Vec<Value> {
-        let text = self.reply.spoken();
+        let text = self.reply.text_on_wire();
         let mut deltas = vec![json!({ "role": "assistant", "content": text.as_ref().map(|_| "") })];
         if self.reply.has(Flaw::NullContent) {
             deltas.push(json!({ "content": null }));
@@ -75,7 +75,7 @@ impl Completion<'_> {
         let content = if self.reply.has(Flaw::NullContent) {
             None
         } else {
-            self.reply.spoken()
+            self.reply.text_on_wire()
         };
         let mut message = json!({ "role": "assistant", "content": content, "refusal": null });
         if !self.reply.tool_calls.is_empty() {
@@ -96,7 +96,7 @@ impl Completion<'_> {
             calls.reverse();
         }
         if self.reply.has(Flaw::InterleavedCalls) {
-            calls = vec![take_turns(calls)];
+            calls = vec![interleave(calls)];
         }
         calls
             .into_iter()
@@ -150,7 +150,7 @@ impl Completion<'_> {
         if self.reply.has(Flaw::FinishReasonMissing) {
             Value::Null
         } else {
-            self.reply.finish().into()
+            self.reply.finish_reason_name().into()
         }
     }
 
@@ -163,7 +163,7 @@ impl Completion<'_> {
                 let called: u64 = calls.map(|call| words(&call.name) + words(&call.arguments)).sum();
                 (
                     self.request.words(),
-                    called + words(&self.reply.spoken().unwrap_or_default()),
+                    called + words(&self.reply.text_on_wire().unwrap_or_default()),
                 )
             }
         };
@@ -204,7 +204,7 @@ impl Completion<'_> {
 /// A text in pieces of equal length, split between characters and nowhere sensible.
 fn pieces(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
-    let length = characters.len().div_ceil(PIECES).max(PIECE);
+    let length = characters.len().div_ceil(MAX_PIECES).max(MIN_PIECE_CHARS);
     characters
         .chunks(length)
         .map(|piece| piece.iter().collect())
@@ -212,14 +212,14 @@ fn pieces(text: &str) -> Vec<String> {
 }
 
 /// The first of each, the second of each, and so on.
-fn take_turns(lists: Vec<Vec<Value>>) -> Vec<Value> {
+fn interleave(lists: Vec<Vec<Value>>) -> Vec<Value> {
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();
     loop {
-        let round: Vec<Value> = lists.iter_mut().filter_map(Iterator::next).collect();
-        if round.is_empty() {
+        let row: Vec<Value> = lists.iter_mut().filter_map(Iterator::next).collect();
+        if row.is_empty() {
             return all;
         }
-        all.extend(round);
+        all.extend(row);
     }
 }

@@ -124,7 +124,7 @@ impl RetryAfter {
 }
 
 /// What of a fault goes over the wire.
-pub(crate) enum Sent {
+pub(crate) enum FaultResponse {
     /// A status with an error as JSON.
     Error {
         status: StatusCode,
@@ -134,7 +134,7 @@ pub(crate) enum Sent {
     /// A status with a page of HTML.
     Html { status: StatusCode, page: String },
     /// No answer.
-    Nothing,
+    CloseConnection,
     /// 307, and where to.
     Redirect { to: String },
     /// Status 200 and not JSON.
@@ -160,7 +160,7 @@ impl Fault {
     }
 
     /// How it goes out to a client that asked for `model`.
-    pub(crate) fn sent(&self, model: &str) -> Sent {
+    pub(crate) fn response(&self, model: &str) -> FaultResponse {
         match self {
             Self::ContextLengthExceeded { limit, requested } => refuse(
                 StatusCode::BAD_REQUEST,
@@ -184,7 +184,7 @@ impl Fault {
                 "You are not allowed to sample from this model.",
                 ("invalid_request_error", None, None),
             ),
-            Self::ModelNotFound => Sent::Error {
+            Self::ModelNotFound => FaultResponse::Error {
                 status: StatusCode::NOT_FOUND,
                 body: model_not_found(model),
                 retry_after: None,
@@ -204,7 +204,7 @@ impl Fault {
                 &format!("Rate limit reached for {model} on requests per min (RPM)."),
                 ("requests", None, Some("rate_limit_exceeded")),
             )
-            .coming_back(*retry_after),
+            .with_retry_after(*retry_after),
             Self::QuotaExceeded => refuse(
                 StatusCode::TOO_MANY_REQUESTS,
                 "You exceeded your current quota, please check your plan and billing details.",
@@ -219,8 +219,8 @@ impl Fault {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "The engine is currently overloaded, please try again later.",
             )
-            .coming_back(*retry_after),
-            Self::Overloaded => Sent::Error {
+            .with_retry_after(*retry_after),
+            Self::Overloaded => FaultResponse::Error {
                 status: error_code(529).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
                 body: json!({
                     "type": "error",
@@ -229,26 +229,26 @@ impl Fault {
                 retry_after: None,
             },
             Self::Status { status, message } => plain(*status, message),
-            Self::HtmlPage { status } => Sent::Html {
+            Self::HtmlPage { status } => FaultResponse::Html {
                 status: *status,
                 page: format!(
                     "<html>\r\n<head><title>{status}</title></head>\r\n<body>\r\n<center><h1>{status}</h1></center>\r\n\
                      <hr><center>proxy</center>\r\n</body>\r\n</html>\r\n"
                 ),
             },
-            Self::Redirect { to } => Sent::Redirect { to: to.clone() },
-            Self::ClosedBeforeHeaders => Sent::Nothing,
-            Self::Garbage => Sent::Garbage,
-            Self::EmptyBody => Sent::Empty,
-            Self::EndlessKeepAlive { every_ms } => Sent::Endless {
+            Self::Redirect { to } => FaultResponse::Redirect { to: to.clone() },
+            Self::ClosedBeforeHeaders => FaultResponse::CloseConnection,
+            Self::Garbage => FaultResponse::Garbage,
+            Self::EmptyBody => FaultResponse::Empty,
+            Self::EndlessKeepAlive { every_ms } => FaultResponse::Endless {
                 every: Duration::from_millis((*every_ms).max(1)),
             },
         }
     }
 }
 
-impl Sent {
-    fn coming_back(self, when: Option<RetryAfter>) -> Self {
+impl FaultResponse {
+    fn with_retry_after(self, when: Option<RetryAfter>) -> Self {
         match self {
             Self::Error { status, body, .. } => Self::Error {
                 status,
@@ -257,7 +257,7 @@ impl Sent {
             },
             other @ (Self::Html { .. }
             | Self::Redirect { .. }
-            | Self::Nothing
+            | FaultResponse::CloseConnection
             | Self::Garbage
             | Self::Empty
             | Self::Endless { .. }) => other,
@@ -280,15 +280,15 @@ fn refuse(
     status: StatusCode,
     message: &str,
     (kind, param, code): (&str, Option<&str>, Option<&str>),
-) -> Sent {
-    Sent::Error {
+) -> FaultResponse {
+    FaultResponse::Error {
         status,
         body: error_object(message, kind, param, code),
         retry_after: None,
     }
 }
 
-fn plain(status: StatusCode, message: &str) -> Sent {
+fn plain(status: StatusCode, message: &str) -> FaultResponse {
     let kind = if status.is_server_error() {
         "server_error"
     } else {

@@ -26,7 +26,7 @@ impl Gate {
     }
 
     /// Waits until the gate is open.
-    pub async fn opened(&self) {
+    pub async fn wait_open(&self) {
         // The sender lives in `self`, so the wait cannot fail.
         let _ = self.open.subscribe().wait_for(|open| *open).await;
     }
@@ -40,30 +40,30 @@ impl Default for Gate {
 
 /// What to wait for before going on.
 #[derive(Clone, Debug)]
-pub enum Hold {
+pub enum Wait {
     /// Until a test opens it.
     Gate(Gate),
     /// For this long, each time.
     Delay(Duration),
 }
 
-impl Hold {
+impl Wait {
     /// Waits for it.
-    pub(crate) async fn pass(&self) {
+    pub(crate) async fn wait(&self) {
         match self {
-            Self::Gate(gate) => gate.opened().await,
+            Self::Gate(gate) => gate.wait_open().await,
             Self::Delay(delay) => tokio::time::sleep(*delay).await,
         }
     }
 }
 
-impl From<&Gate> for Hold {
+impl From<&Gate> for Wait {
     fn from(gate: &Gate) -> Self {
         Self::Gate(gate.clone())
     }
 }
 
-impl From<Duration> for Hold {
+impl From<Duration> for Wait {
     fn from(delay: Duration) -> Self {
         Self::Delay(delay)
     }

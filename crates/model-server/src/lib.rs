@@ -91,23 +91,23 @@
 //! - `flaws` are [`Flaw`]s in snake case. Unknown fields are refused, with their place.
 #![warn(missing_docs)]
 
+mod body;
 mod check;
 mod completion;
 mod fault;
 mod flaw;
 mod gate;
-mod ledger;
 mod reply;
 mod request;
+mod request_log;
 mod script;
 mod server;
-mod spoken;
-mod transmission;
+mod text_calls;
 
 pub use check::{Violation, ViolationKind};
 pub use fault::{Fault, RetryAfter};
 pub use flaw::Flaw;
-pub use gate::{Gate, Hold};
+pub use gate::{Gate, Wait};
 pub use reply::{FinishReason, Reply, ToolCall, Usage};
 pub use request::Request;
 pub use script::{AfterLast, Matcher, Rule, Script, ScriptError, Turn};

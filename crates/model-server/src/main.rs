@@ -9,7 +9,7 @@ use clap::Parser;
 use dirigent_model_server::{ModelServer, Request, Script};
 
 /// What a script looks like, and every word that it can have where something goes wrong.
-const SCRIPTS: &str = r#"A script is a JSON file. Each request is answered by the first rule that matches it and has a turn left:
+const SCRIPT_HELP: &str = r#"A script is a JSON file. Each request is answered by the first rule that matches it and has a turn left:
 
   {"rules": [
     {"when": {"system_contains": "planner", "attempt": 1},
@@ -34,7 +34,7 @@ with 400 and told on standard error. A word that is not known is refused with it
 
 /// Serves canned model replies over the OpenAI API, on 127.0.0.1 only.
 #[derive(Parser)]
-#[command(version, after_long_help = SCRIPTS)]
+#[command(version, after_long_help = SCRIPT_HELP)]
 struct Arguments {
     /// The script, a JSON file.
     #[arg(long, value_name = "FILE")]
@@ -57,7 +57,7 @@ async fn main() -> ExitCode {
     println!("listening on {}", server.url());
     for count in 1.. {
         let requests = server.wait_for_requests(count).await;
-        eprintln!("{}", line(&requests[count - 1]));
+        eprintln!("{}", log_line(&requests[count - 1]));
     }
     ExitCode::SUCCESS
 }
@@ -71,7 +71,7 @@ async fn start(arguments: &Arguments) -> Result<ModelServer, String> {
         .map_err(|error| error.to_string())
 }
 
-fn line(request: &Request) -> String {
+fn log_line(request: &Request) -> String {
     let mut line = format!(
         "request {}: conversation {}, turn {}, attempt {}, model {}, {} messages",
         request.number,

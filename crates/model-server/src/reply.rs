@@ -39,7 +39,7 @@ impl Reply {
     }
 
     /// Adds text to a reply that calls tools.
-    pub fn saying(self, text: impl Into<String>) -> Self {
+    pub fn with_text(self, text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
             ..self
@@ -47,7 +47,7 @@ impl Reply {
     }
 
     /// Ends for this reason.
-    pub fn ending(self, reason: FinishReason) -> Self {
+    pub fn with_finish_reason(self, reason: FinishReason) -> Self {
         Self {
             finish_reason: Some(reason),
             ..self
@@ -55,12 +55,12 @@ impl Reply {
     }
 
     /// Says it cost this.
-    pub fn costing(self, usage: Usage) -> Self {
+    pub fn with_usage(self, usage: Usage) -> Self {
         Self { usage, ..self }
     }
 
     /// Goes wrong on the wire in this way too.
-    pub fn with(mut self, flaw: Flaw) -> Self {
+    pub fn with_flaw(mut self, flaw: Flaw) -> Self {
         self.flaws.push(flaw);
         self
     }
@@ -71,7 +71,7 @@ impl Reply {
     }
 
     /// The reason it gives for its end.
-    pub(crate) fn finish(&self) -> &str {
+    pub(crate) fn finish_reason_name(&self) -> &str {
         match &self.finish_reason {
             Some(reason) => reason.as_str(),
             None if self.tool_calls.is_empty() => "stop",
@@ -80,7 +80,7 @@ impl Reply {
     }
 
     /// Its text as it goes out, flaws included.
-    pub(crate) fn spoken(&self) -> Option<String> {
+    pub(crate) fn text_on_wire(&self) -> Option<String> {
         let mut text = self.text.clone();
         for flaw in &self.flaws {
             if let Flaw::Padded { bytes } = flaw {

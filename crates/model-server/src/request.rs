@@ -130,7 +130,7 @@ pub(crate) fn is_system(message: &Value) -> bool {
 }
 
 /// The beginning that makes a conversation what it is.
-pub(crate) fn beginning(body: &Value) -> Vec<Value> {
+pub(crate) fn conversation_key(body: &Value) -> Vec<Value> {
     let messages = messages(body);
     let system = messages.iter().take_while(|message| is_system(message));
     let user = messages.iter().find(|message| message["role"] == "user");

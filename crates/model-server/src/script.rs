@@ -10,7 +10,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::fault::Fault;
-use crate::gate::Hold;
+use crate::gate::Wait;
 use crate::reply::{Reply, ToolCall};
 use crate::request::Request;
 
@@ -19,23 +19,23 @@ use crate::request::Request;
 pub struct Script {
     pub(crate) models: Vec<String>,
     pub(crate) api_key: Option<String>,
-    pub(crate) answers: Answers,
+    pub(crate) turn_source: TurnSource,
 }
 
 /// A script in code.
-pub(crate) type Function = Arc<dyn Fn(&Request) -> Turn + Send + Sync>;
+pub(crate) type TurnFn = Arc<dyn Fn(&Request) -> Turn + Send + Sync>;
 
 /// Where the turns come from.
 #[derive(Clone)]
-pub(crate) enum Answers {
+pub(crate) enum TurnSource {
     Rules(Vec<Rule>),
-    Function(Function),
+    Function(TurnFn),
 }
 
 impl Script {
     /// Each request is answered by the first rule that matches it and has a turn left.
     pub fn rules(rules: impl IntoIterator<Item = Rule>) -> Self {
-        Self::of(Answers::Rules(rules.into_iter().collect()))
+        Self::new(TurnSource::Rules(rules.into_iter().collect()))
     }
 
     /// Every conversation gets these turns in order. A request beyond them is a violation.
@@ -44,29 +44,27 @@ impl Script {
     }
 
     /// Every request gets what the function says.
-    pub fn answering(function: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> Self {
-        Self::of(Answers::Function(Arc::new(function)))
+    pub fn from_fn(function: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> Self {
+        Self::new(TurnSource::Function(Arc::new(function)))
     }
 
     /// Reads a script file. The crate's page shows its form.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        let form: ScriptForm = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(
-            text,
-        ))
-        .map_err(|error| ScriptError {
-            place: error.path().to_string(),
-            fault: error.into_inner().to_string(),
-        })?;
-        if let Some(empty) = form.rules.iter().position(|rule| rule.turns.is_empty()) {
+        let raw: RawScript = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))
+            .map_err(|error| ScriptError {
+                path: error.path().to_string(),
+                problem: error.into_inner().to_string(),
+            })?;
+        if let Some(empty) = raw.rules.iter().position(|rule| rule.turns.is_empty()) {
             return Err(ScriptError {
-                place: format!("rules[{empty}].turns"),
-                fault: "it is empty: give at least one turn".to_owned(),
+                path: format!("rules[{empty}].turns"),
+                problem: "it is empty: give at least one turn".to_owned(),
             });
         }
         Ok(Self {
-            models: form.models,
-            api_key: form.api_key,
-            answers: Answers::Rules(form.rules),
+            models: raw.models,
+            api_key: raw.api_key,
+            turn_source: TurnSource::Rules(raw.rules),
         })
     }
 
@@ -87,23 +85,23 @@ impl Script {
         }
     }
 
-    fn of(answers: Answers) -> Self {
+    fn new(turn_source: TurnSource) -> Self {
         Self {
             models: Vec::new(),
             api_key: None,
-            answers,
+            turn_source,
         }
     }
 }
 
 /// What is wrong with a script file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the script is not valid at {place}: {fault}")]
+#[error("the script is not valid at {path}: {problem}")]
 pub struct ScriptError {
     /// Where, as `rules[0].turns[2].fault`.
-    pub place: String,
+    pub path: String,
     /// What is wrong there.
-    pub fault: String,
+    pub problem: String,
 }
 
 /// Turns for the requests that match.
@@ -271,16 +269,16 @@ impl Matcher {
 
 /// One answer and its pace.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "TurnForm")]
+#[serde(try_from = "RawTurn")]
 pub struct Turn {
-    pub(crate) answer: Answer,
-    pub(crate) before_headers: Option<Hold>,
-    pub(crate) in_body: Option<Hold>,
+    pub(crate) outcome: TurnOutcome,
+    pub(crate) before_headers: Option<Wait>,
+    pub(crate) in_body: Option<Wait>,
 }
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum TurnOutcome {
     Reply(Reply),
     Fault(Fault),
 }
@@ -297,18 +295,18 @@ impl Turn {
     }
 
     /// Waits for this before the answer's first byte.
-    pub fn held_before_headers(self, hold: impl Into<Hold>) -> Self {
+    pub fn wait_before_headers(self, wait: impl Into<Wait>) -> Self {
         Self {
-            before_headers: Some(hold.into()),
+            before_headers: Some(wait.into()),
             ..self
         }
     }
 
     /// Waits for this before each part of the body but the first: a stream's parts are its events, plain JSON
     /// comes in two halves.
-    pub fn held_in_body(self, hold: impl Into<Hold>) -> Self {
+    pub fn wait_in_body(self, wait: impl Into<Wait>) -> Self {
         Self {
-            in_body: Some(hold.into()),
+            in_body: Some(wait.into()),
             ..self
         }
     }
@@ -317,7 +315,7 @@ impl Turn {
 impl From<Reply> for Turn {
     fn from(reply: Reply) -> Self {
         Self {
-            answer: Answer::Reply(reply),
+            outcome: TurnOutcome::Reply(reply),
             before_headers: None,
             in_body: None,
         }
@@ -327,7 +325,7 @@ impl From<Reply> for Turn {
 impl From<Fault> for Turn {
     fn from(fault: Fault) -> Self {
         Self {
-            answer: Answer::Fault(fault),
+            outcome: TurnOutcome::Fault(fault),
             before_headers: None,
             in_body: None,
         }
@@ -336,7 +334,7 @@ impl From<Fault> for Turn {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ScriptForm {
+struct RawScript {
     #[serde(default)]
     models: Vec<String>,
     #[serde(default)]
@@ -346,7 +344,7 @@ struct ScriptForm {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TurnForm {
+struct RawTurn {
     #[serde(default)]
     reply: Option<Reply>,
     #[serde(default)]
@@ -357,25 +355,25 @@ struct TurnForm {
     in_body_ms: Option<u64>,
 }
 
-impl TryFrom<TurnForm> for Turn {
+impl TryFrom<RawTurn> for Turn {
     type Error = &'static str;
 
-    fn try_from(form: TurnForm) -> Result<Self, Self::Error> {
-        let turn: Self = match (form.reply, form.fault) {
+    fn try_from(raw: RawTurn) -> Result<Self, Self::Error> {
+        let turn: Self = match (raw.reply, raw.fault) {
             (Some(reply), None) => reply.into(),
             (None, Some(fault)) => fault.into(),
             (None, None) | (Some(_), Some(_)) => return Err("a turn is either a `reply` or a `fault`"),
         };
-        let delay = |ms: u64| Hold::Delay(Duration::from_millis(ms));
+        let delay = |ms: u64| Wait::Delay(Duration::from_millis(ms));
         Ok(Self {
-            before_headers: form.before_headers_ms.map(delay),
-            in_body: form.in_body_ms.map(delay),
+            before_headers: raw.before_headers_ms.map(delay),
+            in_body: raw.in_body_ms.map(delay),
             ..turn
         })
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for TurnSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rules(rules) => f.debug_tuple("Rules").field(rules).finish(),

@@ -22,16 +22,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
 
+use crate::body::{Part, body, plain_parts, stream_parts, two_halves};
 use crate::check::Violation;
 use crate::completion::Completion;
-use crate::fault::{RetryAfter, Sent, error_object, model_not_found};
+use crate::fault::{FaultResponse, RetryAfter, error_object, model_not_found};
 use crate::flaw::Flaw;
-use crate::gate::Hold;
-use crate::ledger::{Decision, Delivery, Ledger};
+use crate::gate::Wait;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::script::{Answer, Script, Turn};
-use crate::transmission::{Part, body, plain_parts, stream_parts, two_halves};
+use crate::request_log::{Decision, RequestLog, ResponseGuard};
+use crate::script::{Script, Turn, TurnOutcome};
 
 /// How long to wait where no connection can be accepted, for lack of file handles for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ pub struct StartError {
 
 struct Shared {
     script: Script,
-    ledger: Arc<Ledger>,
+    request_log: Arc<RequestLog>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Shared {
 
 /// Marks a response in whose place the connection closes.
 #[derive(Clone)]
-struct NoAnswer;
+struct CloseConnection;
 
 impl ModelServer {
     /// Starts on a free port of 127.0.0.1. Must be called within a tokio runtime with IO and time.
@@ -86,7 +86,7 @@ impl ModelServer {
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
             script,
-            ledger: Arc::new(Ledger::new()),
+            request_log: Arc::new(RequestLog::new()),
         });
         let accepting = tokio::spawn(accept(listener, router(Arc::clone(&shared))));
         Ok(Self {
@@ -108,13 +108,15 @@ impl ModelServer {
 
     /// The chat requests so far, in the order in which they came.
     pub fn requests(&self) -> Vec<Arc<Request>> {
-        self.shared.ledger.requests()
+        self.shared.request_log.requests()
     }
 
     /// Waits for the nth chat request and gives all so far. It has no timeout of its own.
     pub async fn wait_for_requests(&self, count: usize) -> Vec<Arc<Request>> {
-        let enough = |ledger: &Ledger| Some(ledger.requests()).filter(|requests| requests.len() >= count);
-        self.shared.ledger.wait_until(enough).await
+        let enough = |request_log: &RequestLog| {
+            Some(request_log.requests()).filter(|requests| requests.len() >= count)
+        };
+        self.shared.request_log.wait_until(enough).await
     }
 
     /// What was wrong with the requests so far.
@@ -127,13 +129,15 @@ impl ModelServer {
 
     /// The numbers of the requests whose client went away before it had the whole answer.
     pub fn hang_ups(&self) -> Vec<usize> {
-        self.shared.ledger.hang_ups()
+        self.shared.request_log.hang_ups()
     }
 
     /// Waits until so many clients went away early. It has no timeout of its own.
     pub async fn wait_for_hang_ups(&self, count: usize) -> Vec<usize> {
-        let enough = |ledger: &Ledger| Some(ledger.hang_ups()).filter(|hang_ups| hang_ups.len() >= count);
-        self.shared.ledger.wait_until(enough).await
+        let enough = |request_log: &RequestLog| {
+            Some(request_log.hang_ups()).filter(|hang_ups| hang_ups.len() >= count)
+        };
+        self.shared.request_log.wait_until(enough).await
     }
 
     /// Ends the server and waits until its port is closed.
@@ -176,7 +180,7 @@ async fn serve(stream: TcpStream, router: Router) {
                 .oneshot(request)
                 .await
                 .unwrap_or_else(|never: Infallible| match never {});
-            if response.extensions().get::<NoAnswer>().is_some() {
+            if response.extensions().get::<CloseConnection>().is_some() {
                 return Err(io::Error::other("the script closes the connection here"));
             }
             Ok(response)
@@ -193,50 +197,57 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
         .route("/v1/models/{model}", get(model))
-        .fallback(unknown)
+        .fallback(not_found)
         .layer(DefaultBodyLimit::disable())
         .with_state(shared)
 }
 
 async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, raw: Bytes) -> Response {
-    let (request, decision) = shared.ledger.receive(&shared.script, headers, raw);
-    let delivery = Delivery::new(Arc::clone(&shared.ledger), request.number);
+    let (request, decision) = shared.request_log.receive(&shared.script, headers, raw);
+    let guard = ResponseGuard::new(Arc::clone(&shared.request_log), request.number);
     let turn = match decision {
         Decision::Answer(turn) => turn,
-        Decision::Ask(function) => function(&request),
-        Decision::Refuse => return refusal(&request.violations, delivery),
+        Decision::Call(function) => function(&request),
+        Decision::Refuse => return bad_request(&request.violations, guard),
     };
-    let mut response = answer(turn, &request, delivery).await;
+    let mut response = send_turn(turn, &request, guard).await;
     if let Ok(id) = HeaderValue::try_from(format!("req_{}", request.number)) {
         response.headers_mut().insert("x-request-id", id);
     }
     response
 }
 
-async fn answer(turn: Turn, request: &Request, delivery: Delivery) -> Response {
-    if let Some(hold) = &turn.before_headers {
-        hold.pass().await;
+async fn send_turn(turn: Turn, request: &Request, guard: ResponseGuard) -> Response {
+    if let Some(wait) = &turn.before_headers {
+        wait.wait().await;
     }
-    match turn.answer {
-        Answer::Reply(reply) => deliver(&reply, request, turn.in_body, delivery),
-        Answer::Fault(fault) => fail(fault.sent(request.model()), request, turn.in_body, delivery),
+    match turn.outcome {
+        TurnOutcome::Reply(reply) => send_reply(&reply, request, turn.in_body, guard),
+        TurnOutcome::Fault(fault) => {
+            send_fault(fault.response(request.model()), request, turn.in_body, guard)
+        }
     }
 }
 
 /// Sends what comes in place of a reply.
-fn fail(sent: Sent, request: &Request, hold: Option<Hold>, mut delivery: Delivery) -> Response {
+fn send_fault(
+    sent: FaultResponse,
+    request: &Request,
+    wait: Option<Wait>,
+    mut guard: ResponseGuard,
+) -> Response {
     match sent {
-        Sent::Error {
+        FaultResponse::Error {
             status,
             body,
             retry_after,
-        } => error(status, &body, retry_after, hold, delivery),
-        Sent::Html { status, page } => {
+        } => error(status, &body, retry_after, wait, guard),
+        FaultResponse::Html { status, page } => {
             let parts = two_halves(page.into_bytes());
-            respond(status, "text/html", None, body(parts.into_iter(), hold, delivery))
+            respond(status, "text/html", None, body(parts.into_iter(), wait, guard))
         }
-        Sent::Redirect { to } => {
-            delivery.complete();
+        FaultResponse::Redirect { to } => {
+            guard.mark_complete();
             let status = StatusCode::TEMPORARY_REDIRECT;
             let mut response = respond(status, "text/plain", None, Body::empty());
             if let Ok(to) = HeaderValue::try_from(to) {
@@ -244,39 +255,39 @@ fn fail(sent: Sent, request: &Request, hold: Option<Hold>, mut delivery: Deliver
             }
             response
         }
-        Sent::Empty => {
-            delivery.complete();
+        FaultResponse::Empty => {
+            guard.mark_complete();
             success(request, None, Body::empty())
         }
-        Sent::Nothing => {
-            delivery.complete();
+        FaultResponse::CloseConnection => {
+            guard.mark_complete();
             let mut response = Response::new(Body::empty());
-            response.extensions_mut().insert(NoAnswer);
+            response.extensions_mut().insert(CloseConnection);
             response
         }
-        Sent::Garbage => {
+        FaultResponse::Garbage => {
             let garbage = if request.wants_stream() {
                 "data: <garbage>\n\n"
             } else {
                 "<garbage>"
             };
             let parts = two_halves(garbage.into());
-            success(request, None, body(parts.into_iter(), hold, delivery))
+            success(request, None, body(parts.into_iter(), wait, guard))
         }
-        Sent::Endless { every } => {
+        FaultResponse::Endless { every } => {
             let filler = if request.wants_stream() {
                 ": keep-alive\n\n"
             } else {
                 "\n"
             };
             let parts = std::iter::repeat(Part::Bytes(Bytes::from_static(filler.as_bytes())));
-            success(request, None, body(parts, Some(Hold::Delay(every)), delivery))
+            success(request, None, body(parts, Some(Wait::Delay(every)), guard))
         }
     }
 }
 
 /// Sends a reply as the request wants it.
-fn deliver(reply: &Reply, request: &Request, hold: Option<Hold>, delivery: Delivery) -> Response {
+fn send_reply(reply: &Reply, request: &Request, wait: Option<Wait>, guard: ResponseGuard) -> Response {
     let completion = Completion {
         reply,
         request,
@@ -291,7 +302,7 @@ fn deliver(reply: &Reply, request: &Request, hold: Option<Hold>, delivery: Deliv
         let promised = parts.contains(&Part::Break).then(|| whole.to_string().len());
         (parts, promised)
     };
-    let mut response = success(request, length, body(parts.into_iter(), hold, delivery));
+    let mut response = success(request, length, body(parts.into_iter(), wait, guard));
     if reply.has(Flaw::WrongContentType) {
         response
             .headers_mut()
@@ -313,15 +324,15 @@ fn error(
     status: StatusCode,
     object: &Value,
     retry_after: Option<RetryAfter>,
-    hold: Option<Hold>,
-    delivery: Delivery,
+    wait: Option<Wait>,
+    guard: ResponseGuard,
 ) -> Response {
     let parts = two_halves(object.to_string().into_bytes());
     let mut response = respond(
         status,
         "application/json",
         None,
-        body(parts.into_iter(), hold, delivery),
+        body(parts.into_iter(), wait, guard),
     );
     if let Some(when) = retry_after
         && let Ok(value) = HeaderValue::try_from(when.value())
@@ -344,14 +355,14 @@ fn respond(status: StatusCode, content_type: &'static str, length: Option<usize>
     response
 }
 
-fn refusal(violations: &[Violation], delivery: Delivery) -> Response {
+fn bad_request(violations: &[Violation], guard: ResponseGuard) -> Response {
     let reasons: Vec<String> = violations.iter().map(Violation::to_string).collect();
     let place = violations
         .first()
-        .map(|violation| violation.place.as_str())
+        .map(|violation| violation.path.as_str())
         .filter(|place| !place.is_empty());
     let object = error_object(&reasons.join("; "), "invalid_request_error", place, None);
-    error(StatusCode::BAD_REQUEST, &object, None, None, delivery)
+    error(StatusCode::BAD_REQUEST, &object, None, None, guard)
 }
 
 async fn models(State(shared): State<Arc<Shared>>) -> Response {
@@ -377,7 +388,7 @@ fn model_object(name: &str) -> Value {
     json!({ "id": name, "object": "model", "created": 0, "owned_by": "dirigent" })
 }
 
-async fn unknown(method: Method, uri: Uri) -> Response {
+async fn not_found(method: Method, uri: Uri) -> Response {
     let message = format!("Invalid URL ({method} {})", uri.path());
     let object = error_object(&message, "invalid_request_error", None, None);
     (StatusCode::NOT_FOUND, axum::Json(object)).into_response()

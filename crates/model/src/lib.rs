@@ -16,8 +16,8 @@ mod priced;
 mod request;
 mod retry;
 mod secrets;
+mod token_window;
 mod usage;
-mod window;
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
@@ -28,7 +28,7 @@ pub use limits::{Limited, ModelLimits};
 pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use priced::Priced;
-pub use request::{ChatRequest, Deltas, ReplyFormat};
+pub use request::{ChatRequest, DeltaSink, ReplyFormat};
 pub use retry::{Jitter, RetryPolicy, Retrying};
 
 /// A model that continues a conversation.

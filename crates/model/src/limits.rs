@@ -1,8 +1,8 @@
-//! The limits of a model's provider, shared by all who ask it (HOST-7): requests side by side, tokens a minute, and a pause for all when
+//! The limits of a model's provider, shared by all who ask it (HOST-7): requests in parallel, tokens a minute, and a pause for all when
 //! the provider asks one of them to wait. Whoever comes first is let through first.
 //!
-//! After a pause one request goes alone, on trial; the rest follow once it was answered: with the beginning of a text, a reply or any
-//! failure but that of an unavailable provider, which makes all wait again. A trial that is given up leaves its place to the next, and one
+//! After a pause one request goes alone, as a probe; the rest follow once it was answered: with the beginning of a text, a reply or any
+//! failure but that of an unavailable provider, which makes all wait again. A probe that is given up leaves its place to the next, and one
 //! that is not answered within the longest wait counts as answered: it is not refused, at least. So a provider that has just
 //! recovered does not meet everybody at once.
 //!
@@ -20,17 +20,17 @@ use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::request::after;
-use crate::window::{Full, Tokens, Window};
-use crate::{ChatModel, ChatRequest, Deltas};
+use crate::request::deadline_after;
+use crate::token_window::{RequestTokens, TokenWindow, WindowFull};
+use crate::{ChatModel, ChatRequest, DeltaSink};
 
 /// Tokens that a reply is expected to have, where the request sets no limit. What it really had counts once it has come.
-const EXPECTED_REPLY: u64 = 1_000;
+const TYPICAL_REPLY_TOKENS: u64 = 1_000;
 
 /// What a provider allows each of its models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Requests side by side; `None` for any number.
+    /// Requests in parallel; `None` for any number.
     pub concurrent: Option<NonZeroU32>,
     /// Tokens in any minute, sent and received; `None` for any number. A request that is larger is sent when no other was for a minute.
     pub tokens_per_minute: Option<NonZeroU64>,
@@ -56,7 +56,7 @@ impl Default for ModelLimits {
 pub struct Limited<M> {
     inner: M,
     limits: ModelLimits,
-    gates: Arc<Mutex<BTreeMap<Option<String>, Arc<Gate>>>>,
+    limiters: Arc<Mutex<BTreeMap<Option<String>, Arc<Limiter>>>>,
 }
 
 impl<M> Limited<M> {
@@ -65,155 +65,154 @@ impl<M> Limited<M> {
         Limited {
             inner,
             limits,
-            gates: Arc::default(),
+            limiters: Arc::default(),
         }
     }
 
     /// The same limits around another way to ask the same provider: both draw on them together.
-    pub fn around<N>(&self, inner: N) -> Limited<N> {
+    pub fn share_limits<N>(&self, inner: N) -> Limited<N> {
         Limited {
             inner,
             limits: self.limits,
-            gates: self.gates.clone(),
+            limiters: self.limiters.clone(),
         }
     }
 
-    fn gate(&self, model: Option<&String>) -> Arc<Gate> {
-        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        gates
+    fn limiter(&self, model: Option<&String>) -> Arc<Limiter> {
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        limiters
             .entry(model.cloned())
-            .or_insert_with(|| Arc::new(Gate::new(self.limits)))
+            .or_insert_with(|| Arc::new(Limiter::new(self.limits)))
             .clone()
     }
 }
 
 impl<M: ChatModel + Clone> ChatModel for Limited<M> {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
-        let gate = self.gate(request.model.as_ref());
-        ask(self.inner.clone(), gate, request).boxed()
+        let limiter = self.limiter(request.model.as_ref());
+        ask(self.inner.clone(), limiter, request).boxed()
     }
 }
 
 async fn ask<M: ChatModel>(
     model: M,
-    gate: Arc<Gate>,
+    limiter: Arc<Limiter>,
     request: ChatRequest,
 ) -> Result<ModelReply, ModelFailure> {
-    let expected = Tokens {
-        input: match gate.limits.tokens_per_minute {
+    let expected = RequestTokens {
+        input: match limiter.limits.tokens_per_minute {
             Some(_) => request.estimated_tokens(),
             None => 0,
         },
-        output: request.max_output_tokens.unwrap_or(EXPECTED_REPLY),
+        output: request.max_output_tokens.unwrap_or(TYPICAL_REPLY_TOKENS),
     };
-    let pass = gate.pass(expected).await?;
-    let result = model.chat(pass.heard_by(request)).await;
-    pass.end(&result);
+    let permit = limiter.acquire(expected).await?;
+    let result = model.chat(permit.end_probe_on_first_delta(request)).await;
+    permit.settle(&result);
     result
 }
 
 /// Where all requests to one model come through.
 #[derive(Debug)]
-struct Gate {
+struct Limiter {
     limits: ModelLimits,
     /// Held by who is next, while it waits. It is what makes the order fair: tokens and pauses have no queues of their own.
-    turn: tokio::sync::Mutex<()>,
-    places: Arc<Semaphore>,
-    state: Mutex<GateState>,
-    /// Told when a request has ended or a trial is over, to who is next.
+    queue: tokio::sync::Mutex<()>,
+    slots: Arc<Semaphore>,
+    state: Mutex<LimiterState>,
+    /// Told when a request has ended or a probe is over, to who is next.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct GateState {
-    closed_until: Instant,
-    opening: Opening,
-    /// How many trials there were: a trial's number.
-    trials: u64,
-    window: Option<Window>,
+struct LimiterState {
+    paused_until: Instant,
+    probe_state: ProbeState,
+    /// How many probes there were: a probe's number.
+    probes: u64,
+    window: Option<TokenWindow>,
 }
 
 /// How many are let through when there is no pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+enum ProbeState {
     /// All for whom there is a place.
-    All,
-    /// One, on trial.
-    One,
-    /// None: that trial is under way.
-    None { trial: u64, since: Instant },
+    NotNeeded,
+    /// One, as a probe.
+    Due,
+    /// None: that probe is under way.
+    InFlight { probe: u64, since: Instant },
 }
 
 /// What who is next may do.
-enum Leave {
-    /// To go; on trial, if it has a number.
-    Go { trial: Option<u64> },
+enum Admission {
+    /// To go; as a probe, if it has a number.
+    Granted { probe: Option<u64> },
     /// To wait until then, or until something has changed.
-    Until(Instant),
+    WaitUntil(Instant),
 }
 
 /// A request's leave to be under way: its place, given back when dropped, and the tokens that were reserved for it.
-struct Pass {
-    gate: Arc<Gate>,
-    expected: Tokens,
+struct Permit {
+    limiter: Arc<Limiter>,
+    expected: RequestTokens,
     /// What it has had when it is dropped.
-    had: Tokens,
-    trial: Option<u64>,
-    _place: Option<OwnedSemaphorePermit>,
+    actual: RequestTokens,
+    probe: Option<u64>,
+    _slot: Option<OwnedSemaphorePermit>,
 }
 
-impl Gate {
+impl Limiter {
     fn new(limits: ModelLimits) -> Self {
-        let places = limits.concurrent.map_or(0, NonZeroU32::get);
-        let places =
-            usize::try_from(places).map_or(Semaphore::MAX_PERMITS, |n| n.min(Semaphore::MAX_PERMITS));
+        let slots = limits.concurrent.map_or(0, NonZeroU32::get);
+        let slots = usize::try_from(slots).map_or(Semaphore::MAX_PERMITS, |n| n.min(Semaphore::MAX_PERMITS));
         let now = Instant::now();
-        Gate {
+        Limiter {
             limits,
-            turn: tokio::sync::Mutex::new(()),
-            places: Arc::new(Semaphore::new(places)),
-            state: Mutex::new(GateState {
-                closed_until: now,
-                opening: Opening::All,
-                trials: 0,
-                window: limits.tokens_per_minute.map(Window::new),
+            queue: tokio::sync::Mutex::new(()),
+            slots: Arc::new(Semaphore::new(slots)),
+            state: Mutex::new(LimiterState {
+                paused_until: now,
+                probe_state: ProbeState::NotNeeded,
+                probes: 0,
+                window: limits.tokens_per_minute.map(TokenWindow::new),
             }),
             changed: Notify::new(),
         }
     }
 
     /// Waits for a place, for the end of a pause and for tokens. Dropping the future leaves the queue.
-    async fn pass(self: Arc<Self>, expected: Tokens) -> Result<Pass, ModelFailure> {
-        let turn = self.turn.lock().await;
-        let place = match self.limits.concurrent {
+    async fn acquire(self: Arc<Self>, expected: RequestTokens) -> Result<Permit, ModelFailure> {
+        let queue = self.queue.lock().await;
+        let slot = match self.limits.concurrent {
             // The semaphore is never closed, so there is always a place at last.
-            Some(_) => self.places.clone().acquire_owned().await.ok(),
+            Some(_) => self.slots.clone().acquire_owned().await.ok(),
             None => None,
         };
-        let trial = loop {
-            match self.leave(expected)? {
-                Leave::Go { trial } => break trial,
-                Leave::Until(latest) => {
-                    // Whether it has changed or takes too long: what that means is seen in the next round.
+        let probe = loop {
+            match self.try_admit(expected)? {
+                Admission::Granted { probe } => break probe,
+                Admission::WaitUntil(latest) => {
+                    // Whether it has changed or takes too long: what that means is seen in the next pass of the loop.
                     let _ = tokio::time::timeout_at(latest, self.changed.notified()).await;
                 }
             }
         };
-        drop(turn);
-        Ok(Pass {
-            gate: self,
+        drop(queue);
+        Ok(Permit {
+            limiter: self,
             expected,
-            had: expected,
-            trial,
-            _place: place,
+            actual: expected,
+            probe,
+            _slot: slot,
         })
     }
 
     /// Takes the tokens if all is open, or says what to wait for.
-    fn leave(&self, expected: Tokens) -> Result<Leave, ModelFailure> {
+    fn try_admit(&self, expected: RequestTokens) -> Result<Admission, ModelFailure> {
         let now = Instant::now();
         let mut state = self.lock();
-        let pause = state.closed_until.saturating_duration_since(now);
+        let pause = state.paused_until.saturating_duration_since(now);
         if pause > self.limits.longest_wait {
             let retry_after = Millis::from(pause);
             return Err(ModelFailure {
@@ -224,119 +223,121 @@ impl Gate {
             });
         }
         if !pause.is_zero() {
-            return Ok(Leave::Until(state.closed_until));
+            return Ok(Admission::WaitUntil(state.paused_until));
         }
-        if let Opening::None { since, .. } = state.opening {
+        if let ProbeState::InFlight { since, .. } = state.probe_state {
             let latest = since.checked_add(self.limits.longest_wait);
-            let latest = latest.unwrap_or_else(|| after(Duration::MAX));
+            let latest = latest.unwrap_or_else(|| deadline_after(Duration::MAX));
             if now < latest {
-                return Ok(Leave::Until(latest));
+                return Ok(Admission::WaitUntil(latest));
             }
-            state.opening = Opening::All;
+            state.probe_state = ProbeState::NotNeeded;
         }
         if let Some(window) = &mut state.window
-            && let Err(Full(until)) = window.begin(expected, now)
+            && let Err(WindowFull(until)) = window.reserve(expected, now)
         {
-            return Ok(Leave::Until(until.unwrap_or_else(|| after(Duration::MAX))));
+            return Ok(Admission::WaitUntil(
+                until.unwrap_or_else(|| deadline_after(Duration::MAX)),
+            ));
         }
-        let trial = state.begin_trial(now);
-        Ok(Leave::Go { trial })
+        let probe = state.begin_probe(now);
+        Ok(Admission::Granted { probe })
     }
 
-    /// Lets all through, if it is still that trial that they wait for.
-    fn open(&self, trial: u64) {
-        self.after_trial(trial, Opening::All);
+    /// Lets all through, if it is still that probe that they wait for.
+    fn probe_answered(&self, probe: u64) {
+        self.finish_probe(probe, ProbeState::NotNeeded);
     }
 
-    fn after_trial(&self, trial: u64, opening: Opening) {
+    fn finish_probe(&self, probe: u64, probe_state: ProbeState) {
         let mut state = self.lock();
-        if matches!(state.opening, Opening::None { trial: current, .. } if current == trial) {
-            state.opening = opening;
+        if matches!(state.probe_state, ProbeState::InFlight { probe: current, .. } if current == probe) {
+            state.probe_state = probe_state;
             self.changed.notify_one();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, GateState> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LimiterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl GateState {
-    /// The number of the trial that begins, if one is due.
-    fn begin_trial(&mut self, now: Instant) -> Option<u64> {
-        match self.opening {
-            Opening::All | Opening::None { .. } => None,
-            Opening::One => {
-                self.trials += 1;
-                self.opening = Opening::None {
-                    trial: self.trials,
+impl LimiterState {
+    /// The number of the probe that begins, if one is due.
+    fn begin_probe(&mut self, now: Instant) -> Option<u64> {
+        match self.probe_state {
+            ProbeState::NotNeeded | ProbeState::InFlight { .. } => None,
+            ProbeState::Due => {
+                self.probes += 1;
+                self.probe_state = ProbeState::InFlight {
+                    probe: self.probes,
                     since: now,
                 };
-                Some(self.trials)
+                Some(self.probes)
             }
         }
     }
 }
 
-impl Pass {
-    /// The request; where it is on trial, the beginning of its reply's text lets the others through.
-    fn heard_by(&self, request: ChatRequest) -> ChatRequest {
-        let Some(trial) = self.trial else {
+impl Permit {
+    /// The request; where it is as a probe, the beginning of its reply's text lets the others through.
+    fn end_probe_on_first_delta(&self, request: ChatRequest) -> ChatRequest {
+        let Some(probe) = self.probe else {
             return request;
         };
-        let gate = self.gate.clone();
+        let limiter = self.limiter.clone();
         let told = request.deltas.clone();
-        request.deltas(Deltas::new(move |text| {
-            gate.open(trial);
+        request.deltas(DeltaSink::new(move |text| {
+            limiter.probe_answered(probe);
             if let Some(told) = &told {
-                told.tell(text);
+                told.send(text);
             }
         }))
     }
 
-    /// Settles the trial, and closes the gate for all where the provider could not answer.
-    fn end(mut self, result: &Result<ModelReply, ModelFailure>) {
+    /// Settles the probe, and closes the limiter for all where the provider could not answer.
+    fn settle(mut self, result: &Result<ModelReply, ModelFailure>) {
         let now = Instant::now();
-        self.had = match result {
-            Ok(reply) => Tokens {
+        self.actual = match result {
+            Ok(reply) => RequestTokens {
                 input: reply.usage.input_tokens,
                 output: reply.usage.output_tokens,
             },
             // The provider may have counted what it read.
-            Err(_) => Tokens {
+            Err(_) => RequestTokens {
                 output: 0,
                 ..self.expected
             },
         };
-        let mut state = self.gate.lock();
+        let mut state = self.limiter.lock();
         if let Err(ModelFailure {
             kind: ModelFailureKind::Unavailable { retry_after },
             ..
         }) = result
         {
-            let pause = retry_after.map_or(self.gate.limits.pause, Duration::from);
-            let until = now.checked_add(pause).unwrap_or(state.closed_until);
-            state.closed_until = state.closed_until.max(until);
-            if state.opening == Opening::All {
-                state.opening = Opening::One;
+            let pause = retry_after.map_or(self.limiter.limits.pause, Duration::from);
+            let until = now.checked_add(pause).unwrap_or(state.paused_until);
+            state.paused_until = state.paused_until.max(until);
+            if state.probe_state == ProbeState::NotNeeded {
+                state.probe_state = ProbeState::Due;
             }
-        } else if let Some(trial) = self.trial {
+        } else if let Some(probe) = self.probe {
             drop(state);
-            self.gate.open(trial);
+            self.limiter.probe_answered(probe);
         }
     }
 }
 
-impl Drop for Pass {
-    /// Settles the tokens; those of a request that was given up count in full, as the provider may have counted them. A trial without an
+impl Drop for Permit {
+    /// Settles the tokens; those of a request that was given up count in full, as the provider may have counted them. A probe without an
     /// answer leaves its place to the next request.
     fn drop(&mut self) {
-        if let Some(window) = &mut self.gate.lock().window {
-            window.end(self.expected, self.had, Instant::now());
+        if let Some(window) = &mut self.limiter.lock().window {
+            window.settle(self.expected, self.actual, Instant::now());
         }
-        self.gate.changed.notify_one();
-        if let Some(trial) = self.trial {
-            self.gate.after_trial(trial, Opening::One);
+        self.limiter.changed.notify_one();
+        if let Some(probe) = self.probe {
+            self.limiter.finish_probe(probe, ProbeState::Due);
         }
     }
 }

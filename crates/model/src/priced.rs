@@ -33,7 +33,7 @@ impl<M: ChatModel> ChatModel for Priced<M> {
 fn priced(mut reply: ModelReply, price: Price) -> ModelReply {
     let usage = &mut reply.usage;
     if usage.cost.is_zero() {
-        usage.cost = price.of(usage.input_tokens, usage.cached_input_tokens, usage.output_tokens);
+        usage.cost = price.cost(usage.input_tokens, usage.cached_input_tokens, usage.output_tokens);
     }
     reply
 }

@@ -18,7 +18,7 @@ pub struct ChatRequest {
     /// The conversation. Shared, not copied, with the agent.
     pub messages: Arc<Vec<Message>>,
     /// How calls are made: how those of the conversation are written down, and whether tools are offered natively (CALL-4).
-    pub calls: CallForm,
+    pub call_form: CallForm,
     /// The tools offered natively (CALL-2). Empty where the system prompt tells of them and calls come in the text.
     pub tools: Arc<Vec<ToolSpec>>,
     /// What the text of the reply must look like.
@@ -28,7 +28,7 @@ pub struct ChatRequest {
     /// About how many tokens the request has, where the caller knows; otherwise they are estimated from its parts.
     pub input_tokens: Option<u64>,
     /// Who is told the text as it comes.
-    pub deltas: Option<Deltas>,
+    pub deltas: Option<DeltaSink>,
 }
 
 impl ChatRequest {
@@ -37,7 +37,7 @@ impl ChatRequest {
         ChatRequest {
             model: None,
             messages,
-            calls: CallForm::Json,
+            call_form: CallForm::Json,
             tools: Arc::default(),
             format: ReplyFormat::Text,
             max_output_tokens: None,
@@ -53,8 +53,8 @@ impl ChatRequest {
     }
 
     /// Has calls made in that form.
-    pub fn calls(mut self, calls: CallForm) -> Self {
-        self.calls = calls;
+    pub fn call_form(mut self, call_form: CallForm) -> Self {
+        self.call_form = call_form;
         self
     }
 
@@ -77,7 +77,7 @@ impl ChatRequest {
     }
 
     /// Tells the text as it comes.
-    pub fn deltas(mut self, deltas: Deltas) -> Self {
+    pub fn deltas(mut self, deltas: DeltaSink) -> Self {
         self.deltas = Some(deltas);
         self
     }
@@ -105,7 +105,7 @@ impl ChatRequest {
 }
 
 /// The moment after that span from now; in practice never, where the span is too long to be told.
-pub(crate) fn after(span: Duration) -> Instant {
+pub(crate) fn deadline_after(span: Duration) -> Instant {
     const YEARS: Duration = Duration::from_secs(30 * 365 * 86_400);
     let now = Instant::now();
     now.checked_add(span.min(YEARS)).unwrap_or(now)
@@ -130,24 +130,24 @@ pub enum ReplyFormat {
 ///
 /// What it is told is a preview: a model that is asked again, because it broke off, begins anew. What counts is the reply.
 #[derive(Clone)]
-pub struct Deltas(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct DeltaSink(Arc<dyn Fn(&str) + Send + Sync>);
 
-impl Deltas {
+impl DeltaSink {
     /// Calls `told` with each piece of the text, in order.
     pub fn new(told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Deltas(Arc::new(told))
+        DeltaSink(Arc::new(told))
     }
 
     /// Tells a piece of the text. An empty one is not told.
-    pub fn tell(&self, text: &str) {
+    pub fn send(&self, text: &str) {
         if !text.is_empty() {
             (self.0)(text);
         }
     }
 }
 
-impl fmt::Debug for Deltas {
+impl fmt::Debug for DeltaSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Deltas")
+        f.write_str("DeltaSink")
     }
 }

@@ -7,7 +7,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::request::after;
+use crate::request::deadline_after;
 use crate::{ChatModel, ChatRequest};
 
 /// When and how often a model is asked again.
@@ -62,7 +62,7 @@ impl RetryPolicy {
 }
 
 /// How long to wait at least before asking again; `None` where asking again is of no use.
-fn wait_for(failure: &ModelFailure) -> Option<Duration> {
+fn min_wait(failure: &ModelFailure) -> Option<Duration> {
     match failure.kind {
         ModelFailureKind::Unavailable { retry_after } => {
             Some(retry_after.map_or(Duration::ZERO, Duration::from))
@@ -99,35 +99,35 @@ async fn ask<M: ChatModel>(
     policy: RetryPolicy,
     request: ChatRequest,
 ) -> Result<ModelReply, ModelFailure> {
-    let mut left = policy.total;
+    let mut remaining = policy.total;
     let mut pauses = policy.pauses();
-    let mut asked: u32 = 0;
+    let mut attempts_made: u32 = 0;
     loop {
         let failure = match model.chat(request.clone()).await {
             // One that broke off, too: it was paid for, and the model can be told of it.
             Ok(reply) => return Ok(reply),
             Err(failure) => failure,
         };
-        asked += 1;
-        let Some(at_least) = wait_for(&failure) else {
+        attempts_made += 1;
+        let Some(at_least) = min_wait(&failure) else {
             return Err(failure);
         };
         let pause = pauses.next().map(|pause| pause.max(at_least));
-        match pause.and_then(|pause| Some((pause, left.checked_sub(pause)?))) {
+        match pause.and_then(|pause| Some((pause, remaining.checked_sub(pause)?))) {
             Some((pause, rest)) => {
-                left = rest;
-                tokio::time::sleep_until(after(pause)).await;
+                remaining = rest;
+                tokio::time::sleep_until(deadline_after(pause)).await;
             }
-            None => return Err(given_up(failure, asked)),
+            None => return Err(given_up(failure, attempts_made)),
         }
     }
 }
 
-fn given_up(failure: ModelFailure, asked: u32) -> ModelFailure {
-    match asked {
+fn given_up(failure: ModelFailure, attempts_made: u32) -> ModelFailure {
+    match attempts_made {
         1 => failure,
         _ => ModelFailure {
-            message: format!("{} (asked {asked} times)", failure.message),
+            message: format!("{} (asked {attempts_made} times)", failure.message),
             ..failure
         },
     }

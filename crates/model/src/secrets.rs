@@ -2,7 +2,7 @@
 //!
 //! Servers say back what they were sent: in errors, in addresses to go to instead, in what a model says. A secret is recognised
 //! however its characters are written: as they are, escaped as in JSON (also in JSON within JSON), in an address or in HTML. Its
-//! beginning is taken out like the whole, as servers say by it which key was wrong. Fewer than [`TELLING`] characters of it stay.
+//! beginning is taken out like the whole, as servers say by it which key was wrong. Fewer than [`REVEALING_PREFIX_CHARS`] characters of it stay.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 
 /// What stands where a secret stood.
-const INSTEAD: &str = "[secret]";
+const REDACTED: &str = "[secret]";
 
 /// What is shorter is no secret but a placeholder, as local servers want one: `ollama`, `lm-studio`, `not-needed`. A model may well
 /// say it.
-const SHORTEST: usize = 16;
+const MIN_SECRET_CHARS: usize = 16;
 
 /// So many of a secret's first characters give it away. Fewer may be public: all keys of a provider begin alike, Anthropic's with
 /// `sk-ant-api03-`.
-const TELLING: usize = 20;
+const REVEALING_PREFIX_CHARS: usize = 20;
 
 /// What is known to be secret. `Debug` shows nothing of it.
 #[derive(Clone, Default)]
@@ -30,15 +30,15 @@ struct Secret(Vec<Vec<String>>);
 impl Secrets {
     /// Those secrets. What is too short to be one is left out.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
-        let long = |secret: &&SecretString| secret.expose_secret().chars().count() >= SHORTEST;
+        let long = |secret: &&SecretString| secret.expose_secret().chars().count() >= MIN_SECRET_CHARS;
         Secrets(secrets.into_iter().filter(long).map(Secret::new).collect())
     }
 
     /// A text without them.
-    pub(crate) fn clean(&self, text: &str) -> String {
-        let mut cleaner = Cleaner::new(self);
-        let mut clean = cleaner.push(text);
-        clean.push_str(&cleaner.end());
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let mut redactor = Redactor::new(self);
+        let mut clean = redactor.push(text);
+        clean.push_str(&redactor.finish());
         clean
     }
 }
@@ -51,18 +51,18 @@ impl fmt::Debug for Secrets {
 
 /// Takes secrets out of a text that comes in pieces, wherever it is cut.
 #[derive(Debug)]
-pub(crate) struct Cleaner {
+pub(crate) struct Redactor {
     secrets: Secrets,
     /// The end of what has come, which may be a secret's beginning.
-    held: String,
+    buffer: String,
 }
 
-impl Cleaner {
-    /// A cleaner of those secrets.
+impl Redactor {
+    /// A redactor of those secrets.
     pub(crate) fn new(secrets: &Secrets) -> Self {
-        Cleaner {
+        Redactor {
             secrets: secrets.clone(),
-            held: String::new(),
+            buffer: String::new(),
         }
     }
 
@@ -71,40 +71,40 @@ impl Cleaner {
         if self.secrets.0.is_empty() {
             return piece.to_owned();
         }
-        self.held.push_str(piece);
-        let text = std::mem::take(&mut self.held);
-        let (clean, rest) = self.sweep(&text, Further::May);
-        self.held = rest.to_owned();
+        self.buffer.push_str(piece);
+        let text = std::mem::take(&mut self.buffer);
+        let (clean, rest) = self.redact_buffer(&text, MoreInput::Expected);
+        self.buffer = rest.to_owned();
         clean
     }
 
     /// The rest, when no more comes.
-    pub(crate) fn end(&mut self) -> String {
-        let text = std::mem::take(&mut self.held);
-        self.sweep(&text, Further::None).0
+    pub(crate) fn finish(&mut self) -> String {
+        let text = std::mem::take(&mut self.buffer);
+        self.redact_buffer(&text, MoreInput::Ended).0
     }
 
     /// The bytes that are held.
-    pub(crate) fn held(&self) -> usize {
-        self.held.len()
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// The clean text, and the end of it of which nothing is certain.
-    fn sweep<'a>(&self, text: &'a str, further: Further) -> (String, &'a str) {
+    fn redact_buffer<'a>(&self, text: &'a str, more_input: MoreInput) -> (String, &'a str) {
         let mut clean = String::with_capacity(text.len());
         let (mut from, mut at) = (0, 0);
         while let Some(rest) = text.get(at..)
             && let Some(next) = rest.chars().next()
         {
-            match self.secrets.find(rest, next, further) {
-                Find::Nothing => at += next.len_utf8(),
-                Find::Secret(bytes) => {
+            match self.secrets.find(rest, next, more_input) {
+                SecretMatch::None => at += next.len_utf8(),
+                SecretMatch::Found(bytes) => {
                     clean.push_str(text.get(from..at).unwrap_or_default());
-                    clean.push_str(INSTEAD);
+                    clean.push_str(REDACTED);
                     at += bytes;
                     from = at;
                 }
-                Find::Beginning => break,
+                SecretMatch::Partial => break,
             }
         }
         clean.push_str(text.get(from..at).unwrap_or_default());
@@ -114,29 +114,29 @@ impl Cleaner {
 
 /// Whether more of a text may come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Further {
-    May,
-    None,
+enum MoreInput {
+    Expected,
+    Ended,
 }
 
 /// What a text begins with.
-enum Find {
-    Nothing,
+enum SecretMatch {
+    None,
     /// A secret, or enough of one, of that many bytes.
-    Secret(usize),
+    Found(usize),
     /// What may be the beginning of one.
-    Beginning,
+    Partial,
 }
 
 impl Secrets {
-    fn find(&self, text: &str, first: char, further: Further) -> Find {
-        let mut found = Find::Nothing;
+    fn find(&self, text: &str, first: char, more_input: MoreInput) -> SecretMatch {
+        let mut found = SecretMatch::None;
         for secret in self.0.iter().filter(|secret| secret.may_begin(first)) {
-            match (secret.find(text, further), &found) {
-                (Find::Beginning, _) => return Find::Beginning,
-                (Find::Secret(bytes), Find::Secret(other)) if bytes <= *other => {}
-                (Find::Secret(bytes), _) => found = Find::Secret(bytes),
-                (Find::Nothing, _) => {}
+            match (secret.find(text, more_input), &found) {
+                (SecretMatch::Partial, _) => return SecretMatch::Partial,
+                (SecretMatch::Found(bytes), SecretMatch::Found(other)) if bytes <= *other => {}
+                (SecretMatch::Found(bytes), _) => found = SecretMatch::Found(bytes),
+                (SecretMatch::None, _) => {}
             }
         }
         found
@@ -148,7 +148,7 @@ impl Secret {
         let mut characters: Vec<char> = secret.expose_secret().chars().collect();
         // How many backslashes are meant by several can't be told.
         characters.dedup_by(|next, one| *next == '\\' && *one == '\\');
-        Secret(characters.into_iter().map(spellings).collect())
+        Secret(characters.into_iter().map(encodings).collect())
     }
 
     /// Whether a text that begins so is worth a closer look.
@@ -157,32 +157,32 @@ impl Secret {
         matches!(character, '\\' | '%' | '&') || first.is_some_and(|first| first.starts_with(character))
     }
 
-    fn find(&self, text: &str, further: Further) -> Find {
+    fn find(&self, text: &str, more_input: MoreInput) -> SecretMatch {
         let mut rest = text;
-        let mut told = 0;
+        let mut matched = 0;
         for spellings in &self.0 {
             let fits = |spelling: &&String| rest.starts_with(spelling.as_str());
             let longest = spellings.iter().filter(fits).map(String::len).max();
             let undecided = |spelling: &String| spelling.len() > rest.len() && spelling.starts_with(rest);
-            if further == Further::May && spellings.iter().any(undecided) {
-                return Find::Beginning;
+            if more_input == MoreInput::Expected && spellings.iter().any(undecided) {
+                return SecretMatch::Partial;
             }
             let Some(next) = longest.and_then(|bytes| rest.get(bytes..)) else {
                 break;
             };
             rest = next;
-            told += 1;
+            matched += 1;
         }
-        if told == self.0.len() || told >= TELLING {
-            Find::Secret(text.len() - rest.len())
+        if matched == self.0.len() || matched >= REVEALING_PREFIX_CHARS {
+            SecretMatch::Found(text.len() - rest.len())
         } else {
-            Find::Nothing
+            SecretMatch::None
         }
     }
 }
 
 /// The ways to write a character: as it is, and escaped as in JSON, in addresses and in HTML, once or twice.
-fn spellings(character: char) -> Vec<String> {
+fn encodings(character: char) -> Vec<String> {
     let code = u32::from(character);
     let mut spellings = vec![
         character.to_string(),
@@ -251,7 +251,7 @@ mod tests {
             "sk-A&#x2F;b&#43;c&#61;&#34;d&#92;e&#38;f&apos;g",
         ] {
             assert_eq!(
-                secrets(&[KEY]).clean(&format!("<{text}>")),
+                secrets(&[KEY]).redact(&format!("<{text}>")),
                 "<[secret]>",
                 "{text}"
             );
@@ -261,31 +261,31 @@ mod tests {
     #[test]
     fn twenty_characters_of_it_are_enough_and_fewer_are_not() {
         let secrets = secrets(&["sk-0123456789abcdefghij"]);
-        assert_eq!(secrets.clean("key sk-0123456789abcdefg…"), "key [secret]…");
-        assert_eq!(secrets.clean("key sk-0123456789abcdefg"), "key [secret]");
+        assert_eq!(secrets.redact("key sk-0123456789abcdefg…"), "key [secret]…");
+        assert_eq!(secrets.redact("key sk-0123456789abcdefg"), "key [secret]");
         assert_eq!(
-            secrets.clean("key sk-0123456789abcdef…"),
+            secrets.redact("key sk-0123456789abcdef…"),
             "key sk-0123456789abcdef…"
         );
-        assert_eq!(secrets.clean("sk-sk-0123456789abcdefghij0"), "sk-[secret]0");
+        assert_eq!(secrets.redact("sk-sk-0123456789abcdefghij0"), "sk-[secret]0");
     }
 
     #[test]
     fn what_all_keys_of_a_provider_begin_with_is_no_secret() {
         let secrets = secrets(&["sk-ant-api03-0123456789abcdef", "sk-proj-0123456789abcdef"]);
         let said = "Keys begin with sk-ant-api03- or sk-proj-";
-        assert_eq!(secrets.clean(said), said);
+        assert_eq!(secrets.redact(said), said);
     }
 
     #[test]
     fn a_short_one_is_only_recognised_whole_and_a_placeholder_is_none() {
         assert_eq!(
-            secrets(&["0123456789abcdef"]).clean("0123456789abcdef 0123456789abcde"),
+            secrets(&["0123456789abcdef"]).redact("0123456789abcdef 0123456789abcde"),
             "[secret] 0123456789abcde"
         );
         let said = "ollama and lm-studio are servers, and a key is not-needed";
         assert_eq!(
-            secrets(&["ollama", "lm-studio", "not-needed", ""]).clean(said),
+            secrets(&["ollama", "lm-studio", "not-needed", ""]).redact(said),
             said
         );
     }
@@ -294,7 +294,7 @@ mod tests {
     fn of_several_the_longer_counts() {
         let secrets = secrets(&["0123456789abcdef", "0123456789abcdefghi"]);
         assert_eq!(
-            secrets.clean("0123456789abcdefghi, 0123456789abcdef."),
+            secrets.redact("0123456789abcdefghi, 0123456789abcdef."),
             "[secret], [secret]."
         );
     }
@@ -315,15 +315,15 @@ mod tests {
             let secrets = secrets(&[KEY, "another-secret-of-ours"]);
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).collect();
             cuts.sort_unstable();
-            let mut cleaner = Cleaner::new(&secrets);
+            let mut redactor = Redactor::new(&secrets);
             let mut clean = String::new();
             let mut from = 0;
             for cut in cuts.into_iter().chain([text.len()]) {
-                clean.push_str(&cleaner.push(&text[from..cut]));
+                clean.push_str(&redactor.push(&text[from..cut]));
                 from = cut;
             }
-            clean.push_str(&cleaner.end());
-            prop_assert_eq!(clean, secrets.clean(&text));
+            clean.push_str(&redactor.finish());
+            prop_assert_eq!(clean, secrets.redact(&text));
         }
     }
 }

@@ -6,13 +6,13 @@ use dirigent_core::message::Usage;
 use crate::ChatRequest;
 
 /// The most tokens that any model reads or writes in one request.
-const MOST: u64 = 10_000_000;
+const MAX_REQUEST_TOKENS: u64 = 10_000_000;
 /// Tokens that a provider may add to a request, or a model think for a reply, beyond what is in proportion to them.
-const HIDDEN: u64 = 32_768;
+const HIDDEN_TOKENS: u64 = 32_768;
 
 /// A provider's counts for one reply; `None` for one that it did not give as a whole number.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct TokenCounts {
     /// Tokens sent.
     pub(crate) input: Option<u64>,
     /// Those of the tokens sent that it had read before.
@@ -21,30 +21,33 @@ pub(crate) struct Counts {
     pub(crate) output: Option<u64>,
 }
 
-impl Counts {
-    /// What the reply used, by these counts or by estimates: `said` are the estimated tokens of the reply.
+impl TokenCounts {
+    /// What the reply used, by these counts or by estimates: `reply_estimate` are the estimated tokens of the reply.
     ///
     /// A request's estimate may be an eighth of its tokens at the least: see [`TokenRatio`](dirigent_core::token_ratio::TokenRatio).
-    pub(crate) fn usage(self, request: &ChatRequest, said: u64) -> Usage {
-        let asked = request.estimated_tokens();
+    pub(crate) fn usage(self, request: &ChatRequest, reply_estimate: u64) -> Usage {
+        let request_estimate = request.estimated_tokens();
         let cached = self.cached.unwrap_or(0);
-        let most_input = asked.saturating_mul(8).saturating_add(HIDDEN).min(MOST);
+        let most_input = request_estimate
+            .saturating_mul(8)
+            .saturating_add(HIDDEN_TOKENS)
+            .min(MAX_REQUEST_TOKENS);
         let input = self
             .input
             .filter(|count| (1..=most_input).contains(count) && cached <= *count);
-        let most_output = request.max_output_tokens.map_or(MOST, |allowed| {
-            let most = allowed.max(said).saturating_mul(4);
-            most.saturating_add(HIDDEN).min(MOST)
+        let most_output = request.max_output_tokens.map_or(MAX_REQUEST_TOKENS, |allowed| {
+            let most = allowed.max(reply_estimate).saturating_mul(4);
+            most.saturating_add(HIDDEN_TOKENS).min(MAX_REQUEST_TOKENS)
         });
         let output = self
             .output
-            .filter(|count| *count <= most_output && (*count > 0 || said == 0));
+            .filter(|count| *count <= most_output && (*count > 0 || reply_estimate == 0));
         Usage {
             model_calls: 1,
             estimated_calls: u32::from(input.is_none() || output.is_none()),
-            input_tokens: input.unwrap_or(asked),
+            input_tokens: input.unwrap_or(request_estimate),
             cached_input_tokens: if input.is_some() { cached } else { 0 },
-            output_tokens: output.unwrap_or(said),
+            output_tokens: output.unwrap_or(reply_estimate),
             ..Usage::default()
         }
     }

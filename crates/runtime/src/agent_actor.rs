@@ -6,14 +6,14 @@ use std::sync::{Arc, Weak};
 use dirigent_core::agent::{
     Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
 };
-use dirigent_core::budget::{Expected, Overdrawn};
+use dirigent_core::budget::{BudgetExceeded, ExpectedUsage};
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::spec::RunContext;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
-use dirigent_model::{ChatRequest, Deltas, ReplyFormat};
+use dirigent_model::{ChatRequest, DeltaSink, ReplyFormat};
 use dirigent_store::{RunClaim, StoreError};
 use dirigent_tools::ToolContext;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -21,37 +21,37 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::content_recorder::ContentRecorder;
 use crate::deltas::{Delta, Listeners};
 use crate::driver::Driver;
 use crate::effects;
-use crate::keeper::Keeper;
 use crate::orchestrator::Services;
-use crate::purse::Purse;
-use crate::supervisor::{AgentWord, SupervisorMsg};
+use crate::shared_budget::SharedBudget;
+use crate::supervisor::{AgentMessage, SupervisorMsg};
 
 pub(crate) struct AgentActor;
 
 /// What the run gives each of its agents.
 #[derive(Clone)]
-pub(crate) struct RunShare {
+pub(crate) struct RunResources {
     pub(crate) run: RunId,
     pub(crate) context: Arc<RunContext>,
     pub(crate) services: Arc<Services>,
     pub(crate) claim: Weak<RunClaim>,
     pub(crate) cancel: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    pub(crate) purse: Arc<Purse>,
+    pub(crate) budget: Arc<SharedBudget>,
     pub(crate) listeners: Listeners,
 }
 
 pub(crate) struct AgentArguments {
-    pub(crate) share: RunShare,
+    pub(crate) resources: RunResources,
     pub(crate) supervisor: ActorRef<SupervisorMsg>,
     /// Which start the report answers.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
     /// Its machine as its journal leaves it, where it goes on.
-    pub(crate) past: Option<Agent>,
+    pub(crate) replayed: Option<Agent>,
     /// Whether its run was forked off another, and all of that past is the other one's.
     pub(crate) forked: bool,
     /// When the run's last input before this process came, whichever machine's.
@@ -60,7 +60,7 @@ pub(crate) struct AgentArguments {
 
 pub(crate) enum AgentMsg {
     /// It starts or, where its machine has taken inputs, goes on; with when the run's last input before this process came.
-    Begin {
+    Start {
         last_seen: Timestamp,
         forked: bool,
     },
@@ -72,7 +72,7 @@ pub(crate) enum AgentMsg {
     /// There was no room for the request in the run's budget.
     OverBudget {
         effect: EffectId,
-        overdrawn: Overdrawn,
+        budget_exceeded: BudgetExceeded,
     },
     ToolEnded {
         effect: EffectId,
@@ -80,7 +80,7 @@ pub(crate) enum AgentMsg {
     },
     TimerFired(AgentTimer),
     /// What the user has to say to it.
-    Told(AgentWord),
+    Message(AgentMessage),
     /// The run wants no answer any more.
     Stop,
     #[cfg(test)]
@@ -89,7 +89,7 @@ pub(crate) enum AgentMsg {
 
 pub(crate) struct AgentState {
     driver: Driver<Agent>,
-    share: RunShare,
+    resources: RunResources,
     supervisor: ActorRef<SupervisorMsg>,
     effect: EffectId,
     brief: Arc<AgentBrief>,
@@ -109,34 +109,34 @@ impl Actor for AgentActor {
         arguments: AgentArguments,
     ) -> Result<AgentState, ActorProcessingErr> {
         let AgentArguments {
-            share,
+            resources,
             supervisor,
             effect,
             brief,
-            past,
+            replayed,
             forked,
             last_seen,
         } = arguments;
-        let cancel = share.cancel.child_token();
-        let machine = past.unwrap_or_else(|| Agent::new(brief.agent, share.context.clone()));
+        let cancel = resources.cancel.child_token();
+        let machine = replayed.unwrap_or_else(|| Agent::new(brief.agent, resources.context.clone()));
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
             // An actor that is gone needs no word.
             let _ = actor.send_message(AgentMsg::Stored(stored));
         });
-        let journal = share.services.journal.clone();
+        let journal = resources.services.journal.clone();
         let driver = Driver::new(
             machine,
-            share.run,
+            resources.run,
             Scope::Agent(brief.agent),
             journal,
-            share.claim.clone(),
+            resources.claim.clone(),
             notify,
         );
-        let _ = myself.send_message(AgentMsg::Begin { last_seen, forked });
+        let _ = myself.send_message(AgentMsg::Start { last_seen, forked });
         Ok(AgentState {
             driver,
-            share,
+            resources,
             supervisor,
             effect,
             brief,
@@ -153,7 +153,7 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AgentMsg::Begin { last_seen, forked } => state.begin(&myself, last_seen, forked),
+            AgentMsg::Start { last_seen, forked } => state.begin(&myself, last_seen, forked),
             AgentMsg::Stored(Ok(())) => state.stored(&myself),
             AgentMsg::Stored(Err(error)) => {
                 let _ = state.supervisor.send_message(SupervisorMsg::JournalFailed(error));
@@ -162,14 +162,18 @@ impl Actor for AgentActor {
                 Ok(reply) => AgentInput::ModelReplied { effect, reply },
                 Err(failure) => AgentInput::ModelFailed { effect, failure },
             }),
-            AgentMsg::OverBudget { effect, overdrawn } => {
-                state.accept(AgentInput::OverBudget { effect, overdrawn })
-            }
+            AgentMsg::OverBudget {
+                effect,
+                budget_exceeded,
+            } => state.accept(AgentInput::OverBudget {
+                effect,
+                budget_exceeded,
+            }),
             AgentMsg::ToolEnded { effect, result } => {
                 state.accept(AgentInput::ToolFinished { effect, result })
             }
             AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
-            AgentMsg::Told(word) => state.hear(word),
+            AgentMsg::Message(message) => state.handle_message(message),
             AgentMsg::Stop => state.accept(AgentInput::Cancelled),
             #[cfg(test)]
             #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
@@ -188,7 +192,7 @@ impl AgentState {
             self.accept(AgentInput::Started { brief });
         } else if machine.report().is_some() {
             for command in machine.outstanding() {
-                self.carry_out(myself, command);
+                self.dispatch(myself, command);
             }
         } else {
             self.accept(AgentInput::Resumed { last_seen, forked });
@@ -201,60 +205,60 @@ impl AgentState {
             return;
         };
         for command in stored.commands {
-            self.carry_out(myself, command);
+            self.dispatch(myself, command);
         }
         if let Some(effect) = stored.started {
             self.run_tool(myself, effect);
         }
-        stored.receipt.taken();
+        stored.ack.accepted();
     }
 
     fn accept(&mut self, input: AgentInput) {
-        let (now, name) = (self.share.services.clock.now(), input.name());
+        let (now, name) = (self.resources.services.clock.now(), input.name());
         if let Err(refusal) = self.driver.accept(now, input) {
             // A completion that came too late, or a timer that was put off.
-            tracing::debug!(run = %self.share.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
+            tracing::debug!(run = %self.resources.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
         }
     }
 
     /// What a person says to it. One that has ended by itself does not hear it.
-    fn hear(&mut self, word: AgentWord) {
-        let AgentWord { agent, said, receipt } = word;
-        let (now, run) = (self.share.services.clock.now(), self.share.run);
-        let unheard = said.unheard(run, agent);
-        if let Err((refusal, receipt)) = self.driver.accept_from(now, said.into(), receipt) {
-            receipt.refused(unheard.or_decision(run, refusal));
+    fn handle_message(&mut self, message: AgentMessage) {
+        let AgentMessage { agent, said, ack } = message;
+        let (now, run) = (self.resources.services.clock.now(), self.resources.run);
+        let undelivered = said.undeliverable(run, agent);
+        if let Err((refusal, ack)) = self.driver.accept_with_ack(now, said.into(), ack) {
+            ack.rejected(undelivered.or_decision(run, refusal));
         }
     }
 
-    fn carry_out(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
+    fn dispatch(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
         match command {
             AgentCommand::AskModel { effect } => self.ask_model(myself, effect),
             // It runs once its start, which the driver has queued, is stored.
             AgentCommand::RunTool { .. } => {}
             AgentCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
             AgentCommand::AskApproval { approval } => {
-                self.tell_run(SupervisorMsg::ApprovalAsked(approval.effect));
+                self.send_to_run(SupervisorMsg::ApprovalAsked(approval.effect));
             }
             AgentCommand::ApprovalSettled { effect } => {
-                self.tell_run(SupervisorMsg::ApprovalSettled(effect));
+                self.send_to_run(SupervisorMsg::ApprovalSettled(effect));
             }
             AgentCommand::Delegate { effect, agent, task } => {
-                self.tell_run(SupervisorMsg::Delegated { effect, agent, task });
+                self.send_to_run(SupervisorMsg::Delegated { effect, agent, task });
             }
             AgentCommand::Finish { report } => self.finish(report),
         }
     }
 
-    fn tell_run(&self, message: SupervisorMsg) {
+    fn send_to_run(&self, message: SupervisorMsg) {
         // A supervisor that is gone takes its agents with it.
         let _ = self.supervisor.send_message(message);
     }
 
     fn set_timer(&mut self, myself: &ActorRef<AgentMsg>, timer: AgentTimer, at: Timestamp) {
-        let (myself, when) = (myself.clone(), self.share.services.clock.instant(at));
+        let (myself, when) = (myself.clone(), self.resources.services.clock.instant(at));
         let cancel = self.cancel.clone();
-        let task = self.share.tasks.spawn(async move {
+        let task = self.resources.tasks.spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep_until(when) => {
                     let _ = myself.send_message(AgentMsg::TimerFired(timer));
@@ -271,17 +275,22 @@ impl AgentState {
         let Some((request, expected)) = self.request() else {
             return;
         };
-        let (myself, cancel, purse) = (myself.clone(), self.cancel.clone(), self.share.purse.clone());
-        let model = self.share.services.model.clone();
-        self.share.tasks.spawn(async move {
+        let (myself, cancel, budget) = (myself.clone(), self.cancel.clone(), self.resources.budget.clone());
+        let model = self.resources.services.model.clone();
+        self.resources.tasks.spawn(async move {
             let ask = async {
-                let leave = match purse.reserve(&expected).await {
-                    Ok(leave) => leave,
-                    Err(overdrawn) => return AgentMsg::OverBudget { effect, overdrawn },
+                let permit = match budget.reserve(&expected).await {
+                    Ok(permit) => permit,
+                    Err(budget_exceeded) => {
+                        return AgentMsg::OverBudget {
+                            effect,
+                            budget_exceeded,
+                        };
+                    }
                 };
-                let request = leave.bound(request);
+                let request = permit.limit_request(request);
                 // The request shares the conversation; it is gone before the reply is read.
-                let result = leave.spend(effects::ask_model(model, request)).await;
+                let result = permit.track(effects::ask_model(model, request)).await;
                 AgentMsg::ModelEnded { effect, result }
             };
             tokio::select! {
@@ -294,13 +303,13 @@ impl AgentState {
     }
 
     /// The present request of the machine, and what it is expected to use. None before the machine has started.
-    fn request(&self) -> Option<(ChatRequest, Expected)> {
+    fn request(&self) -> Option<(ChatRequest, ExpectedUsage)> {
         let machine = &self.driver.machine;
         let spec = machine.spec()?;
         let profile = &spec.profile;
         let mut request = ChatRequest::new(machine.request().clone())
             .model(spec.model.clone())
-            .calls(profile.calls);
+            .call_form(profile.calls);
         match profile.calls {
             CallForm::Native => request = request.tools(machine.offered()),
             CallForm::JsonSchema if !machine.is_summarising() => {
@@ -311,15 +320,15 @@ impl AgentState {
             }
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {}
         }
-        if let Some(listeners) = self.share.listeners.sender() {
+        if let Some(listeners) = self.resources.listeners.sender() {
             let (agent, turn) = (machine.id(), machine.turns());
-            request = request.deltas(Deltas::new(move |text| {
+            request = request.deltas(DeltaSink::new(move |text| {
                 let text = text.into();
                 // Nobody may be listening any more.
                 let _ = listeners.send(Delta { agent, turn, text });
             }));
         }
-        let expected = Expected {
+        let expected = ExpectedUsage {
             model: spec.model.clone(),
             size: machine.request_size(),
             max_output_tokens: profile.max_output_tokens,
@@ -340,10 +349,12 @@ impl AgentState {
             .map_or(Access::ReadOnly, |spec| spec.access);
         let context = ToolContext {
             seen: Some(self.driver.machine.seen().clone()),
-            ..self.share.tool_context(effect, access, self.cancel.child_token())
+            ..self
+                .resources
+                .tool_context(effect, access, self.cancel.child_token())
         };
-        let (myself, tools) = (myself.clone(), self.share.services.tools.clone());
-        self.share.tasks.spawn(async move {
+        let (myself, tools) = (myself.clone(), self.resources.services.tools.clone());
+        self.resources.tasks.spawn(async move {
             let result = effects::run_tool(tools, context, call).await;
             let _ = myself.send_message(AgentMsg::ToolEnded { effect, result });
         });
@@ -354,17 +365,17 @@ impl AgentState {
         if let Err(failure @ (AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. })) =
             &report.result
         {
-            tracing::warn!(run = %self.share.run, agent = %self.brief.agent, "{failure}");
+            tracing::warn!(run = %self.resources.run, agent = %self.brief.agent, "{failure}");
         }
         // The supervisor ends this actor once it has the report.
-        self.tell_run(SupervisorMsg::AgentEnded {
+        self.send_to_run(SupervisorMsg::AgentEnded {
             effect: self.effect,
             report,
         });
     }
 }
 
-impl RunShare {
+impl RunResources {
     pub(crate) fn tool_context(
         &self,
         effect: EffectId,
@@ -377,7 +388,11 @@ impl RunShare {
             run: self.run,
             effect,
             seen: None,
-            contents: Some(Arc::new(Keeper::new(&self.services.journal, self.run, effect))),
+            content_store: Some(Arc::new(ContentRecorder::new(
+                &self.services.journal,
+                self.run,
+                effect,
+            ))),
             cancel,
         }
     }

@@ -6,7 +6,7 @@ use dirigent_core::id::AgentId;
 use tokio::sync::broadcast;
 
 /// Pieces that a listener may be behind before it misses the oldest.
-const BEHIND: usize = 256;
+const CHANNEL_CAPACITY: usize = 256;
 
 /// A piece of what a model is saying.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,9 @@ pub(crate) struct Listeners(Arc<OnceLock<broadcast::Sender<Delta>>>);
 
 impl Listeners {
     pub(crate) fn listen(&self) -> broadcast::Receiver<Delta> {
-        self.0.get_or_init(|| broadcast::channel(BEHIND).0).subscribe()
+        self.0
+            .get_or_init(|| broadcast::channel(CHANNEL_CAPACITY).0)
+            .subscribe()
     }
 
     /// Where pieces go; none where nobody listens.

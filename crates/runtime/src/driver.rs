@@ -10,9 +10,9 @@ use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Ending, Journal, MessageId, NewEntry, RunClaim, StoreError};
+use dirigent_store::{Durability, Journal, MessageId, NewEntry, RunClaim, RunEnding, StoreError};
 
-use crate::door::Receipt;
+use crate::run_mailbox::Ack;
 
 /// Called on the journal's thread when an input is stored: it sends the actor a message.
 pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
@@ -87,31 +87,31 @@ fn is_safe(tools: &ToolSet, call: Option<&ToolCall>) -> bool {
 }
 
 /// Whether a run that ends for this reason may go on.
-pub(crate) fn ending(reason: &EndReason) -> Ending {
+pub(crate) fn run_ending(reason: &EndReason) -> RunEnding {
     match reason {
-        EndReason::UserRequired => Ending::Paused,
+        EndReason::UserRequired => RunEnding::Paused,
         EndReason::GoalAchieved
         | EndReason::IterationLimit { .. }
         | EndReason::TimeLimit
         | EndReason::BudgetExhausted { .. }
         | EndReason::Cancelled
-        | EndReason::Failed { .. } => Ending::Over,
+        | EndReason::Failed { .. } => RunEnding::Finished,
     }
 }
 
 /// The journal's form of a run's end.
-pub(crate) fn end_of(reason: &EndReason) -> String {
+pub(crate) fn end_status(reason: &EndReason) -> String {
     #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
     serde_json::to_string(reason).expect("an end serializes")
 }
 
 /// What may be done once an input is stored.
-pub(crate) struct Stored<C> {
+pub(crate) struct StoredInput<C> {
     pub(crate) commands: Vec<C>,
     /// The tool call that may run then, as its start is on record.
     pub(crate) started: Option<EffectId>,
-    /// Whom to tell, once the commands are carried out: what they tell others comes before what follows from the receipt.
-    pub(crate) receipt: Receipt,
+    /// Whom to tell, once the commands are carried out: what they tell others comes before what follows from the ack.
+    pub(crate) ack: Ack,
 }
 
 /// A machine and the commands that wait for their inputs to be stored. The claim is not its own: whoever carries out the
@@ -123,7 +123,7 @@ pub(crate) struct Driver<M: Journaled> {
     journal: Journal,
     claim: Weak<RunClaim>,
     notify: Notify,
-    waiting: VecDeque<Stored<M::Command>>,
+    waiting: VecDeque<StoredInput<M::Command>>,
 }
 
 impl<M: Journaled> Driver<M> {
@@ -149,17 +149,17 @@ impl<M: Journaled> Driver<M> {
     /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`]. The starts of the
     /// calls that it commands are queued right behind it, so that both are stored at once.
     pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
-        let accepted = self.accept_from(now, input, Receipt::default());
+        let accepted = self.accept_with_ack(now, input, Ack::default());
         accepted.map_err(|(refusal, _)| refusal)
     }
 
-    /// As [`Self::accept`], of something that somebody said: their receipt comes out of [`Self::stored`] too. A refusal gives it back.
-    pub(crate) fn accept_from(
+    /// As [`Self::accept`], of something that somebody said: their ack comes out of [`Self::stored`] too. A refusal gives it back.
+    pub(crate) fn accept_with_ack(
         &mut self,
         now: Timestamp,
         input: M::Input,
-        receipt: Receipt,
-    ) -> Result<(), (Refusal, Receipt)> {
+        ack: Ack,
+    ) -> Result<(), (Refusal, Ack)> {
         // Plain data with string keys: it has a JSON form.
         #[expect(
             clippy::expect_used,
@@ -170,19 +170,19 @@ impl<M: Journaled> Driver<M> {
         let durability = started.map_or(Durability::Normal, |effect| self.start_durability(effect));
         let commands = match self.machine.handle(now, input) {
             Ok(commands) => commands,
-            Err(refusal) => return Err((refusal, receipt)),
+            Err(refusal) => return Err((refusal, ack)),
         };
         let starts: Vec<M::Input> = commands.iter().filter_map(M::start).collect();
-        let takes = receipt.message();
-        self.waiting.push_back(Stored {
+        let consumes = ack.message();
+        self.waiting.push_back(StoredInput {
             commands,
             started,
-            receipt,
+            ack,
         });
-        self.append(now, body, durability, takes);
+        self.append(now, body, durability, consumes);
         starts
             .into_iter()
-            .try_for_each(|start| self.accept_from(now, start, Receipt::default()))
+            .try_for_each(|start| self.accept_with_ack(now, start, Ack::default()))
     }
 
     /// The start of a call that must not happen twice is on the disk before it happens.
@@ -194,26 +194,26 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    fn append(&self, now: Timestamp, body: String, durability: Durability, takes: Option<MessageId>) {
+    fn append(&self, now: Timestamp, body: String, durability: Durability, consumes: Option<MessageId>) {
         let notify = self.notify.clone();
         let entry = NewEntry {
             at: now,
             scope: self.scope,
             body,
             durability,
-            takes,
+            consumes,
         };
         match self.claim.upgrade() {
             Some(claim) => self
                 .journal
                 .append(&claim, entry, move |stored| notify(stored.map(drop))),
             // The run was given free.
-            None => notify(Err(StoreError::NotHeld { run: self.run })),
+            None => notify(Err(StoreError::NotClaimed { run: self.run })),
         }
     }
 
     /// The oldest input that was not stored before is.
-    pub(crate) fn stored(&mut self) -> Option<Stored<M::Command>> {
+    pub(crate) fn stored(&mut self) -> Option<StoredInput<M::Command>> {
         self.waiting.pop_front()
     }
 }

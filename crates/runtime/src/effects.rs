@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use dirigent_core::call::{CallFault, ToolCall};
+use dirigent_core::call::{CallError, ToolCall};
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::prompt;
 use dirigent_core::time::Millis;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const GRACE: Duration = Duration::from_millis(800);
 
 /// The most that a result says, in bytes. What a tool returns beyond that nobody could read; it would fill the journal and every request.
-const MAX_SAID: usize = 1024 * 1024;
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 /// Carries out a tool call.
 pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
@@ -27,7 +27,7 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     let name = call.tool.clone();
     let work = AssertUnwindSafe(async move {
         match tools.get(&call.tool) {
-            Some(tool) => match beyond_access(&context, tool.spec()) {
+            Some(tool) => match access_fault(&context, tool.spec()) {
                 Some(fault) => ToolResult::failure(fault.to_string()).with_code(fault.code()),
                 None => tool.call(context, call.parameters).await,
             },
@@ -50,15 +50,15 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     };
     ToolResult {
         duration: Millis::from(started.elapsed()),
-        outcome: bounded(result.outcome),
+        outcome: truncated(result.outcome),
         ..result
     }
 }
 
 /// That the tool needs more than the agent is allowed. Its machine has looked, but at what the run's journal says of the tool, which a tool of
 /// today may need more than.
-fn beyond_access(context: &ToolContext, tool: ToolSpec) -> Option<CallFault> {
-    (context.access < tool.access).then_some(CallFault::AccessDenied {
+fn access_fault(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
+    (context.access < tool.access).then_some(CallError::AccessDenied {
         tool: tool.name,
         needs: tool.access,
         has: context.access,
@@ -66,13 +66,13 @@ fn beyond_access(context: &ToolContext, tool: ToolSpec) -> Option<CallFault> {
 }
 
 /// The same, visibly cut where a tool flooded.
-fn bounded(outcome: ToolOutcome) -> ToolOutcome {
-    let cut = |text: &str| prompt::shorten(text, MAX_SAID, None).into_owned();
+fn truncated(outcome: ToolOutcome) -> ToolOutcome {
+    let cut = |text: &str| prompt::shorten(text, MAX_RESULT_BYTES, None).into_owned();
     let output_cut = |output: Value| match output {
-        Value::String(text) if text.len() > MAX_SAID => Value::String(cut(&text)),
+        Value::String(text) if text.len() > MAX_RESULT_BYTES => Value::String(cut(&text)),
         Value::Array(_) | Value::Object(_) => {
             let text = output.to_string();
-            if text.len() > MAX_SAID {
+            if text.len() > MAX_RESULT_BYTES {
                 Value::String(cut(&text))
             } else {
                 output
@@ -86,7 +86,7 @@ fn bounded(outcome: ToolOutcome) -> ToolOutcome {
         },
         ToolOutcome::Failure { code, error, output } => ToolOutcome::Failure {
             code,
-            error: if error.len() > MAX_SAID {
+            error: if error.len() > MAX_RESULT_BYTES {
                 cut(&error)
             } else {
                 error

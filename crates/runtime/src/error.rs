@@ -1,10 +1,10 @@
 //! What can go wrong with carrying out a run, as opposed to what a run can end with.
 
-use dirigent_core::approval::DecisionFault;
+use dirigent_core::approval::DecisionError;
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
 use dirigent_core::recording::Difference;
-use dirigent_core::run::{AnswerFault, EndReason};
+use dirigent_core::run::{AnswerError, EndReason};
 use dirigent_store::StoreError;
 
 /// Why a run could not be started, watched or carried on.
@@ -53,7 +53,7 @@ pub enum RuntimeError {
         /// Which run.
         run: RunId,
         /// Why.
-        fault: DecisionFault,
+        fault: DecisionError,
     },
     /// A text does not answer the run's question, which still waits (PAOR-9).
     #[error("run {}: {fault}", run.short())]
@@ -61,11 +61,11 @@ pub enum RuntimeError {
         /// Which run.
         run: RunId,
         /// Why.
-        fault: AnswerFault,
+        fault: AnswerError,
     },
     /// What was said does not count for another reason, or the process that carries the run out said why.
     #[error("run {} did not take it: {reason}", run.short())]
-    Refused {
+    MessageRejected {
         /// Which run.
         run: RunId,
         /// Why.
@@ -75,13 +75,13 @@ pub enum RuntimeError {
     #[error(
         "run {} broke down or ended while it was told that, so look with `dirigent show {}` whether it was heard", run.short(), run.short()
     )]
-    Unheard {
+    DeliveryUnknown {
         /// Which run.
         run: RunId,
     },
     /// A run cannot be forked there (HOST-9).
     #[error("run {} cannot be forked at entry {at}: {reason}", run.short())]
-    NoFork {
+    CannotFork {
         /// Which run.
         run: RunId,
         /// The last entry that the new run would share.
@@ -107,13 +107,13 @@ pub enum RuntimeError {
     },
     /// The present run is not the recorded one (HOST-9).
     #[error(transparent)]
-    Different(#[from] Box<Difference>),
+    ReplayMismatch(#[from] Box<Difference>),
     /// The run's supervisor broke down again and again.
     #[error(
         "run {} broke down {times} times and was given up: {message}; its journal is kept, so `dirigent resume {}` can go on",
         run.short(), run.short()
     )]
-    BrokenDown {
+    SupervisorCrashed {
         /// Which.
         run: RunId,
         /// How often.
@@ -136,9 +136,9 @@ impl RuntimeError {
             Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
             Refusal::Answer(fault) => RuntimeError::Answer { run, fault },
             Refusal::Stale { .. }
-            | Refusal::Over { .. }
+            | Refusal::Finished { .. }
             | Refusal::AtLimit { .. }
-            | Refusal::Misplaced { .. }
+            | Refusal::InvalidState { .. }
             | Refusal::Transition(_) => self,
         }
     }
@@ -147,7 +147,7 @@ impl RuntimeError {
     pub(crate) fn reason(&self) -> String {
         match self {
             RuntimeError::Decision { fault, .. } => fault.to_string(),
-            RuntimeError::Refused { reason, .. } => reason.clone(),
+            RuntimeError::MessageRejected { reason, .. } => reason.clone(),
             RuntimeError::NoQuestion { .. } => {
                 "it has no question that waits for an answer: it asks none, or has an answer already"
                     .to_owned()
@@ -161,12 +161,12 @@ impl RuntimeError {
             | RuntimeError::Ended { .. }
             | RuntimeError::AtLimit { .. }
             | RuntimeError::NotRunning { .. }
-            | RuntimeError::Unheard { .. }
-            | RuntimeError::NoFork { .. }
+            | RuntimeError::DeliveryUnknown { .. }
+            | RuntimeError::CannotFork { .. }
             | RuntimeError::NeverBegan { .. }
             | RuntimeError::Replay { .. }
-            | RuntimeError::Different(_)
-            | RuntimeError::BrokenDown { .. }
+            | RuntimeError::ReplayMismatch(_)
+            | RuntimeError::SupervisorCrashed { .. }
             | RuntimeError::Stopped { .. } => self.to_string(),
         }
     }

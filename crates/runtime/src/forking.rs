@@ -10,45 +10,45 @@ use dirigent_core::view::RunView;
 use dirigent_store::Journal;
 use uuid::Uuid;
 
-use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
 use crate::handle::{RunHandle, read_entries};
 use crate::orchestrator::{Orchestrator, UserPresence, blocking};
-use crate::replaying::view_of;
-use crate::supervisor::{Begin, Recovery};
+use crate::replaying::replay_view;
+use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::supervisor::{Recovery, StartMode};
 
 /// What a run goes on from.
-pub(crate) struct Past {
+pub(crate) struct ReplayedRun {
     pub(crate) view: RunView,
     /// The machines of a fork that have no entry but those of the run that it was forked off: what was decided there does not count for
     /// them (APPROVE-3).
-    pub(crate) shared: BTreeSet<Scope>,
+    pub(crate) inherited: BTreeSet<Scope>,
 }
 
-impl Past {
+impl ReplayedRun {
     /// What the journal has of a run. Reads the disk.
-    pub(crate) fn read(journal: &Journal, run: RunId) -> Result<Past, RuntimeError> {
+    pub(crate) fn read(journal: &Journal, run: RunId) -> Result<ReplayedRun, RuntimeError> {
         let entries = read_entries(journal, run)?;
-        let mut shared = BTreeSet::new();
+        let mut inherited = BTreeSet::new();
         if let Some(point) = journal.run(run)?.forked_from {
             let (of_both, own): (Vec<&Entry>, Vec<&Entry>) =
                 entries.iter().partition(|entry| entry.seq <= point.seq);
-            shared.extend(of_both.iter().map(|entry| entry.scope));
+            inherited.extend(of_both.iter().map(|entry| entry.scope));
             for entry in own {
-                shared.remove(&entry.scope);
+                inherited.remove(&entry.scope);
             }
         }
-        let view = view_of(run, &entries)?;
-        Ok(Past { view, shared })
+        let view = replay_view(run, &entries)?;
+        Ok(ReplayedRun { view, inherited })
     }
 }
 
 /// Where a run can be forked.
-struct Places {
+struct ForkRange {
     /// After its last entry after which it is not over.
     last: u64,
     /// Where nothing else is said.
-    usual: u64,
+    default_at: u64,
 }
 
 impl Orchestrator {
@@ -63,7 +63,7 @@ impl Orchestrator {
     /// Only what the journal has is shared: the files of the workspace are not wound back, and both runs work in the same folder.
     ///
     /// # Errors
-    /// [`RuntimeError::NoFork`] where there is no such entry, or the run is over after it. [`RuntimeError::NeverBegan`] for a run without
+    /// [`RuntimeError::CannotFork`] where there is no such entry, or the run is over after it. [`RuntimeError::NeverBegan`] for a run without
     /// any entry. [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn fork(
         &self,
@@ -78,35 +78,36 @@ impl Orchestrator {
             services.clock.now(),
             RunId(Uuid::now_v7()),
         );
-        let (claim, past) = blocking(move || {
-            let (past, at) = shared_past(run, &read_entries(&journal, run)?, at)?;
-            Ok((journal.fork(run, at, new, now)?, past))
+        let (claim, replayed) = blocking(move || {
+            let (replayed, at) = replay_prefix(run, &read_entries(&journal, run)?, at)?;
+            Ok((journal.fork(run, at, new, now)?, replayed))
         })
         .await?;
-        let question = past.view.run().question().map(|(question, _)| question);
-        let first = guidance.map(|guidance| match question {
+        let question = replayed.view.run().question().map(|(question, _)| question);
+        let first_message = guidance.map(|guidance| match question {
             Some(_) => Steering::Redirect { guidance },
             None => Steering::Guide { guidance },
         });
-        let hearing = question.map_or(Hearing::Nothing, Hearing::Asking);
-        let past = Box::new(past);
-        let begin = Begin::Resume {
-            past,
+        let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
+        let replayed = Box::new(replayed);
+        let begin = StartMode::Resume {
+            replayed,
             recovery: Recovery::StayEnded,
             limits: None,
-            first,
+            first_message,
         };
-        self.launch(new, claim, begin, Door::new(user, hearing)).await
+        self.launch(new, claim, begin, RunMailbox::new(user, mailbox_state))
+            .await
     }
 }
 
 /// The run as it was after that entry, or after the usual one; and which that is.
-fn shared_past(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(Past, u64), RuntimeError> {
-    let Places { last, usual } = places(run, entries)?;
+fn replay_prefix(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(ReplayedRun, u64), RuntimeError> {
+    let ForkRange { last, default_at } = fork_range(run, entries)?;
     if entries.is_empty() {
         return Err(RuntimeError::NeverBegan { run });
     }
-    let at = at.unwrap_or(usual);
+    let at = at.unwrap_or(default_at);
     if at == 0 || at > last {
         let over = if at > last && at <= entries.len() as u64 {
             "the run is over then"
@@ -114,18 +115,21 @@ fn shared_past(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(Past, 
             "there is no such entry"
         };
         let reason = format!("{over}; it can be forked at the entries 1 to {last}");
-        return Err(RuntimeError::NoFork { run, at, reason });
+        return Err(RuntimeError::CannotFork { run, at, reason });
     }
     let both = || entries.iter().take_while(|entry| entry.seq <= at);
-    let past = Past {
-        view: view_of(run, both())?,
-        shared: both().map(|entry| entry.scope).collect(),
+    let replayed = ReplayedRun {
+        view: replay_view(run, both())?,
+        inherited: both().map(|entry| entry.scope).collect(),
     };
-    Ok((past, at))
+    Ok((replayed, at))
 }
 
-fn places(run: RunId, entries: &[Entry]) -> Result<Places, RuntimeError> {
-    let mut places = Places { last: 0, usual: 0 };
+fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> {
+    let mut range = ForkRange {
+        last: 0,
+        default_at: 0,
+    };
     let mut view = RunView::new();
     // The entries with which agents ended.
     let mut ends: BTreeMap<AgentId, u64> = BTreeMap::new();
@@ -140,15 +144,15 @@ fn places(run: RunId, entries: &[Entry]) -> Result<Places, RuntimeError> {
             ends.entry(agent).or_insert(seq);
         }
         if !view.run().phase().is_terminal() {
-            places = Places {
+            range = ForkRange {
                 last: seq,
-                usual: seq,
+                default_at: seq,
             };
         } else if let Some(end) = failed.and_then(|agent| ends.get(&agent)) {
-            places.usual = end - 1;
+            range.default_at = end - 1;
         }
     }
-    Ok(places)
+    Ok(range)
 }
 
 /// The agent of which that input says that it has failed.

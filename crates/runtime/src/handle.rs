@@ -13,9 +13,9 @@ use dirigent_store::{Journal, StoreError, Tail};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::deltas::{Delta, Listeners};
-use crate::door::{Door, Receipt, Said, Word};
 use crate::error::RuntimeError;
 use crate::orchestrator::blocking;
+use crate::run_mailbox::{Ack, RunMailbox, RunMessage, RunMessageBody};
 use crate::supervisor::Outcome;
 
 /// How many entries are read from the journal at once.
@@ -26,7 +26,7 @@ const BATCH: usize = 1_000;
 pub struct RunHandle {
     pub(crate) run: RunId,
     pub(crate) journal: Journal,
-    pub(crate) door: Arc<Door>,
+    pub(crate) mailbox: Arc<RunMailbox>,
     pub(crate) outcome: watch::Receiver<Outcome>,
     pub(crate) listeners: Listeners,
 }
@@ -43,7 +43,7 @@ impl RunHandle {
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn guide(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
         let guidance = guidance.into();
-        self.say(Word::of(Steering::Guide { guidance }))
+        self.send(RunMessage::unacknowledged(Steering::Guide { guidance }))
     }
 
     /// Says something that cannot wait: what is under way is stopped for it, and the next plan is made now (PAOR-8).
@@ -52,7 +52,7 @@ impl RunHandle {
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn guide_now(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
         let guidance = guidance.into();
-        self.say(Word::of(Steering::Redirect { guidance }))
+        self.send(RunMessage::unacknowledged(Steering::Redirect { guidance }))
     }
 
     /// Says something to one of the run's agents: its next model request takes it into account. Returns once that is journaled.
@@ -79,8 +79,11 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Answer`] for a number that no choice has: the question still waits. [`RuntimeError::NoQuestion`] where it asks none, or somebody else's answer came first. As [`Self::steer`].
     pub async fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
-        self.still_under_way()?;
-        let effect = self.door.question().map_err(|refused| refused.of(self.run))?;
+        self.ensure_running()?;
+        let effect = self
+            .mailbox
+            .question()
+            .map_err(|refused| refused.into_error(self.run))?;
         let answer = answer.into();
         self.steer(Steering::Answer { effect, answer }).await
     }
@@ -92,9 +95,11 @@ impl RunHandle {
     /// [`RuntimeError::Ended`] where the run is over.
     ///
     /// [`UserPresence::Absent`]: crate::UserPresence::Absent
-    pub fn leave(&self) -> Result<(), RuntimeError> {
-        self.still_under_way()?;
-        self.door.leave().map_err(|refused| refused.of(self.run))
+    pub fn set_user_absent(&self) -> Result<(), RuntimeError> {
+        self.ensure_running()?;
+        self.mailbox
+            .set_user_absent()
+            .map_err(|refused| refused.into_error(self.run))
     }
 
     /// Ends the run: its agents, model requests and child processes stop within a second, and its journal says so (HOST-8).
@@ -102,29 +107,29 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Ended`] where the run is over.
     pub fn cancel(&self) -> Result<(), RuntimeError> {
-        self.say(Word::of(Steering::Cancel))
+        self.send(RunMessage::unacknowledged(Steering::Cancel))
     }
 
     /// Says anything that can be said to a run, and returns once it is journaled: whatever becomes of this process, it counts then.
     ///
     /// # Errors
     /// Why it does not count: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`], [`RuntimeError::Answer`],
-    /// [`RuntimeError::Refused`], or [`RuntimeError::Ended`] where the run is over and did not hear it. [`RuntimeError::Unheard`] where a
+    /// [`RuntimeError::MessageRejected`], or [`RuntimeError::Ended`] where the run is over and did not hear it. [`RuntimeError::DeliveryUnknown`] where a
     /// breakdown or the run's end left open whether it counts.
     pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {
         let (reply, mut told) = oneshot::channel();
-        let said = Said::Steering(steering);
-        let receipt = Receipt::new(reply);
-        self.say(Word { said, receipt })?;
+        let said = RunMessageBody::Steering(steering);
+        let ack = Ack::new(reply);
+        self.send(RunMessage { said, ack })?;
         let run = self.run;
         tokio::select! {
             biased;
-            told = &mut told => told.unwrap_or(Err(RuntimeError::Unheard { run })),
+            told = &mut told => told.unwrap_or(Err(RuntimeError::DeliveryUnknown { run })),
             ended = self.outcome() => match told.try_recv() {
                 // Both have come since that was looked for.
                 Ok(told) => told,
-                // What waited at the door was refused before: this was with an agent that had to be given up.
-                Err(_) => Err(ended.err().unwrap_or(RuntimeError::Unheard { run })),
+                // What waited at the mailbox was refused before: this was with an agent that had to be given up.
+                Err(_) => Err(ended.err().unwrap_or(RuntimeError::DeliveryUnknown { run })),
             },
         }
     }
@@ -165,12 +170,14 @@ impl RunHandle {
         self.listeners.listen()
     }
 
-    fn say(&self, word: Word) -> Result<(), RuntimeError> {
-        self.still_under_way()?;
-        self.door.send(word).map_err(|refused| refused.of(self.run))
+    fn send(&self, message: RunMessage) -> Result<(), RuntimeError> {
+        self.ensure_running()?;
+        self.mailbox
+            .send(message)
+            .map_err(|refused| refused.into_error(self.run))
     }
 
-    fn still_under_way(&self) -> Result<(), RuntimeError> {
+    fn ensure_running(&self) -> Result<(), RuntimeError> {
         match &*self.outcome.borrow() {
             Some(_) => Err(RuntimeError::Ended { run: self.run }),
             None => Ok(()),

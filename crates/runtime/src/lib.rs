@@ -6,7 +6,7 @@
 //!     └── AgentActor …         one per planner, reflector and sub-agent, owns its Agent machine
 //! ```
 //!
-//! What people say to a run waits at its door, whichever process they say it in: what other processes say comes by the run's inbox in
+//! What people say to a run waits at its mailbox, whichever process they say it in: what other processes say comes by the run's inbox in
 //! the journal. A run's supervisor gives it to the machine that it is for, and it counts once it is journaled.
 //!
 //! The order is fixed: journal the input, then act on its commands. A handler never awaits slow work: models and tools run
@@ -15,22 +15,22 @@
 #![warn(missing_docs)]
 
 mod agent_actor;
-mod broken_agent;
 mod clock;
+mod content_recorder;
+mod crashed_agent;
 mod deltas;
-mod door;
 mod driver;
 mod effects;
 mod error;
 mod forking;
 mod handle;
-mod inbox;
-mod keeper;
+mod inbox_forwarder;
 mod orchestrator;
-mod purse;
 mod read_output;
 mod replaying;
 mod resuming;
+mod run_mailbox;
+mod shared_budget;
 mod steering;
 #[cfg(test)]
 mod supervision_tests;
@@ -42,4 +42,4 @@ pub use handle::{Events, RunHandle, read_run};
 pub use orchestrator::{Orchestrator, Services, UserPresence};
 pub use replaying::record_run;
 pub use resuming::Resume;
-pub use steering::{Kept, Steered, kept};
+pub use steering::{PendingMessage, SteerOutcome, pending_messages};

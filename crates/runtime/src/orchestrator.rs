@@ -17,14 +17,14 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::deltas::Listeners;
-use crate::door::{Door, Hearing};
 use crate::error::RuntimeError;
-use crate::forking::Past;
+use crate::forking::ReplayedRun;
 use crate::handle::{Events, RunHandle};
-use crate::inbox::Postman;
+use crate::inbox_forwarder::InboxForwarder;
 use crate::read_output::ReadOutput;
+use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::supervisor::{
-    Begin, Outcome, Recovery, RunSupervisor, SupervisorArguments, SupervisorState, wait_for_all,
+    Outcome, Recovery, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
 };
 
 /// How often a run's supervisor is rebuilt before the run is given up.
@@ -125,9 +125,9 @@ impl Orchestrator {
         );
         let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
         let claim = blocking(move || Ok(journal.create(run, &goal, &workspace, at)?)).await?;
-        let begin = Begin::New(Arc::new(spec));
-        let door = Door::new(user, Hearing::Nothing);
-        self.launch(run, claim, begin, door).await
+        let begin = StartMode::New(Arc::new(spec));
+        let mailbox = RunMailbox::new(user, MailboxState::Open);
+        self.launch(run, claim, begin, mailbox).await
     }
 
     /// A run that is under way here.
@@ -135,7 +135,7 @@ impl Orchestrator {
         self.inner.runs.get(&run).map(|handle| handle.clone())
     }
 
-    /// The events of any run of the journal, from its beginning; of one that another process carries out those that there are now.
+    /// The events of any run of the journal, from its beginning; of one that another process owns those that there are now.
     pub fn events(&self, run: RunId) -> Events {
         Events::new(self.inner.services.journal.tail(run, 0))
     }
@@ -150,8 +150,8 @@ impl Orchestrator {
         &self,
         run: RunId,
         claim: RunClaim,
-        begin: Begin,
-        door: Door,
+        begin: StartMode,
+        mailbox: RunMailbox,
     ) -> Result<RunHandle, RuntimeError> {
         let (outcome, ended) = watch::channel(Outcome::None);
         let claim = Arc::new(claim);
@@ -159,7 +159,7 @@ impl Orchestrator {
             run,
             services: self.inner.services.clone(),
             claim: Arc::downgrade(&claim),
-            door: Arc::new(door),
+            mailbox: Arc::new(mailbox),
             cancel: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: Listeners::default(),
@@ -167,22 +167,22 @@ impl Orchestrator {
         let handle = RunHandle {
             run,
             journal: self.inner.services.journal.clone(),
-            door: arguments.door.clone(),
+            mailbox: arguments.mailbox.clone(),
             outcome: ended,
             listeners: arguments.listeners.clone(),
         };
-        let postman = Postman {
+        let forwarder = InboxForwarder {
             run,
             journal: handle.journal.clone(),
             claim: arguments.claim.clone(),
-            door: handle.door.clone(),
+            mailbox: handle.mailbox.clone(),
             outcome: handle.outcome.clone(),
         };
-        tokio::spawn(postman.work());
+        tokio::spawn(forwarder.run());
         let runs = &self.inner.runs;
         runs.insert(run, handle.clone());
         let (started, wait) = oneshot::channel();
-        let carried = CarriedRun {
+        let owned = OwnedRun {
             arguments,
             claim,
             outcome,
@@ -190,7 +190,7 @@ impl Orchestrator {
             restarts: 0,
         };
         let _ = self.inner.actor.send_message(OrchestratorMsg::Launch {
-            carried,
+            owned,
             begin,
             started: Some(started),
         });
@@ -198,7 +198,7 @@ impl Orchestrator {
             Ok(()) => Ok(handle),
             Err(_) => {
                 // The run is free again, and may have been resumed since.
-                runs.remove_if(&run, |_, found| Arc::ptr_eq(&found.door, &handle.door));
+                runs.remove_if(&run, |_, found| Arc::ptr_eq(&found.mailbox, &handle.mailbox));
                 Err(RuntimeError::Stopped {
                     reason: "its actor has ended".to_owned(),
                 })
@@ -224,14 +224,14 @@ struct OrchestratorActor;
 pub(crate) enum OrchestratorMsg {
     /// Starts the supervisor of a run, the first or the next one.
     Launch {
-        carried: CarriedRun,
-        begin: Begin,
+        owned: OwnedRun,
+        begin: StartMode,
         started: Option<oneshot::Sender<()>>,
     },
 }
 
 /// A run that is carried out here. Dropping it gives the run free, and whoever waits for it is told that it stopped.
-pub(crate) struct CarriedRun {
+pub(crate) struct OwnedRun {
     arguments: SupervisorArguments,
     claim: Arc<RunClaim>,
     outcome: watch::Sender<Outcome>,
@@ -239,11 +239,11 @@ pub(crate) struct CarriedRun {
     restarts: u32,
 }
 
-impl CarriedRun {
+impl OwnedRun {
     /// Tells those who wait once the run is free: they may resume it at once.
     fn end(self, outcome: Outcome) {
         let run = self.arguments.run;
-        let CarriedRun {
+        let OwnedRun {
             arguments,
             claim,
             outcome: waiting,
@@ -252,13 +252,13 @@ impl CarriedRun {
         } = self;
         runs.remove(&run);
         drop(claim);
-        arguments.door.refuse_all(run);
+        arguments.mailbox.reject_all(run);
         // The guarantee of a terminal event, whatever ended the supervisor.
         waiting.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
 }
 
-type Supervised = HashMap<ActorId, CarriedRun>;
+type Supervised = HashMap<ActorId, OwnedRun>;
 
 impl Actor for OrchestratorActor {
     type Msg = OrchestratorMsg;
@@ -280,15 +280,15 @@ impl Actor for OrchestratorActor {
         supervised: &mut Supervised,
     ) -> Result<(), ActorProcessingErr> {
         let OrchestratorMsg::Launch {
-            carried,
+            owned,
             begin,
             started,
         } = message;
-        let arguments = (carried.arguments.clone(), begin);
+        let arguments = (owned.arguments.clone(), begin);
         match Actor::spawn_linked(None, RunSupervisor, arguments, myself.get_cell()).await {
             Ok((actor, _)) => {
-                carried.arguments.door.open(actor.clone());
-                supervised.insert(actor.get_id(), carried);
+                owned.arguments.mailbox.attach(actor.clone());
+                supervised.insert(actor.get_id(), owned);
                 if let Some(started) = started {
                     // Whoever started the run need not wait for that.
                     let _ = started.send(());
@@ -296,7 +296,7 @@ impl Actor for OrchestratorActor {
             }
             Err(error) => {
                 let reason = error.to_string();
-                carried.end(Some(Err(RuntimeError::Stopped { reason })));
+                owned.end(Some(Err(RuntimeError::Stopped { reason })));
             }
         }
         Ok(())
@@ -309,15 +309,15 @@ impl Actor for OrchestratorActor {
         supervised: &mut Supervised,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(who, error) => {
-                if let Some(carried) = supervised.remove(&who.get_id()) {
-                    rebuild(&myself, carried, error.to_string());
+            SupervisionEvent::ActorFailed(actor, error) => {
+                if let Some(owned) = supervised.remove(&actor.get_id()) {
+                    rebuild(&myself, owned, error.to_string());
                 }
             }
-            SupervisionEvent::ActorTerminated(who, state, _) => {
-                if let Some(carried) = supervised.remove(&who.get_id()) {
+            SupervisionEvent::ActorTerminated(actor, state, _) => {
+                if let Some(owned) = supervised.remove(&actor.get_id()) {
                     let ended = state.and_then(|mut state| state.take::<SupervisorState>().ok());
-                    carried.end(ended.and_then(|state| state.outcome));
+                    owned.end(ended.and_then(|state| state.outcome));
                 }
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -327,41 +327,41 @@ impl Actor for OrchestratorActor {
 }
 
 /// A supervisor's own state died with it; the run's is in the journal.
-fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut carried: CarriedRun, message: String) {
-    let run = carried.arguments.run;
-    carried.restarts += 1;
-    let times = carried.restarts;
+fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: String) {
+    let run = owned.arguments.run;
+    owned.restarts += 1;
+    let times = owned.restarts;
     tracing::error!(%run, times, message, "a run's supervisor broke down");
     let myself = myself.clone();
     tokio::spawn(async move {
         // Its agents and tasks end first, and what they appended is stored, so that nothing comes after what is read.
-        carried.arguments.cancel.cancel();
-        wait_for_all(&carried.arguments).await;
+        owned.arguments.cancel.cancel();
+        wait_for_all(&owned.arguments).await;
         if times > MAX_RESTARTS {
-            let error = RuntimeError::BrokenDown { run, times, message };
-            return carried.end(Some(Err(error)));
+            let error = RuntimeError::SupervisorCrashed { run, times, message };
+            return owned.end(Some(Err(error)));
         }
-        let journal = carried.arguments.services.journal.clone();
+        let journal = owned.arguments.services.journal.clone();
         let read = blocking(move || {
             journal.flush()?;
-            Past::read(&journal, run)
+            ReplayedRun::read(&journal, run)
         });
         match read.await {
-            Ok(past) => {
-                carried.arguments.cancel = CancellationToken::new();
-                carried.arguments.tasks = TaskTracker::new();
+            Ok(replayed) => {
+                owned.arguments.cancel = CancellationToken::new();
+                owned.arguments.tasks = TaskTracker::new();
                 let _ = myself.send_message(OrchestratorMsg::Launch {
-                    carried,
-                    begin: Begin::Resume {
+                    owned,
+                    begin: StartMode::Resume {
                         recovery: Recovery::StayEnded,
                         limits: None,
-                        past: Box::new(past),
-                        first: None,
+                        replayed: Box::new(replayed),
+                        first_message: None,
                     },
                     started: None,
                 });
             }
-            Err(error) => carried.end(Some(Err(error))),
+            Err(error) => owned.end(Some(Err(error))),
         }
     });
 }

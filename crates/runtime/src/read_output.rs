@@ -7,9 +7,9 @@ mod text;
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::observation::{Finding, Observation};
-use dirigent_core::prompt::{Handle, READ_OUTPUT, whole_observations, whole_report};
-use dirigent_core::run::{Round, RunInput};
+use dirigent_core::observation::{Observation, SubTaskResult};
+use dirigent_core::prompt::{OutputHandle, READ_OUTPUT, whole_observations, whole_report};
+use dirigent_core::run::{Iteration, RunInput};
 use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult, ToolSpec, code};
 use dirigent_store::{Journal, StoreError};
 use dirigent_tools::{Tool, ToolContext};
@@ -36,7 +36,7 @@ const BEFORE_MATCH: usize = 100;
 const MAX_PATTERN: usize = 64 * 1024;
 
 const DESCRIPTION: &str = "Reads what was shortened or left out, whole, by the handle that stands there: a tool call's result (`a3.2`, \
-    `run.7`), an agent's findings (`a3`) or all observations of a round (`round.2`), of whatever agent and round. Returns the lines from \
+    `run.7`), an agent's findings (`a3`) or all observations of an iteration (`iteration.2`), of whatever agent and iteration. Returns the lines from \
     `start_line` to `end_line`; or, with `pattern`, the lines in which that is found, with their numbers; or else `length` characters from \
     `offset` on. Lines are those of the text itself, such as a command's stdout or a file's content; several texts follow each other, and \
     `texts` says at which line each begins; `rest` has the result's other values. Where more is to be had, `next_line` or `next_offset` says \
@@ -62,7 +62,7 @@ pub(crate) struct ReadOutput {
 
 #[derive(Deserialize)]
 struct Parameters {
-    handle: Handle,
+    handle: OutputHandle,
     offset: Option<usize>,
     length: Option<usize>,
     start_line: Option<usize>,
@@ -71,7 +71,7 @@ struct Parameters {
 }
 
 /// What is asked for.
-enum Asked {
+enum OutputSelection {
     Characters {
         offset: usize,
         length: usize,
@@ -101,7 +101,7 @@ impl Tool for ReadOutput {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "handle": {"type": "string", "description": "The handle, such as `run.7`, `a3.2`, `a3` or `round.2`."},
+                    "handle": {"type": "string", "description": "The handle, such as `run.7`, `a3.2`, `a3` or `iteration.2`."},
                     "offset": {"type": "integer", "minimum": 0, "description": "The first character, from 0."},
                     "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "How many characters."},
                     "start_line": {"type": "integer", "minimum": 1, "description": "The first line, from 1."},
@@ -133,22 +133,22 @@ impl Tool for ReadOutput {
 }
 
 fn read(journal: &Journal, run: RunId, parameters: Value) -> ToolResult {
-    let asked = serde_json::from_value(parameters)
+    let selection = serde_json::from_value(parameters)
         .map_err(|error| error.to_string())
-        .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.asked()?)));
-    let (handle, asked) = match asked {
-        Ok(asked) => asked,
+        .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.selection()?)));
+    let (handle, selection) = match selection {
+        Ok(selection) => selection,
         Err(wrong) => return ToolResult::failure(wrong).with_code(code::BAD_PARAMETERS),
     };
     match find(journal, run, handle) {
-        Ok(Some(found)) => asked.of(&Readable::of(&found)),
+        Ok(Some(found)) => selection.apply(&Readable::from_result(&found)),
         Ok(None) => ToolResult::failure(nothing_there(handle)).with_code(code::NOT_FOUND),
         Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
     }
 }
 
 impl Parameters {
-    fn asked(&self) -> Result<Asked, String> {
+    fn selection(&self) -> Result<OutputSelection, String> {
         let by_characters = self.offset.is_some() || self.length.is_some();
         let by_lines = self.start_line.is_some() || self.end_line.is_some();
         let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(usize::MAX));
@@ -163,10 +163,10 @@ impl Parameters {
                 let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
                 let pattern =
                     compiled.map_err(|error| format!("`pattern` is no regular expression: {error}"))?;
-                Asked::Matches { pattern, first, last }
+                OutputSelection::Matches { pattern, first, last }
             }
-            None if by_lines => Asked::Lines { first, last },
-            None => Asked::Characters {
+            None if by_lines => OutputSelection::Lines { first, last },
+            None => OutputSelection::Characters {
                 offset: self.offset.unwrap_or(0),
                 length: self.length.unwrap_or(DEFAULT_LENGTH).min(MAX_LENGTH),
             },
@@ -174,9 +174,9 @@ impl Parameters {
     }
 }
 
-impl Asked {
-    fn of(&self, readable: &Readable) -> ToolResult {
-        let mut result = self.part_of(&readable.text);
+impl OutputSelection {
+    fn apply(&self, readable: &Readable) -> ToolResult {
+        let mut result = self.select(&readable.text);
         if let ToolOutcome::Success { output } = &mut result.outcome {
             if readable.texts.len() > 1 {
                 output["texts"] = readable
@@ -192,10 +192,10 @@ impl Asked {
         result
     }
 
-    fn part_of(&self, text: &str) -> ToolResult {
+    fn select(&self, text: &str) -> ToolResult {
         let total_lines = text.lines().count();
         match self {
-            Asked::Characters { offset, length } => {
+            OutputSelection::Characters { offset, length } => {
                 let part: String = text.chars().skip(*offset).take(*length).collect();
                 let (read, total) = (offset + part.chars().count(), text.chars().count());
                 let mut output = json!({"text": part, "total_characters": total, "total_lines": total_lines});
@@ -204,12 +204,16 @@ impl Asked {
                 }
                 ToolResult::success(output)
             }
-            Asked::Lines { first, .. } | Asked::Matches { first, .. } if *first > total_lines => {
+            OutputSelection::Lines { first, .. } | OutputSelection::Matches { first, .. }
+                if *first > total_lines =>
+            {
                 ToolResult::failure(format!("the output has only {total_lines} lines"))
                     .with_code(code::NOT_FOUND)
             }
-            Asked::Lines { first, last } => lines(text, *first, *last, total_lines),
-            Asked::Matches { pattern, first, last } => matches(text, pattern, *first, *last, total_lines),
+            OutputSelection::Lines { first, last } => lines(text, *first, *last, total_lines),
+            OutputSelection::Matches { pattern, first, last } => {
+                matches(text, pattern, *first, *last, total_lines)
+            }
         }
     }
 }
@@ -275,45 +279,50 @@ fn around(line: &str, at: usize) -> String {
 }
 
 /// What the journal has under that handle, as a model reads it.
-fn find(journal: &Journal, run: RunId, handle: Handle) -> Result<Option<Value>, RuntimeError> {
+fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
-        Handle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
-        Handle::Agent(agent) => {
+        OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
+        OutputHandle::Agent(agent) => {
             let (view, _) = read_run(journal, run)?;
             let report = view.agent(agent).and_then(Agent::report);
             Ok(report
                 .map(whole_report)
-                .or_else(|| whole_findings(view.run().rounds(), agent)))
+                .or_else(|| whole_findings(view.run().iterations(), agent)))
         }
-        Handle::Round(round) => {
+        OutputHandle::Iteration(iteration) => {
             let (view, _) = read_run(journal, run)?;
-            // A round that a run's end cut off and that was planned anew is there twice.
-            let rounds = view
+            // An iteration that a run's end cut off and that was planned anew is there twice.
+            let iterations = view
                 .run()
-                .rounds()
+                .iterations()
                 .iter()
-                .filter(|other| other.iteration == round);
-            let observed: Vec<&Observation> = rounds.clone().flat_map(|round| &round.observations).collect();
-            Ok((rounds.count() > 0).then(|| whole_observations(observed)))
+                .filter(|other| other.number == iteration);
+            let observed: Vec<&Observation> = iterations
+                .clone()
+                .flat_map(|iteration| &iteration.observations)
+                .collect();
+            Ok((iterations.count() > 0).then(|| whole_observations(observed)))
         }
     }
 }
 
 /// The findings of an agent that has reported nothing itself, as it broke down.
-fn whole_findings(rounds: &[Round], agent: AgentId) -> Option<Value> {
-    let mut observations = rounds.iter().flat_map(|round| &round.observations);
+fn whole_findings(iterations: &[Iteration], agent: AgentId) -> Option<Value> {
+    let mut observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     let observation = observations.find(|observation| match &observation.finding {
-        Finding::Agent { agent: other, .. } => *other == agent,
-        Finding::Calls { .. } | Finding::Skipped { .. } => false,
+        SubTaskResult::Agent { agent: other, .. } => *other == agent,
+        SubTaskResult::Calls { .. } | SubTaskResult::Skipped { .. } => false,
     });
     observation.map(|observation| whole_observations([observation]))
 }
 
-fn nothing_there(handle: Handle) -> String {
+fn nothing_there(handle: OutputHandle) -> String {
     match handle {
-        Handle::Call(effect) => format!("no call of this run that ran to its end has the handle `{effect}`"),
-        Handle::Agent(agent) => format!("no agent `{agent}` of this run has ended"),
-        Handle::Round(round) => format!("this run has no plan of a round {round}"),
+        OutputHandle::Call(effect) => {
+            format!("no call of this run that ran to its end has the handle `{effect}`")
+        }
+        OutputHandle::Agent(agent) => format!("no agent `{agent}` of this run has ended"),
+        OutputHandle::Iteration(iteration) => format!("this run has no plan of an iteration {iteration}"),
     }
 }
 
@@ -347,10 +356,10 @@ mod tests {
     fn read_of(text: &str, mut parameters: Value) -> Result<Value, (String, String)> {
         parameters["handle"] = json!("a1.2");
         let parameters: Parameters = serde_json::from_value(parameters).unwrap();
-        let asked = parameters
-            .asked()
+        let selection = parameters
+            .selection()
             .map_err(|wrong| ("bad_parameters".to_owned(), wrong))?;
-        match asked.part_of(text).outcome {
+        match selection.select(text).outcome {
             ToolOutcome::Success { output } => Ok(output),
             ToolOutcome::Failure { code, error, .. } => Err((code, error)),
         }

@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::deltas::Listeners;
-use crate::door::{Door, Hearing};
-use crate::driver::ending;
+use crate::driver::run_ending;
 use crate::error::RuntimeError;
 use crate::handle::{RunHandle, read_entries};
 use crate::orchestrator::{Orchestrator, UserPresence, blocking};
+use crate::run_mailbox::{MailboxState, RunMailbox};
 
 /// A recording of a run as its journal has it now. Reads the disk: not for an async context.
 ///
@@ -40,20 +40,20 @@ impl Orchestrator {
     /// Replays a recording with that spec, and journals it as a new run, which has ended: times are the recorded ones.
     ///
     /// # Errors
-    /// [`RuntimeError::Different`] where the present run is another one: nothing is journaled then.
+    /// [`RuntimeError::ReplayMismatch`] where the present run is another one: nothing is journaled then.
     /// [`RuntimeError::Journal`] where it cannot be written.
     pub async fn replay(&self, recording: Recording, present: RunSpec) -> Result<RunHandle, RuntimeError> {
         let run = RunId(Uuid::now_v7());
         let (journal, now) = (self.services().journal.clone(), self.services().clock.now());
         blocking(move || {
             let entries = replay(&recording, present, run)?;
-            let report = Arc::new(view_of(run, &entries)?.report().without_account());
-            keep(&journal, run, &recording, &entries, &report, now)?;
+            let report = Arc::new(replay_view(run, &entries)?.report().without_account());
+            write_entries(&journal, run, &recording, &entries, &report, now)?;
             let (_, outcome) = watch::channel(Some(Ok(report)));
             Ok(RunHandle {
                 run,
                 journal,
-                door: Arc::new(Door::new(UserPresence::Absent, Hearing::Ending)),
+                mailbox: Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Closed)),
                 outcome,
                 listeners: Listeners::default(),
             })
@@ -62,7 +62,7 @@ impl Orchestrator {
     }
 }
 
-pub(crate) fn view_of<'a>(
+pub(crate) fn replay_view<'a>(
     run: RunId,
     entries: impl IntoIterator<Item = &'a Entry>,
 ) -> Result<RunView, RuntimeError> {
@@ -76,7 +76,7 @@ pub(crate) fn view_of<'a>(
 }
 
 /// Writes the entries; the run stands among the others as of now.
-fn keep(
+fn write_entries(
     journal: &Journal,
     run: RunId,
     recording: &Recording,
@@ -102,14 +102,14 @@ fn keep(
             scope: entry.scope,
             body,
             durability: Durability::Normal,
-            takes: None,
+            consumes: None,
         };
         journal.append(&claim, entry, stored);
     }
     if let Some(reason) = &report.end {
         #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
         let status = serde_json::to_string(reason).expect("an end serializes");
-        journal.end(&claim, now, status, ending(reason), move |ended| {
+        journal.end(&claim, now, status, run_ending(reason), move |ended| {
             if let Err(error) = ended {
                 let _ = failed.send(error);
             }

@@ -9,14 +9,14 @@ use dirigent_core::run::{EndReason, Phase, Run, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_store::{Durability, NewEntry, RunClaim, StoreError};
 
-use crate::door::{Door, Hearing};
-use crate::driver::{end_of, ending};
+use crate::driver::{end_status, run_ending};
 use crate::error::RuntimeError;
-use crate::forking::Past;
+use crate::forking::ReplayedRun;
 use crate::handle::RunHandle;
 use crate::orchestrator::{Orchestrator, UserPresence, blocking};
-use crate::steering::post_for_later;
-use crate::supervisor::{Begin, Recovery};
+use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::steering::post_for_resume;
+use crate::supervisor::{Recovery, StartMode};
 
 /// How a run is resumed. By default nobody is there to be asked, nothing is answered, and the run's limits stay as they are.
 #[derive(Clone, Debug, Default)]
@@ -63,12 +63,12 @@ impl Orchestrator {
     /// [`RuntimeError::Ended`] for a run that is over, [`RuntimeError::AtLimit`] for one that would be at a limit at once,
     /// [`RuntimeError::NeverBegan`] for one without any input, [`RuntimeError::NoQuestion`] for an answer that nobody asked for or before
     /// which another came, [`RuntimeError::Answer`] for a number that no choice has: the run does not go on, and its question still waits;
-    /// [`RuntimeError::Journal`] for one that another process carries out or whose journal cannot be read,
+    /// [`RuntimeError::Journal`] for one that another process owns or whose journal cannot be read,
     /// [`RuntimeError::Replay`] for one whose journal does not fit the machines.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, RuntimeError> {
         let Resume { user, answer, limits } = resume;
-        let (claim, past, has_ended) = self.take_up(run).await?;
-        let view = &past.view;
+        let (claim, replayed, has_ended) = self.claim_resumable(run).await?;
+        let view = &replayed.view;
         let checked = view
             .run()
             .check_resume(view.last_at(), limits.as_ref(), &view.cut_off());
@@ -83,25 +83,26 @@ impl Orchestrator {
             let effect = question.ok_or(RuntimeError::NoQuestion { run })?;
             let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
             let said = Steering::Answer { effect, answer };
-            blocking(move || post_for_later(&journal, run, at, &said)).await?;
+            blocking(move || post_for_resume(&journal, run, at, &said)).await?;
         }
-        let hearing = question.map_or(Hearing::Nothing, Hearing::Asking);
-        let begin = Begin::Resume {
-            past: Box::new(past),
+        let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
+        let begin = StartMode::Resume {
+            replayed: Box::new(replayed),
             recovery,
             limits: limits.map(Box::new),
-            first: None,
+            first_message: None,
         };
-        self.launch(run, claim, begin, Door::new(user, hearing)).await
+        self.launch(run, claim, begin, RunMailbox::new(user, mailbox_state))
+            .await
     }
 
     /// Claims a run that can go on. Also says whether its end, if it has one, is journaled.
-    async fn take_up(&self, run: RunId) -> Result<(RunClaim, Past, bool), RuntimeError> {
+    async fn claim_resumable(&self, run: RunId) -> Result<(RunClaim, ReplayedRun, bool), RuntimeError> {
         let journal = self.services().journal.clone();
         blocking(move || {
             let claim = journal.claim(run)?;
-            let past = Past::read(&journal, run)?;
-            let machine = past.view.run();
+            let replayed = ReplayedRun::read(&journal, run)?;
+            let machine = replayed.view.run();
             if machine.spec().is_none() {
                 return Err(RuntimeError::NeverBegan { run });
             }
@@ -111,25 +112,25 @@ impl Orchestrator {
             if is_over && has_ended {
                 return Err(RuntimeError::Ended { run });
             }
-            Ok((claim, past, has_ended))
+            Ok((claim, replayed, has_ended))
         })
         .await
     }
 
     /// Ends a run that nobody carries out: it goes on with its end, before anything is asked or done.
-    pub(crate) async fn cancel_idle(&self, run: RunId) -> Result<(), RuntimeError> {
-        let (claim, past, _) = self.take_up(run).await?;
-        if past.view.run().phase() == Phase::Failed {
+    pub(crate) async fn cancel_unowned(&self, run: RunId) -> Result<(), RuntimeError> {
+        let (claim, replayed, _) = self.claim_resumable(run).await?;
+        if replayed.view.run().phase() == Phase::Failed {
             return Err(RuntimeError::Ended { run });
         }
-        let begin = Begin::Resume {
-            past: Box::new(past),
+        let begin = StartMode::Resume {
+            replayed: Box::new(replayed),
             recovery: Recovery::StayEnded,
             limits: None,
-            first: Some(Steering::Cancel),
+            first_message: Some(Steering::Cancel),
         };
-        let door = Door::new(UserPresence::Absent, Hearing::Nothing);
-        let handle = self.launch(run, claim, begin, door).await?;
+        let mailbox = RunMailbox::new(UserPresence::Absent, MailboxState::Open);
+        let handle = self.launch(run, claim, begin, mailbox).await?;
         match handle.outcome().await?.end {
             Some(EndReason::Cancelled) => Ok(()),
             // It had come to its end before, and only the journal did not have it yet.
@@ -144,10 +145,10 @@ impl Orchestrator {
         let (reader, claimed) = (journal.clone(), journal.clone());
         let found = blocking(move || {
             let record = reader.run(run)?;
-            if record.ended_at.is_none() || record.held_by.is_some() {
+            if record.ended_at.is_none() || record.owner_pid.is_some() {
                 return Ok(false);
             }
-            let machine = Past::read(&reader, run)?.view.into_machines().0;
+            let machine = ReplayedRun::read(&reader, run)?.view.into_machines().0;
             Ok(is_resumable_failure(&machine))
         });
         if !found.await? {
@@ -157,10 +158,10 @@ impl Orchestrator {
             let claim = match claimed.claim(run) {
                 Ok(claim) => claim,
                 // A process is about to end it, or has resumed it since.
-                Err(StoreError::Held { .. }) => return Ok(false),
+                Err(StoreError::AlreadyClaimed { .. }) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
-            let mut machine = Past::read(&claimed, run)?.view.into_machines().0;
+            let mut machine = ReplayedRun::read(&claimed, run)?.view.into_machines().0;
             if !is_resumable_failure(&machine) {
                 return Ok(false);
             }
@@ -181,12 +182,12 @@ impl Orchestrator {
                 scope: Scope::Run,
                 body,
                 durability: Durability::Full,
-                takes: None,
+                consumes: None,
             };
             let (stored, result) = std::sync::mpsc::channel();
             let ended = stored.clone();
             journal.append(&claim, entry, move |done| drop(stored.send(done.map(drop))));
-            journal.end(&claim, at, end_of(reason), ending(reason), move |done| {
+            journal.end(&claim, at, end_status(reason), run_ending(reason), move |done| {
                 drop(ended.send(done))
             });
             for done in result {
@@ -205,9 +206,9 @@ fn is_resumable_failure(machine: &Run) -> bool {
 fn not_resumed(run: RunId, refusal: Refusal) -> RuntimeError {
     match refusal {
         Refusal::AtLimit { reason } => RuntimeError::AtLimit { run, reason },
-        Refusal::Over { .. }
+        Refusal::Finished { .. }
         | Refusal::Stale { .. }
-        | Refusal::Misplaced { .. }
+        | Refusal::InvalidState { .. }
         | Refusal::Decision(_)
         | Refusal::Answer(_)
         | Refusal::Transition(_) => RuntimeError::Ended { run },

@@ -27,7 +27,7 @@ fn append_and_wait(journal: &Journal, claim: &RunClaim, count: u64, durability: 
             scope: Scope::Agent(AgentId(1)),
             body: body.clone(),
             durability,
-            takes: None,
+            consumes: None,
         };
         journal.append(claim, entry, move |seq| {
             stored.send(seq).unwrap();

@@ -4,8 +4,8 @@ use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::FileVersion;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::claimed_runs::key;
 use crate::error::StoreError;
-use crate::held::key;
 use crate::journal::Journal;
 use crate::writer::Job;
 
@@ -28,16 +28,16 @@ impl Journal {
     ///
     /// # Errors
     /// [`StoreError::Full`], or another failure to write: nothing is kept then, and no entry of a run fails with it.
-    pub fn keep(&self, original: Original, bytes: &[u8]) -> Result<(), StoreError> {
+    pub fn record_original(&self, original: Original, bytes: &[u8]) -> Result<(), StoreError> {
         let digest = original.version.digest.clone();
         self.store_content(digest, bytes, Some(original))
     }
 
-    /// Keeps a content that no call is about to change, such as what is replaced when a run is undone. As [`Journal::keep`].
+    /// Keeps a content that no call is about to change, such as what is replaced when a run is undone. As [`Journal::record_original`].
     ///
     /// # Errors
-    /// As those of [`Journal::keep`].
-    pub fn keep_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    /// As those of [`Journal::record_original`].
+    pub fn record_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.store_content(digest.to_owned(), bytes, None)
     }
 
@@ -52,7 +52,7 @@ impl Journal {
             return Ok(());
         }
         let bytes = (!known).then(|| bytes.to_vec());
-        self.wait(|reply| Job::Keep {
+        self.wait(|reply| Job::StoreContent {
             digest,
             bytes,
             original,
@@ -111,7 +111,7 @@ impl Journal {
 }
 
 /// Writes both within a transaction. A run that is not in the journal keeps the content alone.
-pub(crate) fn keep(
+pub(crate) fn insert(
     db: &Connection,
     digest: &str,
     bytes: Option<&[u8]>,

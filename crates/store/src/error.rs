@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dirigent_core::id::RunId;
 use rusqlite::ErrorCode;
 
-use crate::message::{MAX_MESSAGE_BYTES, MAX_WAITING_MESSAGES, MessageId};
+use crate::message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 
 /// Why the journal could not do what was asked. It is `Clone`, since one failed transaction is many callers'
 /// failure.
@@ -151,8 +151,8 @@ pub enum StoreError {
         run: RunId,
     },
     /// The run has no entry there.
-    #[error("run {run} has no entry {at}: {}", places(*last))]
-    NoSuchPlace {
+    #[error("run {run} has no entry {at}: {}", entry_range(*last))]
+    NoSuchEntry {
         /// The run.
         run: RunId,
         /// Where one was looked for.
@@ -162,9 +162,9 @@ pub enum StoreError {
     },
     /// Something was posted to a run that has ended.
     #[error(
-        "run {run} is over, so nothing can be said to it any more: fork it to go on from its past, or start a new run"
+        "run {run} is over, so it accepts no messages: fork it to go on from its past, or start a new run"
     )]
-    Over {
+    Finished {
         /// The run.
         run: RunId,
     },
@@ -178,7 +178,7 @@ pub enum StoreError {
     },
     /// As much waits for the run as may.
     #[error(
-        "{MAX_WAITING_MESSAGES} messages wait for run {run} already, so it takes no more: resume it, or see why it does not \
+        "{MAX_PENDING_MESSAGES} messages wait for run {run} already, so it takes no more: resume it, or see why it does not \
          take them"
     )]
     TooManyMessages {
@@ -203,15 +203,15 @@ pub enum StoreError {
     #[error(
         "message {message} does not wait for run {run}: it was taken or refused before, or is another run's"
     )]
-    NotWaiting {
+    MessageNotPending {
         /// The run.
         run: RunId,
         /// The message.
         message: MessageId,
     },
     /// A live process, perhaps this one, carries the run out.
-    #[error("run {run} is being carried out by process {pid}: wait for it, or end that process first")]
-    Held {
+    #[error("run {run} is owned by process {pid}: wait for it, or end that process first")]
+    AlreadyClaimed {
         /// The run.
         run: RunId,
         /// The process.
@@ -219,7 +219,7 @@ pub enum StoreError {
     },
     /// The claim is not one of this journal.
     #[error("run {run} is not claimed through this journal: claim it before writing")]
-    NotHeld {
+    NotClaimed {
         /// The run.
         run: RunId,
     },
@@ -234,7 +234,7 @@ pub enum StoreError {
     #[error(
         "an earlier write for run {run} failed, so nothing more is written for it: claim it anew to go on with it"
     )]
-    Broken {
+    Poisoned {
         /// The run.
         run: RunId,
         /// The first failure.
@@ -284,7 +284,7 @@ impl StoreError {
     }
 }
 
-fn places(last: u64) -> String {
+fn entry_range(last: u64) -> String {
     match last {
         0 => "it has none yet".to_owned(),
         1 => "it has entry 1 alone".to_owned(),

@@ -11,7 +11,7 @@ use dirigent_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::journal::{Journal, RunClaim};
 use crate::message::{self, Message, MessageId, MessageState};
-use crate::watcher::{INTERVAL, Watch};
+use crate::watcher::{ChangeSubscription, INTERVAL};
 use crate::writer::Job;
 
 /// What is read in one go: bodies may be long.
@@ -26,7 +26,7 @@ impl Journal {
     /// the next.
     ///
     /// # Errors
-    /// [`StoreError::Over`] for a run that has ended, [`StoreError::NoSuchRun`], [`StoreError::MessageTooLong`],
+    /// [`StoreError::Finished`] for a run that has ended, [`StoreError::NoSuchRun`], [`StoreError::MessageTooLong`],
     /// [`StoreError::TooManyMessages`]; a failure to write.
     pub fn post(&self, run: RunId, at: Timestamp, body: String) -> Result<MessageId, StoreError> {
         self.post_if(run, at, body, None)
@@ -80,43 +80,43 @@ impl Journal {
     }
 
     /// Waits until a message has been taken or refused, which is noticed within about 200 ms, or `timeout` is over; then it is
-    /// [`MessageState::Waiting`] still. Nobody needs to be there to take it: see [`crate::RunRecord::held_by`]. To be awaited
+    /// [`MessageState::Pending`] still. Nobody needs to be there to take it: see [`crate::RunRecord::owner_pid`]. To be awaited
     /// within a Tokio runtime with timers.
     ///
     /// # Errors
     /// As those of [`Journal::message`].
-    pub async fn settled(&self, id: MessageId, timeout: Duration) -> Result<MessageState, StoreError> {
+    pub async fn wait_settled(&self, id: MessageId, timeout: Duration) -> Result<MessageState, StoreError> {
         let mut watch = self.watch();
         let settled = async {
             loop {
                 match self.message_now(id).await {
-                    Ok(MessageState::Waiting) => watch.written().await,
+                    Ok(MessageState::Pending) => watch.wait_for_write().await,
                     other => return other,
                 }
             }
         };
         match tokio::time::timeout(timeout, settled).await {
             Ok(state) => state,
-            Err(_) => Ok(MessageState::Waiting),
+            Err(_) => Ok(MessageState::Pending),
         }
     }
 
     /// Says that a message for a claimed run comes to nothing, and why, for people. Never waits; it is stored after all that was
     /// appended before. A message that has been taken or refused stays so.
-    pub fn refuse(&self, claim: &RunClaim, message: MessageId, reason: String) {
-        if !self.made(claim) {
+    pub fn reject_message(&self, claim: &RunClaim, message: MessageId, reason: String) {
+        if !self.issued(claim) {
             return tracing::error!("run {} is not claimed through this journal", claim.run());
         }
         let run = claim.run();
         // Without a writer it waits for the next process that carries the run out.
-        let _ = self.send(Job::Refuse { run, message, reason });
+        let _ = self.send(Job::RejectMessage { run, message, reason });
     }
 
     /// Whether a message waits for a run. Reads the disk.
     ///
     /// # Errors
     /// A failure to read.
-    pub fn has_messages(&self, run: RunId) -> Result<bool, StoreError> {
+    pub fn has_pending_messages(&self, run: RunId) -> Result<bool, StoreError> {
         let waiting = self
             .readers()
             .with(|db| message::waiting(db, run, MessageId(0), 1))?;
@@ -128,13 +128,13 @@ impl Journal {
     ///
     /// # Errors
     /// A failure to read.
-    pub fn waiting_messages(&self, run: RunId) -> Result<Vec<Message>, StoreError> {
+    pub fn pending_messages(&self, run: RunId) -> Result<Vec<Message>, StoreError> {
         self.readers()
             .with(|db| message::waiting(db, run, MessageId(0), usize::MAX))
     }
 
     /// What waits for a run, and what will come. To be used by who carries it out: it is the claim's holder who takes messages
-    /// (see [`crate::NewEntry::takes`]) or refuses them.
+    /// (see [`crate::NewEntry::consumes`]) or refuses them.
     pub fn inbox(&self, run: RunId) -> Inbox {
         Inbox {
             watch: self.watch(),
@@ -161,7 +161,7 @@ impl Journal {
 /// It brings each message once; one that was neither taken nor refused is brought again by the next inbox, in this process or,
 /// after its end, in another.
 pub struct Inbox {
-    watch: Watch,
+    watch: ChangeSubscription,
     journal: Journal,
     run: RunId,
     /// The last one read.
@@ -183,7 +183,7 @@ impl Inbox {
                 return message;
             }
             if !self.look {
-                self.watch.posted().await;
+                self.watch.wait_for_message().await;
                 self.look = true;
             }
             if let Err(e) = self.read_more().await {

@@ -11,13 +11,13 @@ use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 
+use crate::claimed_runs::ClaimedRuns;
 use crate::error::StoreError;
-use crate::held::HeldRuns;
 use crate::message::MessageId;
-use crate::reader::{Readers, Stored};
+use crate::reader::{EntryBatch, Readers};
 use crate::schema;
 use crate::tail::{Live, Tail};
-use crate::watcher::{Watch, Watcher};
+use crate::watcher::{ChangeSubscription, Watcher};
 use crate::writer::{Job, OnCommit, Writer};
 
 /// The journal of runs. A clone is another handle of the same journal: one writer thread serves them all.
@@ -102,13 +102,13 @@ impl JournalOptions {
         let writer = Writer {
             connection,
             path: Arc::clone(&path),
-            held: HeldRuns::default(),
+            claimed: ClaimedRuns::default(),
             live: Arc::clone(&live),
             synced: None,
         };
         let writer = thread::Builder::new()
             .name("dirigent-journal".to_owned())
-            .spawn(move || writer.work(&queue))
+            .spawn(move || writer.run(&queue))
             .map_err(|e| StoreError::io("start a thread to write", &path, e))?;
         let inner = Inner {
             readers: Readers::new(Arc::clone(&path), self.busy_timeout),
@@ -146,14 +146,14 @@ pub struct NewEntry {
     pub durability: Durability,
     /// The message that it came from, which is taken in the transaction that stores the entry: it becomes one entry, whenever
     /// the process dies.
-    pub takes: Option<MessageId>,
+    pub consumes: Option<MessageId>,
 }
 
 /// Whether anything more can come of a run that is marked as ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum RunEnding {
     /// It is over: what waits for it is refused, and so is what is posted to it from now on.
-    Over,
+    Finished,
     /// It stands still until someone claims it to go on: what waits for it, and what is posted to it, waits for that.
     Paused,
 }
@@ -183,7 +183,7 @@ pub struct RunRecord {
     /// Why it ended, as JSON, as it was given to [`Journal::end`].
     pub status: Option<String>,
     /// The process that carries it out at this moment; none where that process has died, however it died.
-    pub held_by: Option<u32>,
+    pub owner_pid: Option<u32>,
     /// How many entries it has.
     pub entries: u64,
     /// Where it was forked from, if it was.
@@ -254,7 +254,7 @@ impl Journal {
         at: Timestamp,
     ) -> Result<RunClaim, StoreError> {
         let (goal, workspace) = (goal.to_owned(), workspace.to_owned());
-        self.ask(run, |reply| Job::Create {
+        self.request_claim(run, |reply| Job::Create {
             run,
             goal,
             workspace,
@@ -267,10 +267,10 @@ impl Journal {
     /// appended. Waits for the writer: not to be called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::Held`] while a live process, this one included, holds it; [`StoreError::NoSuchRun`]; a
+    /// [`StoreError::AlreadyClaimed`] while a live process, this one included, holds it; [`StoreError::NoSuchRun`]; a
     /// failure to write.
     pub fn claim(&self, run: RunId) -> Result<RunClaim, StoreError> {
-        self.ask(run, |reply| Job::Claim { run, reply })
+        self.request_claim(run, |reply| Job::Claim { run, reply })
     }
 
     /// Creates the run `new` out of the past of `source`, the entries up to and including place `at` with their times, and
@@ -278,11 +278,11 @@ impl Journal {
     /// change. Waits for the writer: not to be called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::NoSuchPlace`] where `source` has no entry `at`; [`StoreError::NoSuchRun`]; [`StoreError::RunExists`] where
+    /// [`StoreError::NoSuchEntry`] where `source` has no entry `at`; [`StoreError::NoSuchRun`]; [`StoreError::RunExists`] where
     /// there is a run `new`; a failure to write.
     pub fn fork(&self, source: RunId, at: u64, new: RunId, now: Timestamp) -> Result<RunClaim, StoreError> {
         let point = ForkPoint { run: source, seq: at };
-        self.ask(new, |reply| Job::Fork {
+        self.request_claim(new, |reply| Job::Fork {
             point,
             run: new,
             at: now,
@@ -298,9 +298,9 @@ impl Journal {
     /// panics, that is logged and the journal goes on.
     ///
     /// A transaction that fails is each of its entries' failure: nothing of it is stored, and later entries
-    /// for the same runs are refused ([`StoreError::Broken`]) until they are claimed anew, so that an entry
+    /// for the same runs are refused ([`StoreError::Poisoned`]) until they are claimed anew, so that an entry
     /// is never missing between others. The same holds for an entry that takes a message which does not wait for the run
-    /// ([`StoreError::NotWaiting`]): it was taken or refused before.
+    /// ([`StoreError::MessageNotPending`]): it was taken or refused before.
     pub fn append(
         &self,
         claim: &RunClaim,
@@ -319,13 +319,13 @@ impl Journal {
 
     /// Marks a claimed run as ended, after all that was appended before; `status` says why, as JSON. What is
     /// appended after it is refused ([`StoreError::Ended`]) until the run is claimed anew. The messages that wait for a run that
-    /// is [`Ending::Over`] are refused in the same transaction. `on_commit` is called as for [`Journal::append`], after an fsync.
+    /// is [`RunEnding::Finished`] are refused in the same transaction. `on_commit` is called as for [`Journal::append`], after an fsync.
     pub fn end(
         &self,
         claim: &RunClaim,
         at: Timestamp,
         status: String,
-        ending: Ending,
+        ending: RunEnding,
         on_commit: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
         let run = claim.run;
@@ -358,7 +358,7 @@ impl Journal {
     /// Follows a run from the entry after place `after`: what is stored, then, if this process holds the run,
     /// what it appends, until its end. Nobody waits for a tail.
     pub fn tail(&self, run: RunId, after: u64) -> Tail {
-        Tail::of_this_process(self.clone(), run, after, self.inner.live.follow(run))
+        Tail::for_this_process(self.clone(), run, after, self.inner.live.follow(run))
     }
 
     /// Follows a run from the entry after place `after`, whichever process carries it out: what is stored, then what comes,
@@ -366,8 +366,8 @@ impl Journal {
     /// its process's end). Nobody waits for a tail.
     pub fn follow(&self, run: RunId, after: u64) -> Tail {
         match self.inner.live.follow(run) {
-            Some(live) => Tail::of_this_process(self.clone(), run, after, Some(live)),
-            None => Tail::of_any_process(self.clone(), run, after, self.watch()),
+            Some(live) => Tail::for_this_process(self.clone(), run, after, Some(live)),
+            None => Tail::for_any_process(self.clone(), run, after, self.watch()),
         }
     }
 
@@ -409,20 +409,20 @@ impl Journal {
         &self.inner.readers
     }
 
-    pub(crate) fn read(&self, run: RunId, after: u64, limit: usize) -> Result<Stored, StoreError> {
+    pub(crate) fn read(&self, run: RunId, after: u64, limit: usize) -> Result<EntryBatch, StoreError> {
         self.inner.readers.entries(run, after, limit)
     }
 
-    pub(crate) fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> ChangeSubscription {
         self.inner.watcher.watch()
     }
 
     /// Whether a claim is one of this journal.
-    pub(crate) fn made(&self, claim: &RunClaim) -> bool {
+    pub(crate) fn issued(&self, claim: &RunClaim) -> bool {
         Arc::ptr_eq(&self.inner, &claim.journal.inner)
     }
 
-    fn ask(
+    fn request_claim(
         &self,
         run: RunId,
         job: impl FnOnce(SyncSender<Result<(), StoreError>>) -> Job,
@@ -445,8 +445,8 @@ impl Journal {
     }
 
     fn enqueue(&self, claim: &RunClaim, on_commit: OnCommit, job: impl FnOnce(OnCommit) -> Job) {
-        if !self.made(claim) {
-            return on_commit.call(Err(StoreError::NotHeld { run: claim.run }));
+        if !self.issued(claim) {
+            return on_commit.call(Err(StoreError::NotClaimed { run: claim.run }));
         }
         // A job that is not taken tells its caller so as it is dropped.
         let _ = self.send(job(on_commit));

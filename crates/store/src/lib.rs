@@ -27,7 +27,7 @@
 //!     scope: Scope::Run,
 //!     body: r#"{"run": "cancelled"}"#.to_owned(),
 //!     durability: Durability::Full,
-//!     takes: None,
+//!     consumes: None,
 //! };
 //! journal.append(&claim, entry, move |seq| {
 //!     let _ = stored.send(seq);
@@ -43,15 +43,15 @@
 //! # What other processes say to a run
 //! Any process may [`Journal::post`] a message to a run. It lies in the journal until the process that carries the run out,
 //! now or later, finds it in its [`Inbox`] and either appends the entry that it becomes, which takes it in the same transaction
-//! ([`NewEntry::takes`]), or refuses it: it becomes exactly one entry, whenever which process is killed. Who posted it learns
-//! what came of it from [`Journal::message`] or waits for that with [`Journal::settled`]; what still waits when the run is over
+//! ([`NewEntry::consumes`]), or refuses it: it becomes exactly one entry, whenever which process is killed. Who posted it learns
+//! what came of it from [`Journal::message`] or waits for that with [`Journal::wait_settled`]; what still waits when the run is over
 //! is refused with its end, so that nobody waits for ever.
 //!
-//! Inboxes, [`Journal::settled`] and [`Journal::follow`] share one thread that looks every 200 ms whether anything was written
+//! Inboxes, [`Journal::wait_settled`] and [`Journal::follow`] share one thread that looks every 200 ms whether anything was written
 //! at all, which costs microseconds and no disk. There is none while nobody wants to know.
 //!
 //! # What was in files
-//! [`Journal::keep`] keeps what is in a file before a run changes it, each content once however many files and runs have it, so that
+//! [`Journal::record_original`] keeps what is in a file before a run changes it, each content once however many files and runs have it, so that
 //! the change can be undone. It is never deleted.
 //!
 //! # Beside the file
@@ -59,9 +59,9 @@
 //! carries out runs has a lock file in `<journal>-owners`. All of them belong on a local disk.
 #![warn(missing_docs)]
 
+mod claimed_runs;
 mod contents;
 mod error;
-mod held;
 mod inbox;
 mod journal;
 mod message;
@@ -75,6 +75,6 @@ mod writer;
 pub use contents::Original;
 pub use error::StoreError;
 pub use inbox::Inbox;
-pub use journal::{Durability, Ending, ForkPoint, Journal, JournalOptions, NewEntry, RunClaim, RunRecord};
-pub use message::{MAX_MESSAGE_BYTES, MAX_WAITING_MESSAGES, Message, MessageId, MessageState};
+pub use journal::{Durability, ForkPoint, Journal, JournalOptions, NewEntry, RunClaim, RunEnding, RunRecord};
+pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState};
 pub use tail::Tail;

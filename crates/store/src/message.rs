@@ -7,17 +7,17 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::claimed_runs::{integer, key};
 use crate::error::StoreError;
-use crate::held::{integer, key};
 
 /// How long the body of a message may be, in bytes: 1 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
 /// How many messages may wait for a run.
-pub const MAX_WAITING_MESSAGES: u64 = 1_000;
+pub const MAX_PENDING_MESSAGES: u64 = 1_000;
 
 /// Why what still waits for a run that ends comes to nothing.
-const RUN_ENDED: &str = "the run ended before it";
+const RUN_ENDED: &str = "the run finished before the message was handled";
 
 /// A message in its journal. Later ones have higher numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,11 +44,11 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageState {
     /// Nothing yet: nobody carries the run out, or its process hasn't come to it.
-    Waiting,
+    Pending,
     /// It is an entry of the run.
-    Taken,
+    Accepted,
     /// It won't be one.
-    Refused {
+    Rejected {
         /// Why, for people.
         reason: String,
     },
@@ -88,9 +88,9 @@ pub(crate) fn state(db: &Connection, message: MessageId) -> rusqlite::Result<Opt
         .query_row([integer(message.0)], |row| {
             let (taken, reason): (bool, Option<String>) = (row.get(0)?, row.get(1)?);
             Ok(match (taken, reason) {
-                (true, _) => MessageState::Taken,
-                (false, Some(reason)) => MessageState::Refused { reason },
-                (false, None) => MessageState::Waiting,
+                (true, _) => MessageState::Accepted,
+                (false, Some(reason)) => MessageState::Rejected { reason },
+                (false, None) => MessageState::Pending,
             })
         })
         .optional()
@@ -104,7 +104,7 @@ pub(crate) fn post(
     at: Timestamp,
     body: &str,
     last: Option<MessageId>,
-) -> rusqlite::Result<Result<MessageId, PostFault>> {
+) -> rusqlite::Result<Result<MessageId, PostError>> {
     let found = db
         .prepare_cached("SELECT id, ended_at IS NOT NULL AND NOT paused FROM runs WHERE run = ?1")?
         .query_row([key(run)], |row| {
@@ -112,8 +112,8 @@ pub(crate) fn post(
         })
         .optional()?;
     let run = match found {
-        None => return Ok(Err(PostFault::NoSuchRun)),
-        Some((_, true)) => return Ok(Err(PostFault::Over)),
+        None => return Ok(Err(PostError::NoSuchRun)),
+        Some((_, true)) => return Ok(Err(PostError::Finished)),
         Some((id, false)) => id,
     };
     let (waiting, newest): (i64, i64) = db
@@ -122,10 +122,10 @@ pub(crate) fn post(
         )?
         .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if last.is_some_and(|last| last.0 != newest.unsigned_abs()) {
-        return Ok(Err(PostFault::Outdated));
+        return Ok(Err(PostError::Outdated));
     }
-    if waiting.unsigned_abs() >= MAX_WAITING_MESSAGES {
-        return Ok(Err(PostFault::TooMany));
+    if waiting.unsigned_abs() >= MAX_PENDING_MESSAGES {
+        return Ok(Err(PostError::TooMany));
     }
     db.prepare_cached("INSERT INTO messages (run, at, body) VALUES (?1, ?2, ?3)")?
         .execute(params![run, integer(at.0), body])?;
@@ -133,9 +133,9 @@ pub(crate) fn post(
 }
 
 /// Why a message is not posted.
-pub(crate) enum PostFault {
+pub(crate) enum PostError {
     NoSuchRun,
-    Over,
+    Finished,
     TooMany,
     /// Other messages wait by now.
     Outdated,
@@ -143,7 +143,7 @@ pub(crate) enum PostFault {
 
 /// Marks a message as taken by an entry of its run, within the transaction that stores it. `false` where it does not wait for
 /// that run.
-pub(crate) fn take(db: &Connection, message: MessageId, run: i64, seq: u64) -> rusqlite::Result<bool> {
+pub(crate) fn consume(db: &Connection, message: MessageId, run: i64, seq: u64) -> rusqlite::Result<bool> {
     let taken = db
         .prepare_cached(
             "UPDATE messages SET seq = ?3, body = NULL WHERE id = ?1 AND run = ?2 AND body IS NOT NULL",
@@ -153,7 +153,7 @@ pub(crate) fn take(db: &Connection, message: MessageId, run: i64, seq: u64) -> r
 }
 
 /// One that does not wait for that run stays as it is.
-pub(crate) fn refuse(db: &Connection, message: MessageId, run: i64, reason: &str) -> rusqlite::Result<()> {
+pub(crate) fn reject(db: &Connection, message: MessageId, run: i64, reason: &str) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE messages SET reason = ?3, body = NULL WHERE id = ?1 AND run = ?2 AND body IS NOT NULL",
     )?
@@ -162,7 +162,7 @@ pub(crate) fn refuse(db: &Connection, message: MessageId, run: i64, reason: &str
 }
 
 /// Refuses all that waits for a run that ends, within the transaction that ends it, so that nobody waits for ever.
-pub(crate) fn refuse_waiting(db: &Connection, run: i64) -> rusqlite::Result<()> {
+pub(crate) fn reject_pending(db: &Connection, run: i64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE messages SET reason = ?2, body = NULL WHERE run = ?1 AND body IS NOT NULL")?
         .execute(params![run, RUN_ENDED])
         .map(drop)

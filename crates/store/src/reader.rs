@@ -11,14 +11,14 @@ use dirigent_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use crate::claimed_runs::{integer, key};
 use crate::error::StoreError;
-use crate::held::{integer, key};
 use crate::journal::{ForkPoint, RunRecord};
 use crate::owner::{Liveness, liveness};
 use crate::schema::open_for_reading;
 
 /// Connections kept open for the next reader.
-const KEPT: usize = 4;
+const MAX_IDLE_CONNECTIONS: usize = 4;
 
 const RECORDS: &str = "
     SELECT run, goal, workspace, created_at, ended_at, status,
@@ -30,7 +30,7 @@ const RECORDS: &str = "
 
 /// What one read brought.
 #[derive(Default)]
-pub(crate) struct Stored {
+pub(crate) struct EntryBatch {
     /// In order; those after an unreadable one are left out.
     pub(crate) entries: Vec<Result<Entry, StoreError>>,
     /// The place of the last of them.
@@ -39,9 +39,9 @@ pub(crate) struct Stored {
 
 /// Whether a run may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Ownership {
     /// A live process carries it out. It may be marked as ended all the same: it has just ended, or is about to go on.
-    Held {
+    Owned {
         /// When it ended.
         ended_at: Option<u64>,
     },
@@ -69,7 +69,7 @@ impl Readers {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    pub(crate) fn entries(&self, run: RunId, after: u64, limit: usize) -> Result<Stored, StoreError> {
+    pub(crate) fn entries(&self, run: RunId, after: u64, limit: usize) -> Result<EntryBatch, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = self.with(|db| {
             db.prepare_cached(
@@ -88,7 +88,7 @@ impl Readers {
             })?
             .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        let mut stored = Stored::default();
+        let mut stored = EntryBatch::default();
         for raw in rows {
             stored.last_seq = Some(raw.seq);
             let entry = raw.parse(run);
@@ -111,7 +111,7 @@ impl Readers {
             .ok_or_else(|| self.no_such_run(run.to_string()))
     }
 
-    pub(crate) fn standing(&self, run: RunId) -> Result<Standing, StoreError> {
+    pub(crate) fn ownership(&self, run: RunId) -> Result<Ownership, StoreError> {
         let found: Option<(Option<i64>, String)> = self.with(|db| {
             db.prepare_cached(
                 "SELECT ended_at, owner FROM runs JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
@@ -120,24 +120,24 @@ impl Readers {
             .optional()
         })?;
         let Some((ended_at, owner)) = found else {
-            return Ok(Standing::Free);
+            return Ok(Ownership::Free);
         };
         Ok(match liveness(&self.path, &owner)? {
-            Liveness::Dead => Standing::Free,
-            Liveness::Alive => Standing::Held {
+            Liveness::Dead => Ownership::Free,
+            Liveness::Alive => Ownership::Owned {
                 ended_at: ended_at.map(i64::unsigned_abs),
             },
         })
     }
 
     pub(crate) fn find(&self, text: &str) -> Result<RunId, StoreError> {
-        const FEWEST: usize = 4;
+        const MIN_DIGITS: usize = 4;
         let text = text.trim();
         let found = if text == "last" {
             self.ids("ORDER BY created_at DESC, id DESC LIMIT 1", None)?
         } else {
             let digits = text.replace('-', "").to_ascii_lowercase();
-            if digits.len() < FEWEST || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            if digits.len() < MIN_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
                 let text = text.to_owned();
                 return Err(StoreError::NotARunId { text });
             }
@@ -186,12 +186,12 @@ impl Readers {
         })?;
         let mut known = HashMap::new();
         rows.into_iter()
-            .map(|(record, owner)| self.with_holder(record, owner, &mut known))
+            .map(|(record, owner)| self.with_owner(record, owner, &mut known))
             .collect()
     }
 
     /// A claim counts for as long as its process lives; each process is asked for once.
-    fn with_holder(
+    fn with_owner(
         &self,
         mut record: RunRecord,
         owner: Option<String>,
@@ -203,7 +203,7 @@ impl Readers {
                 None => liveness(&self.path, &owner)?,
             };
             if state == Liveness::Dead {
-                record.held_by = None;
+                record.owner_pid = None;
             }
             known.insert(owner, state);
         }
@@ -222,7 +222,7 @@ impl Readers {
         };
         let result = read(&connection).map_err(|e| StoreError::sqlite(path, e));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < KEPT {
+        if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
         result
@@ -263,7 +263,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
         created_at: Timestamp(unsigned(row, 3)?),
         ended_at: ended_at.map(|at| Timestamp(at.unsigned_abs())),
         status: row.get(5)?,
-        held_by: row.get(7)?,
+        owner_pid: row.get(7)?,
         entries: unsigned(row, 8)?,
         forked_from: fork_point(row)?,
     })

@@ -84,7 +84,7 @@ const FORMAT: i32 = MIGRATIONS.len() as i32;
 
 /// Left in the log file after a checkpoint at most, in bytes: one huge transaction shall not hold its space
 /// for ever.
-const LOG_KEPT: u32 = 16 * 1024 * 1024;
+const MAX_LOG_BYTES: u32 = 16 * 1024 * 1024;
 
 /// SQLite's usual size of a page, which this crate does not change.
 const PAGE_BYTES: u64 = 4096;
@@ -110,7 +110,7 @@ pub(crate) fn open_for_writing(
             "PRAGMA trusted_schema = OFF;
              PRAGMA cell_size_check = ON;
              PRAGMA fullfsync = ON;
-             PRAGMA journal_size_limit = {LOG_KEPT};"
+             PRAGMA journal_size_limit = {MAX_LOG_BYTES};"
         ))
         .map_err(fails)?;
     if let Some(bytes) = options.max_bytes {

@@ -13,14 +13,14 @@ use tokio::sync::watch;
 
 use crate::error::StoreError;
 use crate::journal::Journal;
-use crate::reader::Standing;
-use crate::watcher::Watch;
+use crate::reader::Ownership;
+use crate::watcher::ChangeSubscription;
 
 /// What is read in one go.
 const BATCH: usize = 256;
 
 /// How long nothing is written before it is asked whether the run's process still lives: that is not written anywhere.
-const IDLE: Duration = Duration::from_secs(1);
+const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How far a run has got in this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,30 +68,30 @@ pub struct Tail {
     /// The last place read from the journal.
     position: u64,
     read: VecDeque<Result<Entry, StoreError>>,
-    following: Following,
+    following: TailSource,
 }
 
-enum Following {
+enum TailSource {
     /// This process writes the run.
     Live(watch::Receiver<Progress>),
     /// Some process may write the run.
-    Watched(Watch, Found),
+    Watched(ChangeSubscription, InitialState),
     /// Nothing more comes than is stored by now.
     Stored,
-    Over,
+    Finished,
 }
 
 /// How a run that is watched was at the first look.
 #[derive(Clone, Copy)]
-enum Found {
-    NotYet,
-    UnderWay,
+enum InitialState {
+    Unknown,
+    Running,
     /// Ended, at that time, but claimed to go on: this end is not the one to wait for.
     Ended(u64),
 }
 
 impl Tail {
-    pub(crate) fn of_this_process(
+    pub(crate) fn for_this_process(
         journal: Journal,
         run: RunId,
         after: u64,
@@ -102,17 +102,22 @@ impl Tail {
             run,
             position: after,
             read: VecDeque::new(),
-            following: live.map_or(Following::Stored, Following::Live),
+            following: live.map_or(TailSource::Stored, TailSource::Live),
         }
     }
 
-    pub(crate) fn of_any_process(journal: Journal, run: RunId, after: u64, watch: Watch) -> Self {
+    pub(crate) fn for_any_process(
+        journal: Journal,
+        run: RunId,
+        after: u64,
+        watch: ChangeSubscription,
+    ) -> Self {
         Tail {
             journal,
             run,
             position: after,
             read: VecDeque::new(),
-            following: Following::Watched(watch, Found::NotYet),
+            following: TailSource::Watched(watch, InitialState::Unknown),
         }
     }
 
@@ -131,27 +136,27 @@ impl Tail {
                 return Some(entry);
             }
             match &mut self.following {
-                Following::Over => return None,
-                Following::Stored => {
+                TailSource::Finished => return None,
+                TailSource::Stored => {
                     if !self.read_more().await {
                         self.stop();
                     }
                 }
-                Following::Watched(_, Found::NotYet) => self.look().await,
-                Following::Watched(..) => {
+                TailSource::Watched(_, InitialState::Unknown) => self.check_owner().await,
+                TailSource::Watched(..) => {
                     if !self.read_more().await {
-                        self.look().await;
+                        self.check_owner().await;
                         self.wait_for_more().await;
                     }
                 }
-                Following::Live(progress) => {
+                TailSource::Live(progress) => {
                     // Looked at before reading: what is stored in between is read now or seen in the next
                     // round.
                     let Progress { committed, closed } = *progress.borrow_and_update();
                     if committed > self.position {
                         self.read_more().await;
                     } else if closed || progress.changed().await.is_err() {
-                        self.following = Following::Stored;
+                        self.following = TailSource::Stored;
                     }
                 }
             }
@@ -159,18 +164,24 @@ impl Tail {
     }
 
     /// Learns whether more may come than is stored by now.
-    async fn look(&mut self) {
+    async fn check_owner(&mut self) {
         let (journal, run) = (self.journal.clone(), self.run);
-        let standing = tokio::task::spawn_blocking(move || journal.readers().standing(run)).await;
-        let Following::Watched(_, found) = &mut self.following else {
+        let ownership = tokio::task::spawn_blocking(move || journal.readers().ownership(run)).await;
+        let TailSource::Watched(_, initial) = &mut self.following else {
             return;
         };
-        match (standing, *found) {
-            (Ok(Ok(Standing::Held { ended_at: None })), _) => *found = Found::UnderWay,
-            (Ok(Ok(Standing::Held { ended_at: Some(at) })), Found::NotYet) => *found = Found::Ended(at),
-            (Ok(Ok(Standing::Held { ended_at: Some(at) })), Found::Ended(before)) if at == before => {}
-            (Ok(Ok(Standing::Held { ended_at: Some(_) })), Found::Ended(_) | Found::UnderWay)
-            | (Ok(Ok(Standing::Free)), _) => self.following = Following::Stored,
+        match (ownership, *initial) {
+            (Ok(Ok(Ownership::Owned { ended_at: None })), _) => *initial = InitialState::Running,
+            (Ok(Ok(Ownership::Owned { ended_at: Some(at) })), InitialState::Unknown) => {
+                *initial = InitialState::Ended(at)
+            }
+            (Ok(Ok(Ownership::Owned { ended_at: Some(at) })), InitialState::Ended(before))
+                if at == before => {}
+            (
+                Ok(Ok(Ownership::Owned { ended_at: Some(_) })),
+                InitialState::Ended(_) | InitialState::Running,
+            )
+            | (Ok(Ok(Ownership::Free)), _) => self.following = TailSource::Stored,
             (Ok(Err(e)), _) => self.read.push_back(Err(e)),
             // The runtime is shutting down.
             (Err(_), _) => self.stop(),
@@ -179,11 +190,11 @@ impl Tail {
 
     /// Until something was written, or it is time to see whether the run's process still lives.
     async fn wait_for_more(&mut self) {
-        if let Following::Watched(watch, _) = &mut self.following
+        if let TailSource::Watched(watch, _) = &mut self.following
             && self.read.is_empty()
         {
             // Whichever comes first, the journal is read again.
-            let _ = tokio::time::timeout(IDLE, watch.written()).await;
+            let _ = tokio::time::timeout(OWNER_CHECK_INTERVAL, watch.wait_for_write()).await;
         }
     }
 
@@ -205,6 +216,6 @@ impl Tail {
 
     fn stop(&mut self) {
         self.read.clear();
-        self.following = Following::Over;
+        self.following = TailSource::Finished;
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Numbers that grow when something is new.
 #[derive(Clone, Copy, Debug, Default)]
-struct News {
+struct ChangeCounters {
     /// Anything at all in the journal.
     writes: u64,
     /// A message, for whichever run.
@@ -31,7 +31,7 @@ struct News {
 pub(crate) struct Watcher {
     path: Arc<PathBuf>,
     busy_timeout: Duration,
-    news: watch::Sender<News>,
+    news: watch::Sender<ChangeCounters>,
     state: Mutex<State>,
     /// The thread is to see whether it is still wanted.
     unwanted: Condvar,
@@ -52,10 +52,10 @@ impl State {
 }
 
 /// Someone's wish to be told; the thread ends with the last of them.
-pub(crate) struct Watch {
+pub(crate) struct ChangeSubscription {
     watcher: Arc<Watcher>,
-    receiver: watch::Receiver<News>,
-    seen: News,
+    receiver: watch::Receiver<ChangeCounters>,
+    seen: ChangeCounters,
 }
 
 impl Watcher {
@@ -63,7 +63,7 @@ impl Watcher {
         Arc::new(Watcher {
             path,
             busy_timeout,
-            news: watch::Sender::new(News::default()),
+            news: watch::Sender::new(ChangeCounters::default()),
             state: Mutex::default(),
             unwanted: Condvar::new(),
         })
@@ -71,7 +71,7 @@ impl Watcher {
 
     /// From now on nothing goes unnoticed: whoever looks at the journal after this call and then waits is told of all that is
     /// written after the look.
-    pub(crate) fn watch(self: &Arc<Self>) -> Watch {
+    pub(crate) fn watch(self: &Arc<Self>) -> ChangeSubscription {
         let receiver = self.news.subscribe();
         let seen = *receiver.borrow();
         let mut state = self.lock();
@@ -80,7 +80,7 @@ impl Watcher {
             self.start(&mut state);
         }
         drop(state);
-        Watch {
+        ChangeSubscription {
             watcher: Arc::clone(self),
             receiver,
             seen,
@@ -107,7 +107,7 @@ impl Watcher {
         }
         let watcher = Arc::clone(self);
         let thread = thread::Builder::new().name("dirigent-watcher".to_owned());
-        match thread.spawn(move || watcher.work()) {
+        match thread.spawn(move || watcher.run()) {
             Ok(thread) => {
                 state.thread = Some(thread);
                 state.running = true;
@@ -120,14 +120,14 @@ impl Watcher {
         }
     }
 
-    fn work(&self) {
-        let mut sight = Sight::default();
+    fn run(&self) {
+        let mut detector = ChangeDetector::default();
         loop {
-            let found = sight.look(self);
-            if found.writes || found.messages {
+            let changes = detector.poll(self);
+            if changes.writes || changes.messages {
                 self.news.send_modify(|news| {
-                    news.writes += u64::from(found.writes);
-                    news.messages += u64::from(found.messages);
+                    news.writes += u64::from(changes.writes);
+                    news.messages += u64::from(changes.messages);
                 });
             }
             let state = self.lock();
@@ -148,7 +148,7 @@ impl Watcher {
 }
 
 /// What one look brought.
-struct Found {
+struct Changes {
     writes: bool,
     messages: bool,
 }
@@ -156,26 +156,26 @@ struct Found {
 /// The thread's view of the journal. What it can't see counts as new, so that those who wait look for themselves and report
 /// what is wrong.
 #[derive(Default)]
-struct Sight {
+struct ChangeDetector {
     connection: Option<Connection>,
     version: Option<i64>,
     last_message: Option<u64>,
 }
 
-impl Sight {
-    fn look(&mut self, watcher: &Watcher) -> Found {
-        let looked = self.try_look(watcher);
+impl ChangeDetector {
+    fn poll(&mut self, watcher: &Watcher) -> Changes {
+        let looked = self.try_poll(watcher);
         if let Err(e) = &looked {
             tracing::debug!("the journal could not be watched: {e}");
-            *self = Sight::default();
+            *self = ChangeDetector::default();
         }
-        looked.unwrap_or(Found {
+        looked.unwrap_or(Changes {
             writes: true,
             messages: true,
         })
     }
 
-    fn try_look(&mut self, watcher: &Watcher) -> Result<Found, StoreError> {
+    fn try_poll(&mut self, watcher: &Watcher) -> Result<Changes, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => open_for_reading(&watcher.path, watcher.busy_timeout)?,
@@ -191,22 +191,22 @@ impl Sight {
             let last = message::last(connection).map_err(fails)?;
             self.last_message.replace(last) != Some(last)
         };
-        Ok(Found { writes, messages })
+        Ok(Changes { writes, messages })
     }
 }
 
-impl Watch {
+impl ChangeSubscription {
     /// Until something was written since the watch was made or this was last called.
-    pub(crate) async fn written(&mut self) {
+    pub(crate) async fn wait_for_write(&mut self) {
         self.until(|seen, news| seen.writes != news.writes).await;
     }
 
     /// Until a message was posted since the watch was made or this was last called.
-    pub(crate) async fn posted(&mut self) {
+    pub(crate) async fn wait_for_message(&mut self) {
         self.until(|seen, news| seen.messages != news.messages).await;
     }
 
-    async fn until(&mut self, new: impl Fn(&News, &News) -> bool) {
+    async fn until(&mut self, new: impl Fn(&ChangeCounters, &ChangeCounters) -> bool) {
         // The watcher, and with it the sender, is here: it never closes.
         if let Ok(news) = self.receiver.wait_for(|news| new(&self.seen, news)).await {
             self.seen = *news;
@@ -214,7 +214,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for ChangeSubscription {
     fn drop(&mut self) {
         let mut state = self.watcher.lock();
         state.watches -= 1;
@@ -243,14 +243,14 @@ mod tests {
 
         let (first, mut second) = (watcher.watch(), watcher.watch());
         drop(first);
-        second.written().await;
+        second.wait_for_write().await;
         drop(second);
 
         // It ends, or this would never return.
         let thread = watcher.lock().thread.take();
         thread.unwrap().join().unwrap();
         assert!(!watcher.lock().running);
-        watcher.watch().posted().await;
+        watcher.watch().wait_for_message().await;
     }
 
     #[tokio::test]

@@ -12,10 +12,10 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use crate::claimed_runs::ClaimedRuns;
 use crate::contents::Original;
 use crate::error::StoreError;
-use crate::held::HeldRuns;
-use crate::journal::{Durability, Ending, ForkPoint, NewEntry};
+use crate::journal::{Durability, ForkPoint, NewEntry, RunEnding};
 use crate::message::MessageId;
 use crate::tail::{Live, Progress};
 
@@ -50,7 +50,7 @@ pub(crate) enum Job {
         run: RunId,
         at: Timestamp,
         status: String,
-        ending: Ending,
+        ending: RunEnding,
         on_commit: OnCommit,
     },
     Release {
@@ -64,12 +64,12 @@ pub(crate) enum Job {
         last: Option<MessageId>,
         reply: SyncSender<Result<MessageId, StoreError>>,
     },
-    Refuse {
+    RejectMessage {
         run: RunId,
         message: MessageId,
         reason: String,
     },
-    Keep {
+    StoreContent {
         digest: String,
         /// None where the content is stored already.
         bytes: Option<Vec<u8>>,
@@ -88,19 +88,19 @@ impl Job {
             Job::Append { entry, .. } => entry.durability,
             // The end of a run is told to the user, and comes once; a person may go away after saying something; what was in a file
             // is gone from there the next moment.
-            Job::End { .. } | Job::Post { .. } | Job::Keep { .. } => Durability::Full,
+            Job::End { .. } | Job::Post { .. } | Job::StoreContent { .. } => Durability::Full,
             Job::Create { .. }
             | Job::Claim { .. }
             | Job::Fork { .. }
             | Job::Release { .. }
-            | Job::Refuse { .. }
+            | Job::RejectMessage { .. }
             | Job::Flush { .. } => Durability::Normal,
         }
     }
 
     /// Whether both may share a transaction, and so its failure: a content that there is no room for fails no run.
     fn goes_with(&self, other: &Job) -> bool {
-        matches!(self, Job::Keep { .. }) == matches!(other, Job::Keep { .. })
+        matches!(self, Job::StoreContent { .. }) == matches!(other, Job::StoreContent { .. })
     }
 }
 
@@ -158,14 +158,14 @@ pub(crate) enum Outcome {
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) path: Arc<PathBuf>,
-    pub(crate) held: HeldRuns,
+    pub(crate) claimed: ClaimedRuns,
     pub(crate) live: Arc<Live>,
     pub(crate) synced: Option<Durability>,
 }
 
 impl Writer {
     /// Works until nobody is left who could ask for anything, and everything asked for is done.
-    pub(crate) fn work(mut self, jobs: &Receiver<Job>) {
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         let mut batch = Vec::with_capacity(MAX_BATCH);
         let mut first: Option<Job> = None;
         while let Some(job) = first.take().or_else(|| jobs.recv().ok()) {
@@ -181,10 +181,10 @@ impl Writer {
             }
             let mut outcomes = Vec::with_capacity(batch.len());
             match self.write(&batch, &mut outcomes) {
-                Ok(()) => self.held.committed(&self.path),
+                Ok(()) => self.claimed.committed(&self.path),
                 Err(e) => {
                     tracing::error!(journal = %self.path.display(), "nothing of a batch was written: {e}");
-                    outcomes = self.held.failed(&batch, outcomes, &e);
+                    outcomes = self.claimed.failed(&batch, outcomes, &e);
                 }
             }
             for (job, outcome) in batch.drain(..).zip(outcomes) {
@@ -215,9 +215,9 @@ impl Writer {
         }
         let transaction =
             Transaction::new(&mut self.connection, TransactionBehavior::Immediate).map_err(fails)?;
-        self.held.release_leftovers(&transaction).map_err(fails)?;
+        self.claimed.release_leftovers(&transaction).map_err(fails)?;
         for job in batch {
-            outcomes.push(self.held.apply(&transaction, &self.path, job).map_err(fails)?);
+            outcomes.push(self.claimed.apply(&transaction, &self.path, job).map_err(fails)?);
         }
         transaction.commit().map_err(fails)
     }
@@ -231,7 +231,7 @@ impl Writer {
         match job {
             Job::Create { run, reply, .. } | Job::Claim { run, reply } | Job::Fork { run, reply, .. } => {
                 if result.is_ok()
-                    && let Some(progress) = self.held.progress(run)
+                    && let Some(progress) = self.claimed.progress(run)
                 {
                     self.live().insert(run, progress);
                 }
@@ -240,13 +240,13 @@ impl Writer {
             }
             Job::Append { run, on_commit, .. } => {
                 if let Ok(seq) = result {
-                    self.tell(run, |progress| progress.committed = seq);
+                    self.update_progress(run, |progress| progress.committed = seq);
                 }
                 on_commit.call(result);
             }
             Job::End { run, on_commit, .. } => {
                 if result.is_ok() {
-                    self.tell(run, |progress| progress.closed = true);
+                    self.update_progress(run, |progress| progress.closed = true);
                 }
                 on_commit.call(result);
             }
@@ -258,21 +258,21 @@ impl Writer {
                 // Whoever asked waits for the answer.
                 let _ = reply.send(result.map(MessageId));
             }
-            Job::Refuse { run, message, .. } => {
+            Job::RejectMessage { run, message, .. } => {
                 if let Err(e) = result {
                     tracing::warn!(
                         "message {message} for run {run} waits on, its refusal was not stored: {e}"
                     );
                 }
             }
-            Job::Keep { reply, .. } | Job::Flush { reply } => {
+            Job::StoreContent { reply, .. } | Job::Flush { reply } => {
                 // Whoever asked waits for the answer.
                 let _ = reply.send(result.map(drop));
             }
         }
     }
 
-    fn tell(&self, run: RunId, change: impl FnOnce(&mut Progress)) {
+    fn update_progress(&self, run: RunId, change: impl FnOnce(&mut Progress)) {
         if let Some(progress) = self.live().get(&run) {
             progress.send_modify(change);
         }

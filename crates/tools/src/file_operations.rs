@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::blocking::{blocking, cancelled};
 use crate::text::{LineEnding, TextFile, unified_diff};
-use crate::workspace::{FileFault, Kind, Workspace};
+use crate::workspace::{FileError, Kind, Workspace};
 use crate::{Tool, ToolContext, typed};
 
 use self::seen::{Extent, Stale};
@@ -77,7 +77,7 @@ impl Operation {
         }
     }
 
-    fn needs(self) -> Access {
+    fn required_access(self) -> Access {
         match self {
             Operation::Read | Operation::List => Access::ReadOnly,
             Operation::Write | Operation::Edit | Operation::Move | Operation::Delete | Operation::Undo => {
@@ -104,9 +104,9 @@ changed by others since is left as it is, and shown to you.";
 /// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` where there are more than 1000 |
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
-/// | `undo` | `{"undone": ["src/main.rs"], "left": [{"path", "because"}], "by_commands": ["Cargo.lock"]}`: a failure where something is left; what commands made or changed, and no file tool, stays |
+/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`: a failure where something is left; what commands made or changed, and no file tool, stays |
 ///
-/// What fails has a code: those of [`FileFault::code`], and
+/// What fails has a code: those of [`FileError::code`], and
 ///
 /// | code | what |
 /// | --- | --- |
@@ -149,22 +149,22 @@ pub fn file_operations() -> impl Tool {
 /// Why an operation was not carried out.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("`{operation}` needs `{parameter}`: {what}")]
+    #[error("`{operation}` needs `{parameter}`: {description}")]
     Missing {
         operation: &'static str,
         parameter: &'static str,
-        what: &'static str,
+        description: &'static str,
     },
     #[error("`{0}` is refused, as this agent may not change files: report what should be changed instead")]
     ReadOnly(&'static str),
     #[error(transparent)]
-    File(#[from] FileFault),
+    File(#[from] FileError),
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error(transparent)]
-    Read(#[from] read::BadRange),
+    Read(#[from] read::RangeError),
     #[error(transparent)]
-    Edit(#[from] edit::BadEdit),
+    Edit(#[from] edit::EditError),
 }
 
 impl Failure {
@@ -180,40 +180,40 @@ impl Failure {
 }
 
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
-    let workspace = match Workspace::of(context) {
+    let workspace = match Workspace::from_context(context) {
         Ok(workspace) => workspace,
         Err(fault) => return fault.failure(),
     };
-    match carry_out(context, &workspace, parameters) {
+    match execute(context, &workspace, parameters) {
         Ok(result) => result,
         Err(Failure::Stale(stale)) => stale.refusal(context, &workspace),
-        Err(Failure::File(FileFault::Changed { path })) => {
-            Stale::overtaken(path).refusal(context, &workspace)
+        Err(Failure::File(FileError::Changed { path })) => {
+            Stale::changed_meanwhile(path).refusal(context, &workspace)
         }
-        Err(Failure::File(FileFault::NotFound { path, nearest })) => {
+        Err(Failure::File(FileError::NotFound { path, nearest })) => {
             let absent = workspace.canonical(&path).ok();
             let seen = absent.and_then(|name| seen::absence(context, &name));
-            let fault = FileFault::NotFound { path, nearest };
+            let fault = FileError::NotFound { path, nearest };
             fault.failure().with_seen(seen.into_iter().collect())
         }
         Err(failure) => ToolResult::failure(failure.to_string()).with_code(failure.code()),
     }
 }
 
-fn carry_out(
+fn execute(
     context: &ToolContext,
     workspace: &Workspace,
     parameters: &Parameters,
 ) -> Result<ToolResult, Failure> {
     let operation = parameters.operation;
-    if context.access < operation.needs() {
+    if context.access < operation.required_access() {
         return Err(Failure::ReadOnly(operation.name()));
     }
-    let need = |value: &'_ Option<String>, parameter, what| {
+    let need = |value: &'_ Option<String>, parameter, description| {
         value.clone().ok_or(Failure::Missing {
             operation: operation.name(),
             parameter,
-            what,
+            description,
         })
     };
     let path = || need(&parameters.path, "path", "the file, relative to the workspace");
@@ -270,7 +270,7 @@ fn write(
 ) -> Result<ToolResult, Failure> {
     let existing = match workspace.read(path) {
         Ok(bytes) => Some(bytes),
-        Err(FileFault::NotFound { .. }) => None,
+        Err(FileError::NotFound { .. }) => None,
         Err(fault) => return Err(fault.into()),
     };
     let name = workspace.canonical(path)?;
@@ -281,7 +281,7 @@ fn write(
     let decoded = TextFile::decode(path, &before).ok();
     let (after, diff) = match &decoded {
         Some(file) => {
-            let text = LineEnding::of(&file.text).apply(content);
+            let text = LineEnding::detect(&file.text).apply(content);
             (
                 file.encode(&text)?,
                 unified_diff(&name, Some(&file.text), Some(&text)),
@@ -319,7 +319,7 @@ fn create(
         return Ok(cancelled());
     }
     let change = match workspace.create(path, content.as_bytes()) {
-        Err(FileFault::Exists { path }) => return Err(Stale::made_meanwhile(path).into()),
+        Err(FileError::Exists { path }) => return Err(Stale::created_meanwhile(path).into()),
         done => done?.with_diff(unified_diff(&name, None, Some(content))),
     };
     let output = json!({"path": name, "lines": content.lines().count()});
@@ -356,13 +356,13 @@ fn edit(
 }
 
 fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) -> Result<ToolResult, Failure> {
-    let before = taken_away(context, workspace, from)?;
+    let before = content_before_removal(context, workspace, from)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
     let (plain_from, plain_to) = (
-        workspace.canonical_of_itself(from)?,
-        workspace.canonical_of_itself(to)?,
+        workspace.canonical_nofollow(from)?,
+        workspace.canonical_nofollow(to)?,
     );
     let change = workspace.rename(from, to, before.as_deref())?;
     let (from, to) = (plain_from, plain_to);
@@ -373,11 +373,11 @@ fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) ->
 }
 
 fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
-    let before = taken_away(context, workspace, path)?;
+    let before = content_before_removal(context, workspace, path)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    let name = workspace.canonical_of_itself(path)?;
+    let name = workspace.canonical_nofollow(path)?;
     let change = workspace.remove(path, before.as_deref())?;
     let text = before.and_then(|bytes| TextFile::decode(&name, &bytes).ok());
     let diff = text.and_then(|file| unified_diff(&name, Some(&file.text), None));
@@ -388,12 +388,16 @@ fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<To
 }
 
 /// The content of a file that the caller may take from its place; none for what is no file, or cannot be read and was not seen.
-fn taken_away(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<Option<Vec<u8>>, Failure> {
-    match workspace.kind_of_itself(path)? {
+fn content_before_removal(
+    context: &ToolContext,
+    workspace: &Workspace,
+    path: &str,
+) -> Result<Option<Vec<u8>>, Failure> {
+    match workspace.kind_nofollow(path)? {
         Kind::File => {}
         Kind::Folder | Kind::Other => return Ok(None),
     }
-    workspace.check_changeable_itself(path)?;
+    workspace.check_changeable_nofollow(path)?;
     let name = workspace.canonical(path)?;
     match workspace.read(path) {
         Ok(bytes) => {

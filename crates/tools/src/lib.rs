@@ -18,7 +18,7 @@ mod search;
 mod symbols;
 mod syntax;
 pub mod text;
-mod together;
+mod transaction;
 mod typed;
 pub mod workspace;
 
@@ -27,14 +27,14 @@ use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{Access, FileVersion, SeenFiles, ToolResult, ToolSpec};
-use dirigent_core::undo::Undoing;
+use dirigent_core::undo::UndoPlan;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use apply_patch::apply_patch;
 pub use execute_command::execute_command;
-pub use execute_sql::{Connection, Connections, Database, Tried, execute_sql};
+pub use execute_sql::{Connection, ConnectionCheck, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
 pub use git::git;
 pub use http_request::{HttpRules, http_request};
@@ -70,40 +70,40 @@ pub struct ToolContext {
     /// of a plan, which nobody has looked for.
     pub seen: Option<Arc<SeenFiles>>,
     /// Where the content of files is kept before they are changed, so that the changes can be undone; none where nothing is kept.
-    pub contents: Option<Arc<dyn Contents>>,
+    pub content_store: Option<Arc<dyn ContentStore>>,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
 }
 
 /// Where the content of files is kept (content-addressed) before they are changed.
-pub trait Contents: fmt::Debug + Send + Sync + 'static {
+pub trait ContentStore: fmt::Debug + Send + Sync + 'static {
     /// Keeps what is in the file at `path` (relative to the workspace, with `/`), by the digest of its version. When it returns, that is on the
     /// disk. It blocks.
     ///
     /// # Errors
     /// In words; the file must not be changed then.
-    fn keep(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String>;
+    fn record(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String>;
 
     /// A content that is kept, by its digest; none where it is not. It blocks.
     ///
     /// # Errors
     /// In words.
-    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String>;
+    fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String>;
 
     /// What the finished calls of the run have changed so far. It blocks.
     ///
     /// # Errors
     /// In words, also where there is no run.
-    fn changed(&self) -> Result<ChangedByRun, String>;
+    fn run_changes(&self) -> Result<RunChanges, String>;
 }
 
 /// What a run has changed so far.
 #[derive(Clone, Debug, Default)]
-pub struct ChangedByRun {
+pub struct RunChanges {
     /// What undoes it.
-    pub undoing: Undoing,
+    pub undoing: UndoPlan,
     /// Files as calls found them that may have changed them and were cut off before they could tell.
-    pub untold: Vec<(String, FileVersion)>,
+    pub unreported: Vec<(String, FileVersion)>,
 }
 
 /// What the user's configuration says of the tools that come with Dirigent. By default commands are confined, no database is known, and only

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use crate::blocking::{blocking, cancelled};
 use crate::text::TextFile;
-use crate::workspace::{Depth, FileFault, Hidden, Kind, Walk, Workspace};
+use crate::workspace::{Depth, FileError, Hidden, Kind, Walk, Workspace};
 use crate::{Tool, ToolContext, typed};
-use collect::{Collector, UntilCancelled};
+use collect::{CancellableReader, Collector};
 
 const DEFAULT_RESULTS: usize = 200;
 const MAX_RESULTS: usize = 2000;
@@ -64,7 +64,7 @@ shown.";
 /// searched; `hint` says what to try where nothing was found; `left_out` counts names that were come by and not looked at, as
 /// they are not Unicode or there is too much in their folder.
 ///
-/// What fails has a code: `bad_parameters` for a pattern or a glob that is none, `cancelled`, and those of [`FileFault::code`] for `paths`.
+/// What fails has a code: `bad_parameters` for a pattern or a glob that is none, `cancelled`, and those of [`FileError::code`] for `paths`.
 pub fn search() -> impl Tool {
     typed("search", DESCRIPTION, |context, parameters: Parameters| {
         blocking(context, move |context| {
@@ -88,7 +88,7 @@ enum Failure {
     #[error("`{glob}` in `paths` is no glob: {why}")]
     BadGlob { glob: String, why: globset::Error },
     #[error(transparent)]
-    File(#[from] FileFault),
+    File(#[from] FileError),
 }
 
 impl Failure {
@@ -120,7 +120,7 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Fai
         }
         match search_file(context, &workspace, &path, &mut searcher, &mut collector) {
             // A file that went away since it was listed is no file to search.
-            Ok(()) | Err(FileFault::NotFound { .. }) => {}
+            Ok(()) | Err(FileError::NotFound { .. }) => {}
             Err(_) => unreadable.push(path),
         }
     }
@@ -212,7 +212,7 @@ fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Resu
     for path in paths {
         match workspace.kind(path) {
             Ok(_) => named.push(path.clone()),
-            Err(FileFault::NotFound { .. } | FileFault::NotAFolder { .. })
+            Err(FileError::NotFound { .. } | FileError::NotAFolder { .. })
                 if path.contains(['*', '?', '[', '{']) =>
             {
                 add_glob(&mut globs, path)?;
@@ -265,7 +265,7 @@ fn search_file(
     path: &str,
     searcher: &mut Searcher,
     collector: &mut Collector<'_>,
-) -> Result<(), FileFault> {
+) -> Result<(), FileError> {
     let searched = match workspace
         .read(path)
         .and_then(|bytes| TextFile::decode(path, &bytes))
@@ -273,14 +273,14 @@ fn search_file(
         Ok(file) => collector.search(path, |matcher, sink| {
             searcher.search_slice(matcher, file.text.as_bytes(), sink)
         }),
-        Err(FileFault::Binary { .. }) => Ok(()),
-        Err(FileFault::TooBig { .. }) => {
-            let file = UntilCancelled::new(workspace.open_file(path)?, context.cancel.clone());
+        Err(FileError::Binary { .. }) => Ok(()),
+        Err(FileError::TooBig { .. }) => {
+            let file = CancellableReader::new(workspace.open_file(path)?, context.cancel.clone());
             collector.search(path, |matcher, sink| searcher.search_reader(matcher, file, sink))
         }
         Err(fault) => return Err(fault),
     };
-    searched.map_err(|source: io::Error| FileFault::Io {
+    searched.map_err(|source: io::Error| FileError::Io {
         path: path.to_owned(),
         source,
     })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
-use crate::workspace::FileFault;
+use crate::workspace::FileError;
 
 pub use git::git_diff;
 
@@ -20,7 +20,7 @@ const MAX_DIFF_BYTES: usize = 64 * 1024;
 const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
 
 /// After this a diff is no longer the shortest one, but still a right one.
-const DIFF_EFFORT: Duration = Duration::from_secs(1);
+const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How the bytes of a file stand for text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Encoding {
     /// UTF-8, the usual.
     Utf8,
     /// UTF-8 after a byte order mark.
-    Utf8WithMark,
+    Utf8WithBom,
     /// UTF-16, little-endian, after a byte order mark.
     Utf16Le,
     /// UTF-16, big-endian, after a byte order mark.
@@ -43,7 +43,7 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Utf8 => "UTF-8",
-            Encoding::Utf8WithMark => "UTF-8 with byte order mark",
+            Encoding::Utf8WithBom => "UTF-8 with byte order mark",
             Encoding::Utf16Le => "UTF-16LE",
             Encoding::Utf16Be => "UTF-16BE",
             Encoding::SingleByte => "Latin-1 or similar",
@@ -62,7 +62,7 @@ pub enum LineEnding {
 
 impl LineEnding {
     /// How most lines of a text end; [`LineEnding::Lf`] where none does.
-    pub fn of(text: &str) -> Self {
+    pub fn detect(text: &str) -> Self {
         let all = text.matches('\n').count();
         let crlf = text.matches("\r\n").count();
         if crlf > all - crlf {
@@ -91,11 +91,11 @@ pub struct TextFile {
 }
 
 impl TextFile {
-    /// The text in the bytes of a file; [`FileFault::Binary`] where there is a NUL in it. `path` is for errors alone.
-    pub fn decode(path: &str, bytes: &[u8]) -> Result<Self, FileFault> {
+    /// The text in the bytes of a file; [`FileError::Binary`] where there is a NUL in it. `path` is for errors alone.
+    pub fn decode(path: &str, bytes: &[u8]) -> Result<Self, FileError> {
         let (encoding, text) = match bytes {
             [0xEF, 0xBB, 0xBF, rest @ ..] if str::from_utf8(rest).is_ok() => {
-                (Encoding::Utf8WithMark, String::from_utf8_lossy(rest).into_owned())
+                (Encoding::Utf8WithBom, String::from_utf8_lossy(rest).into_owned())
             }
             [0xFF, 0xFE, rest @ ..] if let Some(text) = utf16(rest, u16::from_le_bytes) => {
                 (Encoding::Utf16Le, text)
@@ -112,7 +112,7 @@ impl TextFile {
             },
         };
         if text.contains('\0') {
-            return Err(FileFault::Binary {
+            return Err(FileError::Binary {
                 path: path.to_owned(),
             });
         }
@@ -128,18 +128,18 @@ impl TextFile {
         self.encoding
     }
 
-    /// The bytes for a new text in the file's encoding. [`FileFault::NotEncodable`] where a file of single bytes has no
+    /// The bytes for a new text in the file's encoding. [`FileError::NotEncodable`] where a file of single bytes has no
     /// byte for a character.
-    pub fn encode(&self, text: &str) -> Result<Vec<u8>, FileFault> {
+    pub fn encode(&self, text: &str) -> Result<Vec<u8>, FileError> {
         Ok(match self.encoding {
             Encoding::Utf8 => text.as_bytes().to_vec(),
-            Encoding::Utf8WithMark => [&[0xEF, 0xBB, 0xBF], text.as_bytes()].concat(),
-            Encoding::Utf16Le => with_mark(text).flat_map(u16::to_le_bytes).collect(),
-            Encoding::Utf16Be => with_mark(text).flat_map(u16::to_be_bytes).collect(),
+            Encoding::Utf8WithBom => [&[0xEF, 0xBB, 0xBF], text.as_bytes()].concat(),
+            Encoding::Utf16Le => with_bom(text).flat_map(u16::to_le_bytes).collect(),
+            Encoding::Utf16Be => with_bom(text).flat_map(u16::to_be_bytes).collect(),
             Encoding::SingleByte => text
                 .chars()
                 .map(|character| {
-                    u8::try_from(character).map_err(|_| FileFault::NotEncodable {
+                    u8::try_from(character).map_err(|_| FileError::NotEncodable {
                         path: self.path.clone(),
                         character,
                     })
@@ -150,7 +150,7 @@ impl TextFile {
 }
 
 /// The first so many characters of a text, with `…` where there are more.
-pub(crate) fn beginning(text: &str, characters: usize) -> String {
+pub(crate) fn truncate_chars(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -167,7 +167,7 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
         .ok()
 }
 
-fn with_mark(text: &str) -> impl Iterator<Item = u16> {
+fn with_bom(text: &str) -> impl Iterator<Item = u16> {
     std::iter::once(0xFEFF).chain(text.encode_utf16())
 }
 
@@ -191,7 +191,7 @@ pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> Op
         return None;
     }
     let diff = TextDiff::configure()
-        .timeout(DIFF_EFFORT)
+        .timeout(DIFF_TIMEOUT)
         .diff_lines(old, new)
         .unified_diff()
         .header(&name("a", before), &name("b", after))

@@ -74,7 +74,7 @@ where
             requires_approval: false,
             example: Value::Null,
         },
-        body: Arc::new(Function {
+        body: Arc::new(TypedFunction {
             run,
             parameters: PhantomData::<fn() -> P>,
         }),
@@ -109,7 +109,7 @@ impl<T: Serialize + 'static, E: Display> IntoToolResult for Result<T, E> {
         match serde_json::to_value(value) {
             Ok(output) => ToolResult::success(output),
             Err(error) => ToolResult::failure(format!(
-                "it ran, but what it returned can't be told as JSON: {error}"
+                "it ran, but its result cannot be serialized to JSON: {error}"
             ))
             .with_code(code::BROKE_DOWN),
         }
@@ -120,7 +120,7 @@ impl<T: Serialize + 'static, E: Display> IntoToolResult for Result<T, E> {
 #[derive(Clone)]
 pub struct TypedTool {
     spec: ToolSpec,
-    body: Arc<dyn Body>,
+    body: Arc<dyn ErasedFunction>,
 }
 
 impl TypedTool {
@@ -166,16 +166,16 @@ impl std::fmt::Debug for TypedTool {
 }
 
 /// The function of a tool with its types hidden.
-trait Body: Send + Sync {
+trait ErasedFunction: Send + Sync {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
 }
 
-struct Function<F, P> {
+struct TypedFunction<F, P> {
     run: F,
     parameters: PhantomData<fn() -> P>,
 }
 
-impl<P, F, Fut> Body for Function<F, P>
+impl<P, F, Fut> ErasedFunction for TypedFunction<F, P>
 where
     P: DeserializeOwned + Send + 'static,
     F: Fn(ToolContext, P) -> Fut + Send + Sync,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome};
-use dirigent_tools::workspace::{FileFault, Workspace};
-use dirigent_tools::{ChangedByRun, Contents, Tool, file_operations};
+use dirigent_tools::workspace::{FileError, Workspace};
+use dirigent_tools::{ContentStore, RunChanges, Tool, file_operations};
 use folder::Folder;
 use serde_json::json;
 
@@ -121,17 +121,17 @@ fn writes_for_ever() {
 #[derive(Debug)]
 struct Full;
 
-impl Contents for Full {
-    fn keep(&self, _: &str, _: &FileVersion, _: &[u8]) -> Result<(), String> {
+impl ContentStore for Full {
+    fn record(&self, _: &str, _: &FileVersion, _: &[u8]) -> Result<(), String> {
         Err("the database is full".to_owned())
     }
 
-    fn kept(&self, _: &str) -> Result<Option<Vec<u8>>, String> {
+    fn load(&self, _: &str) -> Result<Option<Vec<u8>>, String> {
         Ok(None)
     }
 
-    fn changed(&self) -> Result<ChangedByRun, String> {
-        Ok(ChangedByRun::default())
+    fn run_changes(&self) -> Result<RunChanges, String> {
+        Ok(RunChanges::default())
     }
 }
 
@@ -146,7 +146,7 @@ async fn what_cannot_be_kept_is_left_as_it_is() {
         json!({"operation": "delete", "path": "link"}),
     ] {
         let mut context = folder.context();
-        context.contents = Some(Arc::new(Full));
+        context.content_store = Some(Arc::new(Full));
         let result = file_operations().call(context, parameters).await;
         assert_eq!(result.changes, []);
         let ToolOutcome::Failure { code, error, .. } = result.outcome else {
@@ -154,7 +154,7 @@ async fn what_cannot_be_kept_is_left_as_it_is() {
         };
         assert_eq!(code, "not_kept");
         assert!(
-            error.ends_with("could not be kept for `undo`: the database is full"),
+            error.ends_with("could not be recorded for `undo`: the database is full"),
             "{error}"
         );
     }
@@ -270,7 +270,7 @@ fn a_new_file_never_replaces_what_another_process_made_meanwhile() {
             let other = scope.spawn(|| std::fs::File::create_new(&theirs).is_ok());
             let ours = match workspace.create("file", b"ours") {
                 Ok(_) => true,
-                Err(FileFault::Exists { .. }) => false,
+                Err(FileError::Exists { .. }) => false,
                 Err(fault) => panic!("{fault}"),
             };
             (ours, other.join().unwrap())

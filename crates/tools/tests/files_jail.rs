@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dirigent_tools::workspace::{FileFault, Hidden, Workspace};
+use dirigent_tools::workspace::{FileError, Hidden, Workspace};
 use dirigent_tools::{file_operations, search};
 use folder::{Folder, error, output};
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ async fn pipes_and_devices_are_refused_at_once() {
     let devices = Workspace::open(std::path::Path::new("/dev")).unwrap();
     assert!(matches!(
         devices.read("zero"),
-        Err(FileFault::NotAFile { kind: "a device", .. })
+        Err(FileError::NotAFile { kind: "a device", .. })
     ));
 }
 
@@ -250,7 +250,7 @@ fn a_file_that_somebody_else_changed_is_left_alone() {
     let folder = Folder::with(&[("file", b"theirs")]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
     let fault = workspace.replace("file", b"read before", b"ours").unwrap_err();
-    assert!(matches!(fault, FileFault::Changed { .. }), "{fault}");
+    assert!(matches!(fault, FileError::Changed { .. }), "{fault}");
     assert_eq!(std::fs::read(folder.path("file")).unwrap(), b"theirs");
 }
 

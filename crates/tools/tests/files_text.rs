@@ -9,7 +9,7 @@ fn encodings_are_told_apart() {
     let cases: [(&[u8], Encoding, &str); 7] = [
         (b"", Encoding::Utf8, ""),
         ("ä\n".as_bytes(), Encoding::Utf8, "ä\n"),
-        (b"\xef\xbb\xbfa", Encoding::Utf8WithMark, "a"),
+        (b"\xef\xbb\xbfa", Encoding::Utf8WithBom, "a"),
         (b"\xff\xfea\0", Encoding::Utf16Le, "a"),
         (b"\xfe\xff\0a", Encoding::Utf16Be, "a"),
         (b"\xe4\x80", Encoding::SingleByte, "ä\u{80}"),
@@ -31,9 +31,9 @@ fn encodings_are_told_apart() {
 
 #[test]
 fn line_endings_go_by_the_majority() {
-    assert_eq!(LineEnding::of("a\r\nb\r\nc\n"), LineEnding::CrLf);
-    assert_eq!(LineEnding::of("a\r\nb\n"), LineEnding::Lf);
-    assert_eq!(LineEnding::of("a"), LineEnding::Lf);
+    assert_eq!(LineEnding::detect("a\r\nb\r\nc\n"), LineEnding::CrLf);
+    assert_eq!(LineEnding::detect("a\r\nb\n"), LineEnding::Lf);
+    assert_eq!(LineEnding::detect("a"), LineEnding::Lf);
 }
 
 #[test]

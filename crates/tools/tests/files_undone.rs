@@ -12,21 +12,21 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, FileVersion, SeenFiles, StateChange, ToolOutcome, ToolResult};
-use dirigent_core::undo::Undoing;
-use dirigent_tools::{ChangedByRun, Contents, Tool, file_operations};
+use dirigent_core::undo::UndoPlan;
+use dirigent_tools::{ContentStore, RunChanges, Tool, file_operations};
 use folder::Folder;
 use serde_json::{Value, json};
 
 /// A run as its calls tell of it.
 #[derive(Debug, Default)]
-struct Past {
+struct TestContentStore {
     kept: Mutex<BTreeMap<String, Vec<u8>>>,
     entries: Mutex<Vec<Entry>>,
-    untold: Mutex<Vec<(String, FileVersion)>>,
+    unreported: Mutex<Vec<(String, FileVersion)>>,
 }
 
-impl Contents for Past {
-    fn keep(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+impl ContentStore for TestContentStore {
+    fn record(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
         self.kept
             .lock()
             .unwrap()
@@ -34,14 +34,14 @@ impl Contents for Past {
         Ok(())
     }
 
-    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+    fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
         Ok(self.kept.lock().unwrap().get(digest).cloned())
     }
 
-    fn changed(&self) -> Result<ChangedByRun, String> {
-        Ok(ChangedByRun {
-            undoing: Undoing::of(&*self.entries.lock().unwrap(), 0),
-            untold: self.untold.lock().unwrap().clone(),
+    fn run_changes(&self) -> Result<RunChanges, String> {
+        Ok(RunChanges {
+            undoing: UndoPlan::from_entries(&*self.entries.lock().unwrap(), 0),
+            unreported: self.unreported.lock().unwrap().clone(),
         })
     }
 }
@@ -49,20 +49,20 @@ impl Contents for Past {
 /// A workspace with a run in it.
 struct Stage {
     folder: Folder,
-    past: Arc<Past>,
+    past: Arc<TestContentStore>,
 }
 
 impl Stage {
     fn with(files: &[(&str, &[u8])]) -> Self {
         Stage {
             folder: Folder::with(files),
-            past: Arc::new(Past::default()),
+            past: Arc::new(TestContentStore::default()),
         }
     }
 
     async fn call(&self, parameters: Value, seen: Option<SeenFiles>, access: Access) -> ToolResult {
         let mut context = self.folder.context();
-        context.contents = Some(self.past.clone());
+        context.content_store = Some(self.past.clone());
         context.seen = seen.map(Arc::new);
         context.access = access;
         file_operations().call(context, parameters).await
@@ -142,7 +142,7 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
     let result = stage.run(json!({"operation": "undo"})).await;
 
     assert!(result.succeeded(), "{result:?}");
-    assert_eq!(output(&result)["left"], json!([]));
+    assert_eq!(output(&result)["not_restored"], json!([]));
     assert_eq!(stage.read("a"), "one\n");
     assert_eq!(stage.read("b"), "two\n");
     assert_eq!(stage.read("c"), "three\n");
@@ -154,7 +154,7 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
     let again = stage.run(json!({"operation": "undo"})).await;
     assert_eq!(
         output(&again),
-        &json!({"undone": [], "left": [], "by_commands": []})
+        &json!({"undone": [], "not_restored": [], "by_commands": []})
     );
     assert_eq!(again.changes, []);
 }
@@ -166,7 +166,7 @@ async fn a_file_alone_is_put_back_and_one_that_the_run_did_not_change_is_refused
     let result = stage.run(json!({"operation": "undo", "path": "./a"})).await;
     assert_eq!(
         output(&result),
-        &json!({"undone": ["a"], "left": [], "by_commands": []})
+        &json!({"undone": ["a"], "not_restored": [], "by_commands": []})
     );
     assert_eq!(stage.read("a"), "one\n");
     assert!(!stage.folder.path("b").exists());
@@ -184,8 +184,8 @@ async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
 
     assert_eq!(code(&result), "changed");
     assert_eq!(
-        output(&result)["left"],
-        json!([{"path": "a", "because": "it has changed since the run changed it"}])
+        output(&result)["not_restored"],
+        json!([{"path": "a", "reason": "it has changed since the run changed it"}])
     );
     assert_eq!(stage.read("a"), "mine\n");
     assert_eq!(stage.read("b"), "two\n");
@@ -214,8 +214,8 @@ async fn what_commands_made_stays_and_is_told_apart() {
 
     assert_eq!(output(&result)["by_commands"], json!(["other", "lock"]));
     assert_eq!(
-        output(&result)["left"],
-        json!([{"path": "a", "because": "it has changed since the run changed it"}])
+        output(&result)["not_restored"],
+        json!([{"path": "a", "reason": "it has changed since the run changed it"}])
     );
     assert_eq!(
         (stage.read("lock"), stage.read("b")),
@@ -253,13 +253,18 @@ async fn a_file_that_a_cut_off_call_may_have_changed_is_named() {
         mode: 0o100_644,
     };
     std::fs::write(stage.folder.path("e"), "half\n").unwrap();
-    stage.past.untold.lock().unwrap().push(("e".to_owned(), version));
+    stage
+        .past
+        .unreported
+        .lock()
+        .unwrap()
+        .push(("e".to_owned(), version));
 
     let result = stage.run(json!({"operation": "undo"})).await;
 
     assert_eq!(
-        output(&result)["left"],
-        json!([{"path": "e", "because": "a call that was cut off may have changed it, and never told"}])
+        output(&result)["not_restored"],
+        json!([{"path": "e", "reason": "a call that was cut off may have changed it, and did not report it"}])
     );
     assert_eq!(stage.read("a"), "one\n");
 }

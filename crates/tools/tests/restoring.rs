@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::FileVersion;
-use dirigent_core::undo::There;
+use dirigent_core::undo::PathState;
 use dirigent_tools::text::git_diff;
-use dirigent_tools::workspace::{FileFault, Past, Workspace};
-use dirigent_tools::{ChangedByRun, Contents};
+use dirigent_tools::workspace::{FileError, PreviousState, Workspace};
+use dirigent_tools::{ContentStore, RunChanges};
 use tempfile::TempDir;
 
 /// Remembers what was kept, or refuses to.
@@ -22,8 +22,8 @@ struct Memory {
     full: bool,
 }
 
-impl Contents for Memory {
-    fn keep(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+impl ContentStore for Memory {
+    fn record(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
         assert_eq!(version.digest, sha256_hex(bytes));
         if self.full {
             return Err("no room".to_owned());
@@ -32,18 +32,18 @@ impl Contents for Memory {
         Ok(())
     }
 
-    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+    fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
         let kept = self.kept.lock().unwrap();
         Ok(kept.values().find(|bytes| sha256_hex(bytes) == digest).cloned())
     }
 
-    fn changed(&self) -> Result<ChangedByRun, String> {
-        Ok(ChangedByRun::default())
+    fn run_changes(&self) -> Result<RunChanges, String> {
+        Ok(RunChanges::default())
     }
 }
 
-fn file(content: &str, mode: u32) -> There {
-    There::File(FileVersion {
+fn file(content: &str, mode: u32) -> PathState {
+    PathState::File(FileVersion {
         digest: sha256_hex(content.as_bytes()),
         mode,
     })
@@ -56,18 +56,22 @@ fn a_file_gets_its_content_and_mode_back_and_what_it_replaces_is_kept() {
     fs::write(&path, "after").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let memory = Arc::new(Memory::default());
-    let workspace = Workspace::open(folder.path()).unwrap().keeping(memory.clone());
-    let now = workspace.there("run.sh").unwrap();
+    let workspace = Workspace::open(folder.path())
+        .unwrap()
+        .with_content_store(memory.clone());
+    let now = workspace.path_state("run.sh").unwrap();
     assert_eq!(now, file("after", 0o100_644));
 
     workspace
-        .restore("run.sh", &now, Past::File(b"before", 0o100_750))
+        .restore("run.sh", &now, PreviousState::File(b"before", 0o100_750))
         .unwrap();
 
-    assert_eq!(workspace.there("run.sh").unwrap(), file("before", 0o100_750));
+    assert_eq!(workspace.path_state("run.sh").unwrap(), file("before", 0o100_750));
     assert_eq!(memory.kept.lock().unwrap()["run.sh"], b"after");
-    let stale = workspace.restore("run.sh", &now, Past::Nothing).unwrap_err();
-    assert!(matches!(stale, FileFault::Changed { .. }), "{stale}");
+    let stale = workspace
+        .restore("run.sh", &now, PreviousState::Nothing)
+        .unwrap_err();
+    assert!(matches!(stale, FileError::Changed { .. }), "{stale}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
@@ -79,11 +83,13 @@ fn what_cannot_be_kept_is_not_replaced() {
         full: true,
         ..Memory::default()
     };
-    let workspace = Workspace::open(folder.path()).unwrap().keeping(Arc::new(full));
-    let now = workspace.there("a").unwrap();
-    for past in [Past::Nothing, Past::File(b"before", 0o100_644)] {
+    let workspace = Workspace::open(folder.path())
+        .unwrap()
+        .with_content_store(Arc::new(full));
+    let now = workspace.path_state("a").unwrap();
+    for past in [PreviousState::Nothing, PreviousState::File(b"before", 0o100_644)] {
         let fault = workspace.restore("a", &now, past).unwrap_err();
-        assert!(matches!(fault, FileFault::NotKept { .. }), "{fault}");
+        assert!(matches!(fault, FileError::NotKept { .. }), "{fault}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "after");
 }
@@ -92,21 +98,27 @@ fn what_cannot_be_kept_is_not_replaced() {
 fn links_folders_and_what_is_gone_come_back() {
     let folder = TempDir::new().unwrap();
     let workspace = Workspace::open(folder.path()).unwrap();
-    let put = |path, past| workspace.restore(path, &There::Nothing, past).unwrap();
+    let put = |path, past| workspace.restore(path, &PathState::Nothing, past).unwrap();
 
-    put("deep/er/a", Past::File(b"a", 0o100_600));
-    put("link", Past::File(b"/etc/passwd", 0o120_777));
-    put("empty", Past::Folder);
+    put("deep/er/a", PreviousState::File(b"a", 0o100_600));
+    put("link", PreviousState::File(b"/etc/passwd", 0o120_777));
+    put("empty", PreviousState::Folder);
 
-    assert_eq!(workspace.there("deep/er/a").unwrap(), file("a", 0o100_600));
+    assert_eq!(workspace.path_state("deep/er/a").unwrap(), file("a", 0o100_600));
     assert_eq!(
         fs::read_link(folder.path().join("link")).unwrap().to_str(),
         Some("/etc/passwd")
     );
-    assert_eq!(workspace.there("link").unwrap(), file("/etc/passwd", 0o120_777));
-    assert_eq!(workspace.there("empty").unwrap(), There::Folder);
-    assert_eq!(workspace.there("none").unwrap(), There::Nothing);
-    assert_eq!(workspace.there("deep/er/a/none").unwrap(), There::Nothing);
+    assert_eq!(
+        workspace.path_state("link").unwrap(),
+        file("/etc/passwd", 0o120_777)
+    );
+    assert_eq!(workspace.path_state("empty").unwrap(), PathState::Folder);
+    assert_eq!(workspace.path_state("none").unwrap(), PathState::Nothing);
+    assert_eq!(
+        workspace.path_state("deep/er/a/none").unwrap(),
+        PathState::Nothing
+    );
 }
 
 #[test]
@@ -122,11 +134,11 @@ fn nothing_outside_and_nothing_of_git_is_touched() {
     let workspace = Workspace::open(folder.path()).unwrap();
 
     for path in ["out/a", "../a", ".git/config"] {
-        let refused = workspace.restore(path, &There::Nothing, Past::File(b"x", 0o100_644));
+        let refused = workspace.restore(path, &PathState::Nothing, PreviousState::File(b"x", 0o100_644));
         assert!(refused.is_err(), "{path}");
     }
     // A folder that has become a link is another one, though it leads nowhere outside.
-    assert_eq!(workspace.there("inner/a").unwrap(), There::Unknown);
+    assert_eq!(workspace.path_state("inner/a").unwrap(), PathState::Unknown);
     assert_eq!(fs::read_to_string(outside.path().join("a")).unwrap(), "theirs");
     assert!(!folder.path().join(".git/config").exists());
 }
@@ -143,14 +155,22 @@ fn only_folders_with_nothing_in_them_make_way() {
     assert!(!workspace.is_free("full").unwrap() && !workspace.is_free("full/a/mine").unwrap());
 
     workspace
-        .restore("hollow", &There::Nothing, Past::File(b"file", 0o100_644))
+        .restore(
+            "hollow",
+            &PathState::Nothing,
+            PreviousState::File(b"file", 0o100_644),
+        )
         .unwrap();
     let refused = workspace
-        .restore("full", &There::Nothing, Past::File(b"file", 0o100_644))
+        .restore(
+            "full",
+            &PathState::Nothing,
+            PreviousState::File(b"file", 0o100_644),
+        )
         .unwrap_err();
-    assert!(matches!(refused, FileFault::Changed { .. }), "{refused}");
+    assert!(matches!(refused, FileError::Changed { .. }), "{refused}");
     let refused = workspace.move_back("hollow", "full").unwrap_err();
-    assert!(matches!(refused, FileFault::Exists { .. }), "{refused}");
+    assert!(matches!(refused, FileError::Exists { .. }), "{refused}");
     workspace.move_back("full", "sub/back").unwrap();
     assert_eq!(
         fs::read_to_string(folder.path().join("sub/back/a/mine")).unwrap(),

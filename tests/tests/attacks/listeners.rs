@@ -37,7 +37,7 @@ pub fn service(scene: &Scene) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Looks who came when the run is over: the system has kept them waiting.
+/// Looks who came when the run has finished: the system has kept them waiting.
 fn watch(scene: &Scene, came: impl FnMut() -> bool + Send + 'static) {
     scene.keep(Watch {
         came: Box::new(came),

@@ -513,7 +513,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
     );
     assert_eq!(differing(&place.files(), &expected), BTreeSet::new());
     let shown = place.dirigent(["show", "last"]).with_code(0).stdout;
-    assert!(shown.contains("Goal achieved after 2 rounds"), "{shown}");
+    assert!(shown.contains("Goal achieved after 2 iterations"), "{shown}");
     assert!(
         shown.contains("Confirmed by `cargo check --all-targets` and `cargo test` (8 tests passed)."),
         "{shown}"

@@ -78,7 +78,7 @@ fn host_2_two_processes_never_carry_out_one_run() {
     assert!(
         second
             .stderr
-            .contains(&format!("is being carried out by process {}", waiting.run.id())),
+            .contains(&format!("is owned by process {}", waiting.run.id())),
         "{second}"
     );
     assert!(is_alive(waiting.script), "the refused one disturbed the run");
@@ -101,7 +101,7 @@ fn cancelled_by(signal: Signal) {
     let finished = lines.iter().find(|line| line["event"] == "run_finished");
     assert_eq!(finished.unwrap()["reason"], "cancelled");
     let shown = waiting.place.dirigent(["show", "last"]).with_code(0).stdout;
-    assert!(shown.contains("\nCancelled after 1 round"), "{shown}");
+    assert!(shown.contains("\nCancelled after 1 iteration"), "{shown}");
     let refused = waiting.place.dirigent(["resume", "last"]).with_code(2);
     assert!(refused.stderr.contains("has already ended"), "{refused}");
 }

@@ -36,13 +36,13 @@ async fn ends(model: Scripted, limits: RunLimits, cancelled: bool, reason: EndRe
     assert_eq!(stage.journaled_end(), journaled);
 }
 
-fn round() -> Scripted {
+fn iteration() -> Scripted {
     Scripted::new().planner([plan("Nothing.", [])])
 }
 
 #[tokio::test]
 async fn paor_12_goal_achieved() {
-    let model = round().reflector([achieved("Done.")]);
+    let model = iteration().reflector([achieved("Done.")]);
     let journaled = json!({"reason": "goal_achieved"});
     ends(
         model,
@@ -63,7 +63,7 @@ async fn paor_12_iteration_limit() {
     let reason = EndReason::IterationLimit { max_iterations: 1 };
     let journaled = json!({"reason": "iteration_limit", "max_iterations": 1});
     ends(
-        round().reflector([go_on("Not yet.")]),
+        iteration().reflector([go_on("Not yet.")]),
         limits,
         false,
         reason,
@@ -103,7 +103,7 @@ async fn paor_12_budget() {
     };
     let journaled = json!({"reason": "budget_exhausted", "budget": "model_calls", "used": 2, "limit": 2});
     ends(
-        round().reflector([go_on("Not yet.")]),
+        iteration().reflector([go_on("Not yet.")]),
         limits,
         false,
         reason,
@@ -114,7 +114,7 @@ async fn paor_12_budget() {
 
 #[tokio::test]
 async fn paor_12_user_intervention_required() {
-    let model = round().reflector([ask_user("Two.", "Which one?")]);
+    let model = iteration().reflector([ask_user("Two.", "Which one?")]);
     let journaled = json!({"reason": "user_required"});
     ends(
         model,
@@ -179,17 +179,20 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
     // then it plans again, knowing what was observed, and the whole of it replays
     assert!(resumed.outcome().await.unwrap().is_achieved());
     let asked = model.planner_asked();
-    assert_eq!(asked[0].section("ROUND"), Some("2 of 15"));
-    let rounds = asked[0].json_lines("ROUNDS");
+    assert_eq!(asked[0].section("ITERATION"), Some("2 of 15"));
+    let iterations = asked[0].json_lines("ITERATIONS");
     assert!(
-        rounds[0]["cut_off"]
+        iterations[0]["cut_off"]
             .as_str()
             .unwrap()
             .starts_with("the run ended before this was judged: "),
-        "{rounds:?}"
+        "{iterations:?}"
     );
     let recording = dirigent.recording(run.id()).unwrap();
-    let replayed = dirigent.replay(&recording, Goal::of(&recording)).await.unwrap();
+    let replayed = dirigent
+        .replay(&recording, Goal::from_recording(&recording))
+        .await
+        .unwrap();
     assert!(replayed.outcome().await.unwrap().is_achieved());
     let over = dirigent.resume(run.id(), Resume::new()).await;
     assert!(matches!(
@@ -200,7 +203,7 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
 
 #[tokio::test]
 async fn paor_12_unrecoverable_error_by_the_reflectors_judgement() {
-    let model = round().reflector([hopeless("There is no such function.")]);
+    let model = iteration().reflector([hopeless("There is no such function.")]);
     let error = "There is no such function.".to_owned();
     let journaled = json!({"reason": "failed", "error": error});
     ends(

@@ -10,9 +10,9 @@ use serde_json::json;
 
 const GUIDANCE: &str = "search only in src/utils";
 
-/// Runs two rounds and gives guidance when the first is in that moment.
+/// Runs two iterations and gives guidance when the first is in that moment.
 async fn guided_when(moment: impl Fn(&EventKind) -> bool) {
-    // given a first round that waits in each of its phases until the guidance was given
+    // given a first iteration that waits in each of its phases until the guidance was given
     let (stage, gate) = (Stage::new(), Gate::shut());
     let model = Scripted::new()
         .planner([
@@ -70,7 +70,7 @@ async fn guided_when(moment: impl Fn(&EventKind) -> bool) {
     assert!(events.iter().any(|event| event.kind
         == EventKind::Guided {
             guidance: GUIDANCE.to_owned(),
-            now: false,
+            immediate: false,
         }));
     let answered: Vec<Vec<u32>> = events
         .into_iter()

@@ -1,6 +1,6 @@
 //! PAOR-6, PAOR-7: what is observed, and that nothing which fails takes a run down.
 
-use dirigent::core::observation::Finding;
+use dirigent::core::observation::SubTaskResult;
 use dirigent::core::tool::{Repeat, ToolOutcome};
 use dirigent::{AgentLimits, Detail, EventKind, Millis, RunLimits};
 use dirigent_tests::probes::{Notes, break_down, fail, read_meter, wait};
@@ -52,7 +52,7 @@ async fn paor_6_every_tool_execution_and_subagent_completion_is_recorded_and_ref
     assert!(!failed.result.succeeded());
     assert_eq!(error_of(failed), "the valve is shut; open it first");
     // the end of the sub-agent likewise
-    let Finding::Agent {
+    let SubTaskResult::Agent {
         name, result, work, ..
     } = finding(&report, 0, "look")
     else {

@@ -1,6 +1,6 @@
 //! PAOR-4: decomposition.
 
-use dirigent::core::observation::Finding;
+use dirigent::core::observation::SubTaskResult;
 use dirigent::{EventKind, RunLimits};
 use dirigent_tests::probes::{Crowd, Notes, fail, meet, note};
 use dirigent_tests::scripted::{Scripted, achieved, after, calls, delegate, go_on, plan, says};
@@ -69,7 +69,7 @@ async fn paor_4_independent_subtasks_run_at_the_same_time_up_to_max_parallel() {
     let report = achieved_report(&run).await;
 
     // then all met, and never were there more
-    assert_eq!(report.rounds[0].observations.len(), 6);
+    assert_eq!(report.iterations[0].observations.len(), 6);
     assert_eq!(crowd.most(), 2);
 }
 
@@ -103,15 +103,15 @@ async fn paor_4_a_cyclic_dangling_or_duplicate_plan_goes_back_with_every_fault_n
     let run = dirigent.start(stage.goal("Note")).await.unwrap();
     let report = achieved_report(&run).await;
 
-    // then it is told what is wrong, and plans again in the same round
+    // then it is told what is wrong, and plans again in the same iteration
     insta::assert_snapshot!(model.planner_asked()[1].result()["error"].as_str().unwrap(), @r#"
-    the plan was refused; submit it again with these mended:
+    the plan was refused; submit it again with these corrected:
     - 2 sub-tasks have the id `twice`: give each an id of its own
     - sub-task `fourth` depends on `secnd`, which is not in the plan (did you mean `second`?): use the id of a sub-task of this plan, or drop the dependency
     - sub-tasks wait for each other in a circle: `first` → `third` → `second` → `first`. Drop one of these dependencies
     "#);
     assert_eq!(notes.all(), ["only"], "nothing of the refused plan ran");
-    assert_eq!(report.iterations, 1);
+    assert_eq!(report.iteration_count, 1);
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn paor_4_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_b
     for skipped in ["fill", "seal"] {
         assert_eq!(
             finding(&report, 0, skipped),
-            &Finding::Skipped {
+            &SubTaskResult::Skipped {
                 because: Some("open".into())
             }
         );

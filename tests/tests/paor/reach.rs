@@ -1,4 +1,4 @@
-//! PAOR-5, PAOR-6: what agents can read of what others did, in their round and in later ones, and what they are not offered.
+//! PAOR-5, PAOR-6: what agents can read of what others did, in their iteration and in later ones, and what they are not offered.
 
 use dirigent_model_server::{Request, Script, ToolCall, Turn};
 use dirigent_tests::approving::RUN;
@@ -32,7 +32,7 @@ fn section(request: &Request, name: &str) -> String {
 
 #[test]
 fn paor_6_reflection_sees_the_refused_calls_of_an_agent() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => match request.turn {
@@ -61,33 +61,36 @@ fn paor_6_reflection_sees_the_refused_calls_of_an_agent() {
 }
 
 #[test]
-fn paor_6_findings_of_two_rounds_ago_are_known_and_whole_by_their_handle() {
+fn paor_6_findings_of_two_iterations_ago_are_known_and_whole_by_their_handle() {
     let found = format!(
-        "Found it in the first round. {}THE END OF IT",
+        "Found it in the first iteration. {}THE END OF IT",
         "And more.\n".repeat(200)
     );
     let said = found.clone();
-    let script = Script::answering(move |request| match () {
-        () if is_planner(request) && mentions(request, "<ROUND>3 of") => {
+    let script = Script::from_fn(move |request| match () {
+        () if is_planner(request) && mentions(request, "<ITERATION>3 of") => {
             plan("Third.", [delegate("third", "explore", "Read a2.")])
         }
-        () if is_planner(request) && mentions(request, "<ROUND>2 of") => plan("Second.", [look()]),
+        () if is_planner(request) && mentions(request, "<ITERATION>2 of") => plan("Second.", [look()]),
         () if is_planner(request) => plan("First.", [delegate("first", "explore", "Look around.")]),
-        () if is_reflector(request) && mentions(request, "<ROUND>3 of") => {
+        () if is_reflector(request) && mentions(request, "<ITERATION>3 of") => {
             achieved(request, "The judgement is in.")
         }
         () if is_reflector(request) => go_on("Not yet."),
         () if mentions(request, "Look around.") => Turn::text(said.clone()),
         () => match request.turn {
             1 => call("read_output", &json!({"handle": "a2", "start_line": 200})),
-            2 => call("read_output", &json!({"handle": "round.1", "pattern": "THE END"})),
+            2 => call(
+                "read_output",
+                &json!({"handle": "iteration.1", "pattern": "THE END"}),
+            ),
             _ => Turn::text("Read."),
         },
     });
     let served = Served::new("", script);
     let _ = served.place.dirigent(RUN).with_code(0);
     let requests = served.requests();
-    let third = |request: &Request| mentions(request, "<ROUND>3 of");
+    let third = |request: &Request| mentions(request, "<ITERATION>3 of");
     for (who, is_it) in [
         ("planner", is_planner as fn(&Request) -> bool),
         ("reflector", is_reflector),
@@ -96,10 +99,13 @@ fn paor_6_findings_of_two_rounds_ago_are_known_and_whole_by_their_handle() {
             .iter()
             .find(|request| is_it(request) && third(request))
             .unwrap();
-        let rounds = section(asked, "ROUNDS");
-        let first: Value = serde_json::from_str(rounds.trim().lines().next().unwrap()).unwrap();
+        let iterations = section(asked, "ITERATIONS");
+        let first: Value = serde_json::from_str(iterations.trim().lines().next().unwrap()).unwrap();
         let seen = first["observations"][0]["findings"].as_str().unwrap();
-        assert!(seen.starts_with("Found it in the first round."), "{who}: {seen}");
+        assert!(
+            seen.starts_with("Found it in the first iteration."),
+            "{who}: {seen}"
+        );
         assert!(
             seen.contains("read them with read_output, handle a2]"),
             "{who}: {seen}"
@@ -122,7 +128,7 @@ fn paor_6_findings_of_two_rounds_ago_are_known_and_whole_by_their_handle() {
 
 #[test]
 fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
-    let script = Script::answering(|request| match () {
+    let script = Script::from_fn(|request| match () {
         () if is_planner(request) => plan("Count.", [delegate("one", "implement", "Count.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => match request.turn {
@@ -162,7 +168,7 @@ fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
                     Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
                 }
             };
-            let script = Script::answering(move |request| match () {
+            let script = Script::from_fn(move |request| match () {
                 () if mentions(request, "You are the boss.") => Turn::text("Done."),
                 () if mentions(request, "You judge whether") => submit(
                     "submit_reflection",

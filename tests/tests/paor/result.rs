@@ -50,7 +50,7 @@ async fn paor_10_the_result_says_what_changed_and_how_it_was_confirmed_without_i
     let text = report().await.render(Detail::Concise);
 
     insta::assert_snapshot!(text, @r#"
-    Goal achieved after 1 round, 0 ms: 4 model calls, 3 tool calls, 440 tokens.
+    Goal achieved after 1 iteration, 0 ms: 4 model calls, 3 tool calls, 440 tokens.
 
     The greeting in greeting.txt is spelt right.
 
@@ -72,7 +72,7 @@ async fn paor_11_on_request_every_step_and_observation_is_shown() {
     let (_, rest) = measured.split_once('}').unwrap();
     let text = format!("{before}\"duration_ms\":0}}{rest}");
     insta::assert_snapshot!(text, @r#"
-    Goal achieved after 1 round, 0 ms: 4 model calls, 3 tool calls, 440 tokens.
+    Goal achieved after 1 iteration, 0 ms: 4 model calls, 3 tool calls, 440 tokens.
 
     The greeting in greeting.txt is spelt right.
 
@@ -82,7 +82,7 @@ async fn paor_11_on_request_every_step_and_observation_is_shown() {
     Confirmed by:
       grep -c hello greeting.txt
 
-    Round 1: Look, mend, check.
+    Iteration 1: Look, mend, check.
 
       look [Title of look] succeeded (0 ms)
         a2.2 search {"pattern":"helo"} (0 ms)

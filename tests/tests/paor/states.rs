@@ -116,8 +116,8 @@ fn paor_1_any_other_transition_is_refused_with_both_states_named() {
 }
 
 #[tokio::test]
-async fn paor_3_after_max_iterations_rounds_the_user_reads_what_was_done_what_is_left_and_how_to_go_on() {
-    // given a goal that two rounds do not reach
+async fn paor_3_after_max_iterations_iterations_the_user_reads_what_was_done_what_is_left_and_how_to_go_on() {
+    // given a goal that two iterations do not reach
     let stage = Stage::new().file("notes.txt", "one\n");
     let write = (
         "file_operations",
@@ -155,7 +155,7 @@ async fn paor_3_after_max_iterations_rounds_the_user_reads_what_was_done_what_is
     assert_eq!(report.end, Some(EndReason::IterationLimit { max_iterations: 2 }));
     assert_eq!(model.planner_asked().len(), 2);
     insta::assert_snapshot!(timeless(&report).render(Detail::Concise), @r#"
-    Stopped at a limit (iteration limit: 2 planning rounds did not reach the goal) after 2 rounds, 0 ms: 4 model calls, 2 tool calls, 440 tokens.
+    Stopped at a limit (iteration limit: 2 planning iterations did not reach the goal) after 2 iterations, 0 ms: 4 model calls, 2 tool calls, 440 tokens.
 
     b.txt is written; the check fails.
 
@@ -165,12 +165,12 @@ async fn paor_3_after_max_iterations_rounds_the_user_reads_what_was_done_what_is
     Left:
       Title of check (failed)
 
-    To go on where it stopped, resume the run with more rounds allowed.
+    To go on where it stopped, resume the run with more iterations allowed.
     "#);
 }
 
 #[tokio::test]
-async fn paor_3_fifteen_rounds_are_the_default() {
+async fn paor_3_fifteen_iterations_are_the_default() {
     let stage = Stage::new();
     let model = Scripted::new()
         .planner((0..20).map(|_| plan("Nothing yet.", [])))
@@ -181,12 +181,12 @@ async fn paor_3_fifteen_rounds_are_the_default() {
     let report = run.outcome().await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::IterationLimit { max_iterations: 15 }));
-    assert_eq!(report.iterations, 15);
+    assert_eq!(report.iteration_count, 15);
     assert_eq!(model.planner_asked().len(), 15);
 }
 
 #[tokio::test]
-async fn paor_3_the_last_round_allowed_may_still_reach_the_goal() {
+async fn paor_3_the_last_iteration_allowed_may_still_reach_the_goal() {
     let stage = Stage::new();
     let model = Scripted::new()
         .planner([plan("Nothing.", [])])
@@ -199,5 +199,5 @@ async fn paor_3_the_last_round_allowed_may_still_reach_the_goal() {
 
     let run = dirigent.start(stage.goal("Wait").limits(limits)).await.unwrap();
 
-    assert_eq!(achieved_report(&run).await.iterations, 1);
+    assert_eq!(achieved_report(&run).await.iteration_count, 1);
 }

@@ -62,8 +62,8 @@ async fn paor_1_a_run_whose_first_approach_fails_reaches_its_goal_by_another() {
         .collect();
     assert_eq!(statuses, ["succeeded", "failed"]);
     // and it did it another way
-    let ends = |round: usize| -> Vec<ObservationStatus> {
-        let observations = report.rounds[round].observations.iter();
+    let ends = |iteration: usize| -> Vec<ObservationStatus> {
+        let observations = report.iterations[iteration].observations.iter();
         observations.map(|seen| seen.status()).collect()
     };
     assert_eq!(ends(0), [ObservationStatus::Succeeded, ObservationStatus::Failed]);

@@ -1,7 +1,7 @@
 //! Approvals where agents work for agents (APPROVE-1 to APPROVE-3): what is shown is what runs, once, however deep it is asked for.
 
 use dirigent::core::id::Scope;
-use dirigent::{ApprovalAnswer, DecisionFault, EventKind, RuntimeError, UserPresence};
+use dirigent::{ApprovalAnswer, DecisionError, EventKind, RuntimeError, UserPresence};
 use dirigent_tests::probes::{LAUNCHED, launch};
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, decide, findings, next_approval, until};
@@ -58,7 +58,7 @@ async fn approve_1_a_subagents_call_waits_until_it_is_approved_and_runs_once() {
     // A second answer finds nothing to answer.
     match decide(&run, &approval, ApprovalAnswer::Approve).await {
         Err(RuntimeError::Decision {
-            fault: DecisionFault::NotPending { effect },
+            fault: DecisionError::NotPending { effect },
             ..
         }) => assert_eq!(effect, approval.effect),
         Err(RuntimeError::Ended { .. }) => {}
@@ -166,7 +166,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     other.digest.0 = "0".repeat(64);
     match run.decide(approval.effect, other).await {
         Err(RuntimeError::Decision {
-            fault: DecisionFault::Altered { effect },
+            fault: DecisionError::DigestMismatch { effect },
             ..
         }) => assert_eq!(effect, approval.effect),
         other => panic!("{other:?}"),

@@ -26,8 +26,8 @@ fn in_utils() -> Value {
     search(json!({"pattern": "parse_amount", "paths": ["src/utils"]}))
 }
 
-fn found(report: &Report, round: usize) -> Vec<String> {
-    let calls = observed_calls(report, round, "find");
+fn found(report: &Report, iteration: usize) -> Vec<String> {
+    let calls = observed_calls(report, iteration, "find");
     let result = calls[0].result.for_model();
     let matches = result["output"]["matches"].as_array().unwrap().iter();
     matches
@@ -48,7 +48,7 @@ async fn answers(run: &dirigent::RunHandle) -> Vec<Vec<u32>> {
 
 #[tokio::test]
 async fn paor_8_the_next_plan_has_the_users_correction_and_names_it() {
-    // given a first round that finds the function in other people's code as well
+    // given a first iteration that finds the function in other people's code as well
     let (stage, gate) = (project(), Gate::shut());
     let everywhere = search(json!({"pattern": "parse_amount"}));
     let model = Scripted::new()
@@ -77,7 +77,7 @@ async fn paor_8_the_next_plan_has_the_users_correction_and_names_it() {
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[1].section("GUIDANCE"), Some("1. Search only in src/utils"));
     assert_eq!(answers(&run).await, [vec![], vec![1]]);
-    assert_eq!(report.rounds[1].plan.answers_guidance, [1]);
+    assert_eq!(report.iterations[1].plan.answers_guidance, [1]);
     // and it was kept to
     assert_eq!(found(&report, 0), ["src/utils/parse.rs", "vendor/old/parse.rs"]);
     assert_eq!(found(&report, 1), ["src/utils/parse.rs"]);

@@ -1,7 +1,7 @@
 //! A rejected call ends its loop (APPROVE-2): no later call runs, and everybody who comes after knows.
 
 use dirigent::core::agent::AgentFailure;
-use dirigent::core::observation::{Finding, ObservationStatus};
+use dirigent::core::observation::{ObservationStatus, SubTaskResult};
 use dirigent::{ApprovalAnswer, Detail, Report, UserPresence};
 use dirigent_tests::probes::{LAUNCHED, Notes, launch, note};
 use dirigent_tests::scripted::{Scripted, achieved, after, call, calls, delegate, native, plan, says};
@@ -74,7 +74,7 @@ async fn approve_2_a_rejection_ends_the_subagent_and_no_later_call_runs() {
     assert_eq!(model.agent_asked("pilot").len(), 1);
     // and the report and reflection know why
     match finding(&report, 0, "go") {
-        Finding::Agent { result, .. } => assert_eq!(
+        SubTaskResult::Agent { result, .. } => assert_eq!(
             result,
             &Err(AgentFailure::Rejected {
                 tool: "launch".to_owned(),
@@ -123,7 +123,7 @@ async fn approve_2_a_rejection_ends_a_sequence_of_calls_and_skips_what_depends_o
 
     assert!(!stage.workspace().join(LAUNCHED).exists());
     assert_eq!(notes.all(), ["before"]);
-    let statuses: Vec<ObservationStatus> = report.rounds[0]
+    let statuses: Vec<ObservationStatus> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| seen.status())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use dirigent::store::Journal;
 use dirigent::{
-    Approval, ApprovalAnswer, Dirigent, EventKind, Goal, Resume, RunHandle, RunId, RuntimeError, Steered,
-    Steering, UserPresence,
+    Approval, ApprovalAnswer, Dirigent, EventKind, Goal, Resume, RunHandle, RunId, RuntimeError,
+    SteerOutcome, Steering, UserPresence,
 };
 use dirigent_tests::probes::{LAUNCHED, launch};
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
@@ -160,7 +160,10 @@ async fn approve_3_an_answer_while_no_process_is_there_counts_when_one_goes_on()
         effect: shown.effect,
         decision: decision(&shown, ApprovalAnswer::Approve),
     };
-    assert_eq!(dirigent.steer(run, steering).await.unwrap(), Steered::Waiting);
+    assert_eq!(
+        dirigent.steer(run, steering).await.unwrap(),
+        SteerOutcome::Pending
+    );
     assert_eq!(stage.read(LAUNCHED), "right\n");
     let resumed = dirigent
         .resume(run, Resume::new().user(UserPresence::Present))

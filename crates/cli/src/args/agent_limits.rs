@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use dirigent::{AgentLimitSettings, Goal};
 
-use super::Span;
+use super::DurationArg;
 
 #[derive(Args)]
 pub(crate) struct AgentLimitOptions {
@@ -17,7 +17,7 @@ pub(crate) struct AgentLimitOptions {
     /// How long each agent may work, or one agent by its name, such as planner=1h; can be given several times [default: 30m for planner and
     /// reflector, 20m for the agents that ship, or what your configuration and the agent's file say]
     #[arg(long, value_name = "[AGENT=]TIME")]
-    agent_timeout: Vec<ForAgent<Span>>,
+    agent_timeout: Vec<ForAgent<DurationArg>>,
 }
 
 impl AgentLimitOptions {

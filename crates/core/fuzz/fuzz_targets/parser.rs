@@ -2,7 +2,7 @@
 //! stands in the given text unless it is the whole reply (CALL-7). `../Cargo.toml` says how to run it.
 #![no_main]
 
-use dirigent_core::call::{CallForm, GivenCalls, ReplyParser, Said, ToolCall, parse, read_arguments};
+use dirigent_core::call::{CallForm, ContextCalls, ReplyParser, ReplyContent, ToolCall, parse, read_arguments};
 use dirigent_core::message::{FinishReason, ModelReply};
 use libfuzzer_sys::fuzz_target;
 
@@ -23,18 +23,18 @@ fuzz_target!(|content: &str| {
     for form in FORMS {
         assert!(parse(&cut, form).is_err(), "a reply that was cut is acted on");
         match parse(&reply, form) {
-            Ok(Said::Calls(calls)) => {
+            Ok(ReplyContent::Calls(calls)) => {
                 assert!(form != CallForm::Native, "text is a call in the native form");
                 assert!(calls.iter().all(|call| call.parameters.is_object()), "parameters are an object");
                 quoted_calls_are_not_carried_out(form, content, &calls);
             }
-            Ok(Said::Text(text) | Said::CallAmongWords(text)) => assert!(text.len() <= content.len(), "an answer grew"),
+            Ok(ReplyContent::Text(text) | ReplyContent::CallInProse(text)) => assert!(text.len() <= content.len(), "an answer grew"),
             Err(malformed) => assert!(malformed.to_string().len() < 10_000, "a fault is as long as the reply"),
         }
         // Half of the text was given, and the model says the other half.
         let (given, said) = content.split_at(content.floor_char_boundary(content.len() / 2));
         let given = given_calls(given);
-        if let Ok(Said::Calls(calls)) = parse_after(form, &given, said) {
+        if let Ok(ReplyContent::Calls(calls)) = parse_after(form, &given, said) {
             assert!(
                 !calls.iter().any(|call| given.contains(call)) || is_whole(said),
                 "a given call is carried out from within words"
@@ -46,17 +46,17 @@ fuzz_target!(|content: &str| {
     }
 });
 
-fn given_calls(text: &str) -> GivenCalls {
-    let mut given = GivenCalls::default();
+fn given_calls(text: &str) -> ContextCalls {
+    let mut given = ContextCalls::default();
     given.add(text);
     given
 }
 
 fn parse_after(
     form: CallForm,
-    given: &GivenCalls,
+    given: &ContextCalls,
     said: &str,
-) -> Result<Said, dirigent_core::call::Malformed> {
+) -> Result<ReplyContent, dirigent_core::call::MalformedReply> {
     let parser = ReplyParser {
         form,
         tools: &[],
@@ -69,13 +69,13 @@ fn parse_after(
 fn quoted_calls_are_not_carried_out(form: CallForm, content: &str, calls: &[ToolCall]) {
     let mut given = given_calls(content);
     for call in calls {
-        // The text of a call that was mended, or that only markup names, need not be one by itself.
+        // The text of a call that was repaired, or that only markup names, need not be one by itself.
         let written = serde_json::json!({"tool": call.tool, "parameters": call.parameters, "terminate": false});
         given.add(&serde_json::json!({"output": written.to_string()}).to_string());
     }
     let quoting = format!("The file says this: {content}");
     let may_end_thinking = ["</", "[/", "<|", "<｜", "◁"].iter().any(|tag| content.contains(tag));
-    if let Ok(Said::Calls(calls)) = parse_after(form, &given, &quoting) {
+    if let Ok(ReplyContent::Calls(calls)) = parse_after(form, &given, &quoting) {
         assert!(
             may_end_thinking || !calls.iter().any(|call| given.contains(call)),
             "a quoted call is carried out"

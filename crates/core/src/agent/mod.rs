@@ -22,7 +22,7 @@ pub use machine::Agent;
 pub(crate) use machine::interrupted_result;
 
 use crate::approval::{Approval, Decision};
-use crate::budget::Overdrawn;
+use crate::budget::BudgetExceeded;
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId};
 use crate::message::{ModelFailure, ModelReply};
@@ -70,7 +70,7 @@ fn is_zero(number: &u32) -> bool {
 pub enum AgentRole {
     /// Makes the plan.
     Planner,
-    /// Judges the round.
+    /// Judges the iteration.
     Reflector,
     /// Works on a sub-task; the name is that of a sub-agent.
     Sub(String),
@@ -104,7 +104,7 @@ pub enum AgentInput {
         /// Which request.
         effect: EffectId,
         /// What there is no room in.
-        overdrawn: Overdrawn,
+        budget_exceeded: BudgetExceeded,
     },
     /// A tool is about to run. Journaled before it does (HOST-2).
     ToolStarted {
@@ -310,10 +310,10 @@ pub enum AgentFailure {
         failure: ModelFailure,
     },
     /// The run's budget is used up (HOST-6).
-    #[error("{overdrawn}")]
+    #[error("{budget_exceeded}")]
     Budget {
         /// What there is no room in.
-        overdrawn: Overdrawn,
+        budget_exceeded: BudgetExceeded,
     },
     /// LOOP-10.
     #[error(

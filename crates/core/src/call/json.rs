@@ -5,15 +5,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::name::{kind, quoted};
-use super::reader::{Dialect, End, read};
-use super::scan::Found;
+use super::json_scanner::{Dialect, JsonEnd, scan_json};
+use super::name::{json_type, quoted};
+use super::scan::CallCandidate;
 
 /// How deep the JSON of a call may be nested.
 const MAX_DEPTH: usize = 64;
 
 /// The arguments of a call that a provider delivered apart from the text: an object, and the empty one where there is no text. It
-/// is held to the same JSON as a call in the text ([`super::parse`]), and nothing is mended. The error is for the model.
+/// is held to the same JSON as a call in the text ([`super::parse`]), and nothing is repaired. The error is for the model.
 pub fn read_arguments(text: &str) -> Result<Value, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -21,13 +21,13 @@ pub fn read_arguments(text: &str) -> Result<Value, String> {
     }
     if !text.starts_with('{') {
         return Err(match serde_json::from_str::<Value>(text) {
-            Ok(other) => format!("its arguments must be an object, and are {}", kind(&other)),
+            Ok(other) => format!("its arguments must be an object, and are {}", json_type(&other)),
             Err(_) => "its arguments are not a JSON object".to_owned(),
         });
     }
-    let candidate = read(text, 0, Dialect::Strict);
-    let rest = &text[candidate.stop..];
-    let arguments = read_json(&Found::new(text, 0, &candidate))
+    let candidate = scan_json(text, 0, Dialect::Strict);
+    let rest = &text[candidate.end_offset..];
+    let arguments = read_json(&CallCandidate::new(text, 0, &candidate))
         .map_err(|problem| format!("its arguments are not valid JSON: {problem}"))?;
     match rest {
         "" => Ok(arguments),
@@ -36,36 +36,36 @@ pub fn read_arguments(text: &str) -> Result<Value, String> {
 }
 
 /// What an object's text stands for, or what is wrong with it.
-pub(super) fn read_json(found: &Found<'_>) -> Result<Value, String> {
-    match found.end {
-        End::Closed => {}
-        End::Broken(rest) => {
+pub(super) fn read_json(candidate: &CallCandidate<'_>) -> Result<Value, String> {
+    match candidate.end {
+        JsonEnd::Closed => {}
+        JsonEnd::Invalid(rest) => {
             return Err(format!(
                 "it goes wrong after {}, at {}",
-                tail(found.text),
+                tail(candidate.text),
                 head(rest)
             ));
         }
-        End::ControlCharacter => {
+        JsonEnd::ControlCharacter => {
             return Err(format!(
                 "a string has a line break or another control character in it, after {}: write `\\n` for a line break",
-                tail(found.text)
+                tail(candidate.text)
             ));
         }
-        End::Unfinished => {
+        JsonEnd::Unfinished => {
             return Err("it is not closed: a quote, bracket or brace is missing at its end".to_owned());
         }
     }
-    if found.depth > MAX_DEPTH {
+    if candidate.depth > MAX_DEPTH {
         return Err(format!("it is nested deeper than {MAX_DEPTH} levels"));
     }
-    if let Some(number) = found.huge_integer {
+    if let Some(number) = candidate.huge_integer {
         return Err(format!(
             "the number {} is too long to be held exactly: write it as a string",
             quoted(number)
         ));
     }
-    match serde_json::from_str(found.mended.as_deref().unwrap_or(found.text)) {
+    match serde_json::from_str(candidate.repaired.as_deref().unwrap_or(candidate.text)) {
         Ok(Strict(value)) => Ok(value),
         Err(error) => Err(error.to_string()),
     }
@@ -78,7 +78,7 @@ fn tail(text: &str) -> String {
         .char_indices()
         .rev()
         .nth(EXCERPT - 1)
-        .map_or(0, |(place, _)| place);
+        .map_or(0, |(position, _)| position);
     quoted(&text[start..])
 }
 

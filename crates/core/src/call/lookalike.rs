@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::reader::{Dialect, End, read};
+use super::json_scanner::{Dialect, JsonEnd, scan_json};
 
 /// The keys that calls alone have.
 const KEYS: [&str; 6] = [
@@ -161,9 +161,9 @@ pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
     }) else {
         return false;
     };
-    let candidate = read(answer, 0, Dialect::Strict);
+    let candidate = scan_json(answer, 0, Dialect::Strict);
     match candidate.end {
-        End::Unfinished => {
+        JsonEnd::Unfinished => {
             let key = inner.trim_start().trim_start_matches('"');
             let is_in_first_key = !inner.contains(':')
                 && KEYS
@@ -172,10 +172,10 @@ pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
             is_in_first_key || candidate.keys.are_of_call_alone()
         }
         // All that a call says but the tool.
-        End::Closed => {
-            candidate.stop == answer.len() && candidate.keys.are_of_call_alone() && holds_object(answer)
+        JsonEnd::Closed => {
+            candidate.end_offset == answer.len() && candidate.keys.are_of_call_alone() && holds_object(answer)
         }
-        End::Broken(_) | End::ControlCharacter => false,
+        JsonEnd::Invalid(_) | JsonEnd::ControlCharacter => false,
     }
 }
 
@@ -191,10 +191,10 @@ pub(super) fn is_tool_code(answer: &str) -> bool {
     let opening = answer
         .match_indices("```tool_code")
         .last()
-        .map(|(place, _)| place);
-    opening.is_some_and(|place| {
-        let rest = answer[place + 3..].trim_end();
-        let begins_line = answer[..place].is_empty() || answer[..place].ends_with('\n');
+        .map(|(position, _)| position);
+    opening.is_some_and(|position| {
+        let rest = answer[position + 3..].trim_end();
+        let begins_line = answer[..position].is_empty() || answer[..position].ends_with('\n');
         begins_line && rest.strip_suffix("```").unwrap_or(rest).find("```").is_none()
     })
 }

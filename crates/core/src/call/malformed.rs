@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::name::{listed, quoted};
+use super::name::{quoted, quoted_list};
 use crate::message::{FinishReason, MalformedCall};
 
 /// How many characters of arguments that can't be read are shown.
@@ -11,8 +11,8 @@ const SHOWN_ARGUMENTS: usize = 400;
 /// Why a reply cannot be acted on. The message goes back to the model: what is wrong, and the form that is
 /// wanted (LOOP-3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Malformed {
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MalformedReply {
     /// The reply ended before the model had finished it (CALL-7).
     #[error("{}", match finish {
         FinishReason::Length => "your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter",
@@ -43,10 +43,10 @@ pub enum Malformed {
         problems: Vec<String>,
     },
     /// A call in another form than the one agreed on (CALL-4).
-    #[error("your reply calls a tool in another form than the one agreed on, so nothing was carried out")]
+    #[error("your reply calls a tool in another form than the one agreed on, so nothing was executed")]
     OtherForm,
     /// Something that is plainly meant as a call and can't be read as one (LOOP-3).
-    #[error("your reply looks like a tool call and can't be read as one, so nothing was carried out")]
+    #[error("your reply looks like a tool call and can't be read as one, so nothing was executed")]
     Unreadable,
     /// The parameters of the agent's own submitting tool, with no call around them (CALL-5).
     #[error(
@@ -68,27 +68,27 @@ pub enum Malformed {
         calls: Vec<MalformedCall>,
     },
     /// Different calls where the form allows one (CALL-5).
-    #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next", tools.len(), listed(tools.iter().map(String::as_str)))]
+    #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next", tools.len(), quoted_list(tools.iter().map(String::as_str)))]
     Ambiguous {
         /// The tool of each of the different calls, in order; at most 32.
         tools: Vec<String>,
     },
 }
 
-impl Malformed {
+impl MalformedReply {
     /// What is wrong, without the words around it.
     pub(super) fn problem(&self) -> String {
         match self {
-            Malformed::InvalidJson { problem } => problem.clone(),
-            Malformed::WrongFields { problems } => problems.join("; "),
-            Malformed::CutShort { .. }
-            | Malformed::OnlyThinking
-            | Malformed::NoCall
-            | Malformed::OtherForm
-            | Malformed::Unreadable
-            | Malformed::BareParameters { .. }
-            | Malformed::UnreadableCalls { .. }
-            | Malformed::Ambiguous { .. } => self.to_string(),
+            MalformedReply::InvalidJson { problem } => problem.clone(),
+            MalformedReply::WrongFields { problems } => problems.join("; "),
+            MalformedReply::CutShort { .. }
+            | MalformedReply::OnlyThinking
+            | MalformedReply::NoCall
+            | MalformedReply::OtherForm
+            | MalformedReply::Unreadable
+            | MalformedReply::BareParameters { .. }
+            | MalformedReply::UnreadableCalls { .. }
+            | MalformedReply::Ambiguous { .. } => self.to_string(),
         }
     }
 }

@@ -86,12 +86,12 @@ const CALL_ENDS: [&str; 7] = [
 const CALL_PARTS: [&str; 3] = ["parameter", "arg_key", "arg_value"];
 const TOKENS: [&str; 5] = ["s", "eos", "bos", "end_of_turn", "start_of_turn"];
 /// Longer tags are none.
-const LONGEST: usize = 256;
+const MAX_TAG_BYTES: usize = 256;
 
 impl<'t> Tag<'t> {
-    /// The tag that begins at `place`, which is a `<`, `[` or `◁`.
-    pub(super) fn at(text: &'t str, place: usize) -> Option<Tag<'t>> {
-        let rest = &text[place..];
+    /// The tag that begins at `position`, which is a `<`, `[` or `◁`.
+    pub(super) fn at(text: &'t str, position: usize) -> Option<Tag<'t>> {
+        let rest = &text[position..];
         let (open, close) = match rest.chars().next()? {
             '<' => ("<", '>'),
             '[' => ("[", ']'),
@@ -100,13 +100,13 @@ impl<'t> Tag<'t> {
         };
         let is_end = |c: char| c == close || matches!(c, '<' | '[' | '◁' | '\n');
         let inner = &rest[open.len()..];
-        let inner = &inner[..inner.floor_char_boundary(LONGEST)];
+        let inner = &inner[..inner.floor_char_boundary(MAX_TAG_BYTES)];
         let length = inner.find(is_end)?;
         let inner = &inner[..length];
         if !rest[open.len() + length..].starts_with(close) {
             return None;
         }
-        let end = place + open.len() + length + close.len_utf8();
+        let end = position + open.len() + length + close.len_utf8();
         let barred = inner.starts_with(['|', '｜']);
         let inner = inner.trim_matches(['|', '｜']);
         let (inner, closing) = match inner.strip_prefix('/') {
@@ -209,12 +209,12 @@ pub(super) struct Announcement<'t> {
     pub(super) json: usize,
 }
 
-/// What the markup at `place` announces: an object or an array, or a tool's name and its arguments. `None` if the markup announces no call,
+/// What the markup at `position` announces: an object or an array, or a tool's name and its arguments. `None` if the markup announces no call,
 /// or nothing that can be read follows it.
-pub(super) fn announced(text: &str, place: usize) -> Option<Announcement<'_>> {
+pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>> {
     /// More tags and words than any family puts before the JSON.
     const MOST: usize = 8;
-    let tag = Tag::at(text, place)?;
+    let tag = Tag::at(text, position)?;
     let (mut tool, mut at) = match tag.purpose() {
         Purpose::Call => (tag.tool(), tag.end),
         Purpose::Token if matches!(tag.plain().as_str(), "channel" | "start") => {
@@ -285,7 +285,7 @@ fn call_number(after: &str) -> usize {
 /// The tool that a message is addressed to (`commentary to=functions.search <|constrain|>json<|message|>`), and where the message begins.
 fn addressed(text: &str, from: usize) -> Option<(&str, usize)> {
     const MESSAGE: &str = "<|message|>";
-    let limit = text.floor_char_boundary((from + LONGEST).min(text.len()));
+    let limit = text.floor_char_boundary((from + MAX_TAG_BYTES).min(text.len()));
     let header = &text[from..limit];
     let header = &header[..header.find(MESSAGE)?];
     let named = header.split("to=").nth(1)?;
@@ -325,7 +325,7 @@ pub(super) fn after_closers(text: &str, mut at: usize) -> usize {
 
 /// What stands between calls: words, or only fences, markup and punctuation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(super) struct GapContent {
     /// Whether it has letters or digits of its own.
     pub(super) words: bool,
     /// Whether it has other marks, such as quotes.
@@ -336,10 +336,10 @@ pub(super) struct Gap {
     pub(super) markup: bool,
 }
 
-impl Gap {
+impl GapContent {
     /// What stands in that range.
-    pub(super) fn of(text: &str, range: Range<usize>) -> Gap {
-        let mut gap = Gap::default();
+    pub(super) fn new(text: &str, range: Range<usize>) -> GapContent {
+        let mut gap = GapContent::default();
         let mut at = range.start;
         while let Some(c) = text[at..range.end].chars().next() {
             at = match c {
@@ -395,7 +395,7 @@ fn info(after: &str) -> usize {
 }
 
 /// Whether a tag stands at the beginning of a line, or right after other markup.
-pub(super) fn begins_line(text: &str, place: usize) -> bool {
-    let before = text[..place].trim_end_matches([' ', '\t']);
+pub(super) fn begins_line(text: &str, position: usize) -> bool {
+    let before = text[..position].trim_end_matches([' ', '\t']);
     before.is_empty() || before.ends_with(['\n', '>', ']'])
 }

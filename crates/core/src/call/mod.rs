@@ -2,35 +2,35 @@
 //!
 //! A [`ReplyParser`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they
 //! came ([`CallForm`], CALL-1 to CALL-5), and tells them from those that it only quotes of what the model was given
-//! ([`GivenCalls`], CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
+//! ([`ContextCalls`], CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
 //! what a server can hold a model to. Nothing past this module knows which form a call had.
 
-mod check;
-mod extract;
+mod context_calls;
 mod form;
-mod given;
 mod json;
+mod json_scanner;
 mod lookalike;
 mod malformed;
 mod markup;
 mod name;
-mod reader;
+mod reply_parser;
 mod scan;
 mod schema;
 mod shape;
 mod submission;
+mod tool_set;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use check::{CallFault, ParameterProblem, ToolSet};
-pub use extract::{ReplyParser, Said, parse};
+pub use context_calls::ContextCalls;
 pub use form::CallForm;
-pub use given::GivenCalls;
 pub use json::read_arguments;
-pub use malformed::Malformed;
-pub(crate) use name::{kind, listed, nearest, quoted};
+pub use malformed::MalformedReply;
+pub(crate) use name::{json_type, nearest, quoted, quoted_list};
+pub use reply_parser::{ReplyContent, ReplyParser, parse};
 pub use schema::reply_schema;
+pub use tool_set::{CallError, ParameterProblem, ToolSet};
 
 /// A call of a tool, in the one inner form (CALL-4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,17 +3,17 @@
 use serde_json::Value;
 
 /// Longer names are shown shortened, and never similar to another.
-const LONGEST: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 /// How many names a message lists.
-const SHOWN: usize = 20;
+const MAX_LISTED: usize = 20;
 /// From 0 (nothing in common) to 1 (the same): below it a suggestion would mislead.
-const SIMILAR: f64 = 0.7;
+const MIN_SIMILARITY: f64 = 0.7;
 
 /// The name in backticks, on one line.
 pub(crate) fn quoted(name: &str) -> String {
     let mut text = String::from("`");
-    for (place, c) in name.chars().enumerate() {
-        if place == LONGEST {
+    for (position, c) in name.chars().enumerate() {
+        if position == MAX_NAME_CHARS {
             text.push('…');
             break;
         }
@@ -24,9 +24,9 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// `a`, `b` and `c`; a long list is cut.
-pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
-    let mut shown: Vec<String> = names.by_ref().take(SHOWN).map(quoted).collect();
+    let mut shown: Vec<String> = names.by_ref().take(MAX_LISTED).map(quoted).collect();
     match names.count() {
         0 => {}
         more => shown.push(format!("{more} more")),
@@ -41,13 +41,13 @@ pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 /// The name most like the wanted one, the first of several; `None` where none is similar.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
-    if wanted.len() > LONGEST {
+    if wanted.len() > MAX_NAME_CHARS {
         return None;
     }
     let wanted = plain(wanted);
     let mut best = None;
-    let mut best_score = SIMILAR;
-    for name in names.into_iter().filter(|name| name.len() <= LONGEST) {
+    let mut best_score = MIN_SIMILARITY;
+    for name in names.into_iter().filter(|name| name.len() <= MAX_NAME_CHARS) {
         let name_plain = plain(name);
         let score = strsim::jaro_winkler(&wanted, &name_plain)
             .max(strsim::normalized_damerau_levenshtein(&wanted, &name_plain));
@@ -60,7 +60,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
 }
 
 /// The JSON type of a value, with its article.
-pub(crate) fn kind(value: &Value) -> &'static str {
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

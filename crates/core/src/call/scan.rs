@@ -1,5 +1,5 @@
 //! Finding calls in what a model said. One pass from left to right with an explicit stack: no recursion, and time linear in the text,
-//! whatever it holds. It knows the tags of [`super::markup`] and, by [`super::reader`], JSON's structure; which objects are calls is told by
+//! whatever it holds. It knows the tags of [`super::markup`] and, by [`super::json_scanner`], JSON's structure; which objects are calls is told by
 //! [`super::shape`], and so is whether their content is right.
 //!
 //! - Outside JSON, everything is prose: fences, byte order marks, NULs.
@@ -7,25 +7,25 @@
 //!   never closed, and all that precedes a closing one that was never opened and ends its line (some chat templates open it in the prompt).
 //! - A brace or bracket that begins no JSON is prose, and the search goes on where it stopped being JSON. A stray quote can make an object
 //!   look like the inside of a string: so braces in the strings of such a stretch are tried again, as long as all tries together read the
-//!   text at most [`READINGS`] times.
+//!   text at most [`MAX_PASSES`] times.
 //! - Call markup with JSON after it announces a call, whatever keys its objects have. In [`CallForm::Auto`], JSON that is broken is read once
-//!   more as what can be mended to it. That counts as a try as well.
+//!   more as what can be repaired to it. That counts as a try as well.
 //! - Calls in another form than the one agreed on are found too, and marked as such: a reply that is nothing else is no answer (LOOP-3).
 
 use std::ops::Range;
 
 use super::form::CallForm;
+use super::json_scanner::{Dialect, JsonEnd, ScannedJson, scan_json};
 use super::lookalike;
 use super::markup::{self, Purpose, Tag};
-use super::reader::{Candidate, Dialect, End, read};
-use super::shape::{self, Announced, Keys};
+use super::shape::{self, Announced, CallKeys};
 
-const READINGS: usize = 8;
+const MAX_PASSES: usize = 8;
 
 /// What a text holds.
 pub(super) struct Scan<'t> {
     /// The JSON that is meant as calls; that inside other JSON is not among it.
-    pub(super) found: Vec<Found<'t>>,
+    pub(super) candidates: Vec<CallCandidate<'t>>,
     /// Thinking text, and what else is neither a call nor words.
     pub(super) skipped: Vec<Range<usize>>,
     /// Where the text begins that follows the thinking.
@@ -43,15 +43,15 @@ pub(super) struct Scan<'t> {
 }
 
 /// JSON that is meant as one call or several.
-pub(super) struct Found<'t> {
+pub(super) struct CallCandidate<'t> {
     /// Where it stands, with the markup that belongs to it.
     pub(super) span: Range<usize>,
     /// Its text, as far as it is JSON.
     pub(super) text: &'t str,
-    /// That text as JSON, where it had to be mended.
-    pub(super) mended: Option<String>,
+    /// That text as JSON, where it had to be repaired.
+    pub(super) repaired: Option<String>,
     /// How it ends.
-    pub(super) end: End<'t>,
+    pub(super) end: JsonEnd<'t>,
     /// How deep its arrays and objects are nested, itself included.
     pub(super) depth: usize,
     /// An integer in it that 64 bits cannot hold.
@@ -61,16 +61,16 @@ pub(super) struct Found<'t> {
     /// Whether it has the form that was agreed on.
     pub(super) is_own: bool,
     /// Its keys, or those of the first item of an array.
-    pub(super) keys: Keys,
+    pub(super) keys: CallKeys,
 }
 
-impl<'t> Found<'t> {
+impl<'t> CallCandidate<'t> {
     /// What was read from there.
-    pub(super) fn new(text: &'t str, start: usize, candidate: &Candidate<'t>) -> Self {
-        Found {
-            span: start..candidate.stop,
-            text: &text[start..candidate.stop],
-            mended: candidate.mended(text, start),
+    pub(super) fn new(text: &'t str, start: usize, candidate: &ScannedJson<'t>) -> Self {
+        CallCandidate {
+            span: start..candidate.end_offset,
+            text: &text[start..candidate.end_offset],
+            repaired: candidate.repaired(text, start),
             end: candidate.end,
             depth: candidate.depth,
             huge_integer: candidate.huge_integer,
@@ -86,7 +86,7 @@ pub(super) fn scan(text: &str, form: CallForm) -> Scan<'_> {
         text,
         form,
         scan: Scan {
-            found: Vec::new(),
+            candidates: Vec::new(),
             skipped: Vec::new(),
             answer: 0,
             is_unopened: false,
@@ -97,12 +97,12 @@ pub(super) fn scan(text: &str, form: CallForm) -> Scan<'_> {
         },
         pending: None,
         unclosed: Vec::new(),
-        effort: text.len().saturating_mul(READINGS),
+        scan_budget: text.len().saturating_mul(MAX_PASSES),
     };
-    let mut place = 0;
-    while let Some(offset) = text[place..].find(['{', '[', '<', '◁']) {
-        place += offset;
-        place = scanner.at(place);
+    let mut position = 0;
+    while let Some(offset) = text[position..].find(['{', '[', '<', '◁']) {
+        position += offset;
+        position = scanner.at(position);
     }
     scanner.scan
 }
@@ -122,32 +122,32 @@ struct Scanner<'t> {
     /// The thinking tags that are never closed from here on.
     unclosed: Vec<String>,
     /// How many bytes may still be read in order to try again.
-    effort: usize,
+    scan_budget: usize,
 }
 
 impl<'t> Scanner<'t> {
-    /// Where the search goes on after what begins at `place`.
-    fn at(&mut self, place: usize) -> usize {
-        if let Some(tag) = Tag::at(self.text, place)
-            && let Some(next) = self.tag(place, tag)
+    /// Where the search goes on after what begins at `position`.
+    fn at(&mut self, position: usize) -> usize {
+        if let Some(tag) = Tag::at(self.text, position)
+            && let Some(next) = self.tag(position, tag)
         {
             return next;
         }
-        if self.text[place..].starts_with(['{', '[']) {
-            self.json(place)
+        if self.text[position..].starts_with(['{', '[']) {
+            self.json(position)
         } else {
-            place + self.text[place..].chars().next().map_or(1, char::len_utf8)
+            position + self.text[position..].chars().next().map_or(1, char::len_utf8)
         }
     }
 
     /// Where the search goes on after a tag; `None` if it is prose.
-    fn tag(&mut self, place: usize, tag: Tag<'t>) -> Option<usize> {
+    fn tag(&mut self, position: usize, tag: Tag<'t>) -> Option<usize> {
         match tag.purpose() {
-            Purpose::Thinking => self.thinking(place, tag),
+            Purpose::Thinking => self.thinking(position, tag),
             Purpose::ThinkingEnd => {
                 let rest = self.text[tag.end..].trim_start_matches([' ', '\t', '\r']);
                 (rest.is_empty() || rest.starts_with('\n')).then(|| {
-                    self.scan.found.clear();
+                    self.scan.candidates.clear();
                     self.scan.bare_markup = None;
                     self.scan.lookalikes = None;
                     self.scan.answer = tag.end;
@@ -156,12 +156,12 @@ impl<'t> Scanner<'t> {
                 })
             }
             Purpose::Token => match markup::thinking_channel(self.text, &tag) {
-                Some(message) => Some(self.skip_thinking(place, self.end_of_channel(message))),
-                None => self.announced(place).or(Some(tag.end)),
+                Some(message) => Some(self.skip_thinking(position, self.end_of_channel(message))),
+                None => self.announced(position).or(Some(tag.end)),
             },
-            Purpose::Call => self.announced(place).or_else(|| {
-                if markup::begins_line(self.text, place) {
-                    self.scan.bare_markup.get_or_insert(place);
+            Purpose::Call => self.announced(position).or_else(|| {
+                if markup::begins_line(self.text, position) {
+                    self.scan.bare_markup.get_or_insert(position);
                 }
                 Some(tag.end)
             }),
@@ -173,11 +173,11 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn announced(&mut self, place: usize) -> Option<usize> {
-        let announcement = markup::announced(self.text, place)?;
+    fn announced(&mut self, position: usize) -> Option<usize> {
+        let announcement = markup::announced(self.text, position)?;
         self.pending = Some(Pending {
             json: announcement.json,
-            start: place,
+            start: position,
             announced: match announcement.tool {
                 Some(tool) => Announced::Named(tool),
                 None => Announced::Tagged,
@@ -188,14 +188,14 @@ impl<'t> Scanner<'t> {
 
     /// `None` if the tag is prose: a type's argument (`Option<Reason>`), a link (`[Analysis](a.md)`), or a word in angle brackets that
     /// nothing closes.
-    fn thinking(&mut self, place: usize, tag: Tag<'t>) -> Option<usize> {
+    fn thinking(&mut self, position: usize, tag: Tag<'t>) -> Option<usize> {
         let follows_word =
-            self.text[..place].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '`'));
-        let begins_line = markup::begins_line(self.text, place);
+            self.text[..position].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '`'));
+        let begins_line = markup::begins_line(self.text, position);
         let may_open = if tag.is_think() {
             !follows_word
         } else {
-            begins_line && !self.text[place..].starts_with('[')
+            begins_line && !self.text[position..].starts_with('[')
         };
         if !may_open {
             return None;
@@ -228,11 +228,11 @@ impl<'t> Scanner<'t> {
                 if own.is_none() {
                     self.unclosed.push(stem);
                 }
-                Some(self.skip_thinking(place, end))
+                Some(self.skip_thinking(position, end))
             }
-            None if tag.is_think() || self.nothing_before(place) => {
-                self.scan.only_thinking = self.nothing_before(place);
-                self.scan.skipped.push(place..self.text.len());
+            None if tag.is_think() || self.nothing_before(position) => {
+                self.scan.only_thinking = self.nothing_before(position);
+                self.scan.skipped.push(position..self.text.len());
                 Some(self.text.len())
             }
             None => None,
@@ -253,29 +253,29 @@ impl<'t> Scanner<'t> {
         self.text.len()
     }
 
-    fn skip_thinking(&mut self, place: usize, end: usize) -> usize {
-        if self.nothing_before(place) {
+    fn skip_thinking(&mut self, position: usize, end: usize) -> usize {
+        if self.nothing_before(position) {
             self.scan.answer = end;
         }
-        self.scan.skipped.push(place..end);
+        self.scan.skipped.push(position..end);
         end
     }
 
-    fn nothing_before(&self, place: usize) -> bool {
-        self.text[self.scan.answer..place].trim().is_empty()
+    fn nothing_before(&self, position: usize) -> bool {
+        self.text[self.scan.answer..position].trim().is_empty()
     }
 
     /// Where the search goes on after what begins with a `{` or `[`.
-    fn json(&mut self, place: usize) -> usize {
+    fn json(&mut self, position: usize) -> usize {
         let (start, announced) = match self.pending.take() {
-            Some(pending) if pending.json == place => (pending.start, pending.announced),
-            Some(_) | None => self.functools(place).unwrap_or((place, Announced::Bare)),
+            Some(pending) if pending.json == position => (pending.start, pending.announced),
+            Some(_) | None => self.functools(position).unwrap_or((position, Announced::Bare)),
         };
-        let strict = self.read(place, Dialect::Strict);
-        let mended = may_be_mended(self.form, strict.end) && self.effort > 0;
-        let mended = mended.then(|| self.read(place, Dialect::Mended));
-        let best = mended.as_ref().unwrap_or(&strict);
-        let is_array = self.text[place..].starts_with('[');
+        let strict = self.read(position, Dialect::Strict);
+        let repaired = may_be_repaired(self.form, strict.end) && self.scan_budget > 0;
+        let repaired = repaired.then(|| self.read(position, Dialect::Lenient));
+        let best = repaired.as_ref().unwrap_or(&strict);
+        let is_array = self.text[position..].starts_with('[');
         let meant = |form| match announced {
             Announced::Tagged | Announced::Named(_) => match form {
                 CallForm::Auto => true,
@@ -287,66 +287,66 @@ impl<'t> Scanner<'t> {
         };
         let is_own = meant(self.form);
         if is_own || meant(CallForm::Auto) {
-            let is_closed = best.end == End::Closed;
+            let is_closed = best.end == JsonEnd::Closed;
             let end = match announced {
                 Announced::Tagged | Announced::Named(_) if is_closed => {
-                    markup::after_closers(self.text, best.stop)
+                    markup::after_closers(self.text, best.end_offset)
                 }
-                Announced::Tagged | Announced::Named(_) | Announced::Bare => best.stop,
+                Announced::Tagged | Announced::Named(_) | Announced::Bare => best.end_offset,
             };
-            self.scan.found.push(Found {
+            self.scan.candidates.push(CallCandidate {
                 announced,
                 span: start..end,
                 is_own,
-                ..Found::new(self.text, place, best)
+                ..CallCandidate::new(self.text, position, best)
             });
-            return if is_closed { end } else { strict.stop };
+            return if is_closed { end } else { strict.end_offset };
         }
-        if best.end == End::Closed && best.keys == Keys::ONLY_TERMINATE {
+        if best.end == JsonEnd::Closed && best.keys == CallKeys::ONLY_TERMINATE {
             // Small models say apart from the call whether it is the last.
-            self.scan.skipped.push(place..best.stop);
-            return best.stop;
+            self.scan.skipped.push(position..best.end_offset);
+            return best.end_offset;
         }
         match (strict.end, strict.hidden) {
-            (End::Closed, _) => strict.stop,
-            (End::Broken(_) | End::ControlCharacter | End::Unfinished, hidden) => {
-                if lookalike::begins_call(&self.text[place..]) {
-                    let first = self.scan.lookalikes.map_or(place, |(first, _)| first);
-                    self.scan.lookalikes = Some((first, place));
+            (JsonEnd::Closed, _) => strict.end_offset,
+            (JsonEnd::Invalid(_) | JsonEnd::ControlCharacter | JsonEnd::Unfinished, hidden) => {
+                if lookalike::begins_call(&self.text[position..]) {
+                    let first = self.scan.lookalikes.map_or(position, |(first, _)| first);
+                    self.scan.lookalikes = Some((first, position));
                 }
                 match hidden {
-                    Some(hidden) if self.effort > 0 => hidden,
-                    Some(_) | None => strict.stop,
+                    Some(hidden) if self.scan_budget > 0 => hidden,
+                    Some(_) | None => strict.end_offset,
                 }
             }
         }
     }
 
     /// The array of calls that Phi writes after a word of its own.
-    fn functools(&self, place: usize) -> Option<(usize, Announced<'t>)> {
-        let before = self.text[..place].strip_suffix("functools")?;
-        self.text[place..]
+    fn functools(&self, position: usize) -> Option<(usize, Announced<'t>)> {
+        let before = self.text[..position].strip_suffix("functools")?;
+        self.text[position..]
             .starts_with('[')
             .then_some((before.len(), Announced::Tagged))
     }
 
-    fn read(&mut self, place: usize, dialect: Dialect) -> Candidate<'t> {
-        let candidate = read(self.text, place, dialect);
-        self.effort = self.effort.saturating_sub(candidate.stop - place);
+    fn read(&mut self, position: usize, dialect: Dialect) -> ScannedJson<'t> {
+        let candidate = scan_json(self.text, position, dialect);
+        self.scan_budget = self.scan_budget.saturating_sub(candidate.end_offset - position);
         candidate
     }
 }
 
-/// Whether reading on as what can be mended may lead further. At the end of the text there is nothing more to
+/// Whether reading on as what can be repaired may lead further. At the end of the text there is nothing more to
 /// read.
-fn may_be_mended(form: CallForm, end: End<'_>) -> bool {
-    let mends = match form {
+fn may_be_repaired(form: CallForm, end: JsonEnd<'_>) -> bool {
+    let repairs = match form {
         CallForm::Auto => true,
         CallForm::Json | CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall => false,
     };
     let is_broken = match end {
-        End::Broken(_) | End::ControlCharacter => true,
-        End::Closed | End::Unfinished => false,
+        JsonEnd::Invalid(_) | JsonEnd::ControlCharacter => true,
+        JsonEnd::Closed | JsonEnd::Unfinished => false,
     };
-    mends && is_broken
+    repairs && is_broken
 }

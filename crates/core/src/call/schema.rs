@@ -24,7 +24,7 @@ pub fn reply_schema(tools: &[ToolSpec], text_allowed: bool) -> Value {
         } else {
             format!("#/anyOf/{index}/properties/parameters")
         };
-        let names = Names::of(tool, place, &defs);
+        let names = SchemaRefs::new(tool, place, &defs);
         for (name, schema) in definitions(&tool.parameters) {
             if let Some(new) = names.defs.get(name) {
                 defs.insert(new.clone(), names.plain(schema));
@@ -67,16 +67,16 @@ fn definitions(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Where in the whole schema the parts of one tool's schema stand.
-struct Names<'t> {
+struct SchemaRefs<'t> {
     /// The schema itself.
     place: String,
     /// By their names in the tool's schema, its definitions' names in the whole.
     defs: BTreeMap<&'t str, String>,
 }
 
-impl<'t> Names<'t> {
+impl<'t> SchemaRefs<'t> {
     /// Names that none of the definitions so far has.
-    fn of(tool: &'t ToolSpec, place: String, taken: &Map<String, Value>) -> Self {
+    fn new(tool: &'t ToolSpec, place: String, taken: &Map<String, Value>) -> Self {
         let mut defs: BTreeMap<&str, String> = BTreeMap::new();
         for (name, _) in definitions(&tool.parameters) {
             // Not every server knows the escapes of a JSON pointer.
@@ -89,7 +89,7 @@ impl<'t> Names<'t> {
             }
             defs.insert(name, new);
         }
-        Names { place, defs }
+        SchemaRefs { place, defs }
     }
 
     /// A tool's parameters are an object, whatever its schema says.
@@ -120,22 +120,22 @@ impl<'t> Names<'t> {
                 let plain: Vec<Value> = alternatives.iter().map(|one| self.plain(one)).collect();
                 // One of which nothing can be said, such as `{"required": …}`, leaves nothing to choose; none is no schema at all.
                 if plain.is_empty() || plain.contains(&anything()) {
-                    return self.with_type(schema, Others::Allowed);
+                    return self.with_type(schema, AdditionalProperties::Allowed);
                 }
                 return json!({"anyOf": plain});
             }
             // What the alternatives add to the properties can't be said.
-            (Some(_), _) => return self.with_type(schema, Others::Allowed),
+            (Some(_), _) => return self.with_type(schema, AdditionalProperties::Allowed),
             (None, _) => {}
         }
         match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
             Some([only]) if !schema.contains_key("properties") => self.plain(only),
-            Some(_) => self.with_type(schema, Others::Allowed),
-            None => self.with_type(schema, Others::AsSaid),
+            Some(_) => self.with_type(schema, AdditionalProperties::Allowed),
+            None => self.with_type(schema, AdditionalProperties::AsDeclared),
         }
     }
 
-    fn with_type(&self, schema: &Map<String, Value>, others: Others) -> Value {
+    fn with_type(&self, schema: &Map<String, Value>, others: AdditionalProperties) -> Value {
         let mut plain = Map::new();
         let mut keep = |key: &str| {
             if let Some(value) = schema.get(key) {
@@ -156,21 +156,21 @@ impl<'t> Names<'t> {
         }
         // Properties that a pattern allows can't be named.
         let others = if schema.contains_key("patternProperties") {
-            Others::Allowed
+            AdditionalProperties::Allowed
         } else {
             others
         };
         match (others, schema.get("additionalProperties")) {
-            (Others::Allowed, _) if plain.contains_key("properties") => {
+            (AdditionalProperties::Allowed, _) if plain.contains_key("properties") => {
                 plain.insert("additionalProperties".to_owned(), json!(true));
             }
-            (Others::AsSaid, Some(Value::Bool(allowed))) => {
+            (AdditionalProperties::AsDeclared, Some(Value::Bool(allowed))) => {
                 plain.insert("additionalProperties".to_owned(), json!(allowed));
             }
-            (Others::AsSaid, Some(others)) => {
+            (AdditionalProperties::AsDeclared, Some(others)) => {
                 plain.insert("additionalProperties".to_owned(), self.plain(others));
             }
-            (Others::Allowed | Others::AsSaid, _) => {}
+            (AdditionalProperties::Allowed | AdditionalProperties::AsDeclared, _) => {}
         }
         if let (Some(items @ Value::Object(_)), None) = (schema.get("items"), schema.get("prefixItems")) {
             plain.insert("items".to_owned(), self.plain(items));
@@ -203,8 +203,8 @@ impl<'t> Names<'t> {
 
 /// Whether an object may have properties other than its own.
 #[derive(Clone, Copy)]
-enum Others {
-    AsSaid,
+enum AdditionalProperties {
+    AsDeclared,
     Allowed,
 }
 

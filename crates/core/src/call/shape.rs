@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::ToolCall;
 use super::form::CallForm;
 use super::json::{read_arguments, read_json};
-use super::malformed::Malformed;
-use super::name::kind;
-use super::reader::{Candidate, End};
-use super::scan::Found;
+use super::json_scanner::{JsonEnd, ScannedJson};
+use super::malformed::MalformedReply;
+use super::name::json_type;
+use super::scan::CallCandidate;
 
 /// What shows that JSON is meant as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ impl Announced<'_> {
 
 /// The keys of an object, as far as they tell the forms apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Keys(u16);
+pub(super) struct CallKeys(u16);
 
-impl Keys {
+impl CallKeys {
     const TOOL: u16 = 1;
     const TOOL_CALL: u16 = 1 << 1;
     const TOOL_CALLS: u16 = 1 << 2;
@@ -48,39 +48,39 @@ impl Keys {
     /// A key that no call by name has.
     const FOREIGN: u16 = 1 << 10;
 
-    pub(super) const ONLY_TERMINATE: Keys = Keys(Keys::TERMINATE);
+    pub(super) const ONLY_TERMINATE: CallKeys = CallKeys(CallKeys::TERMINATE);
 
     pub(super) fn add(&mut self, key: &str) {
-        self.0 |= Keys::of(key);
+        self.0 |= CallKeys::flag(key);
     }
 
     /// Notes that the value of a key is no string: `first` is its first byte.
     pub(super) fn has_no_string(&mut self, key: &str, first: u8) {
-        let is_call = match Keys::of(key) {
-            Keys::TOOL | Keys::TOOL_NAME => false,
-            Keys::TOOL_CALL | Keys::FUNCTION_CALL | Keys::FUNCTION => first == b'{',
-            Keys::TOOL_CALLS => first == b'[',
+        let is_call = match CallKeys::flag(key) {
+            CallKeys::TOOL | CallKeys::TOOL_NAME => false,
+            CallKeys::TOOL_CALL | CallKeys::FUNCTION_CALL | CallKeys::FUNCTION => first == b'{',
+            CallKeys::TOOL_CALLS => first == b'[',
             _ => true,
         };
         if !is_call {
-            self.0 = self.0 & !Keys::of(key) | Keys::FOREIGN;
+            self.0 = self.0 & !CallKeys::flag(key) | CallKeys::FOREIGN;
         }
     }
 
-    fn of(key: &str) -> u16 {
+    fn flag(key: &str) -> u16 {
         match key {
-            "tool" => Keys::TOOL,
-            "tool_call" => Keys::TOOL_CALL,
-            "tool_calls" => Keys::TOOL_CALLS,
-            "tool_name" => Keys::TOOL_NAME,
-            "function_call" | "functionCall" => Keys::FUNCTION_CALL,
-            "function" => Keys::FUNCTION,
-            "name" => Keys::NAME,
-            "parameters" => Keys::PARAMETERS,
-            "arguments" => Keys::ARGUMENTS,
-            "terminate" => Keys::TERMINATE,
+            "tool" => CallKeys::TOOL,
+            "tool_call" => CallKeys::TOOL_CALL,
+            "tool_calls" => CallKeys::TOOL_CALLS,
+            "tool_name" => CallKeys::TOOL_NAME,
+            "function_call" | "functionCall" => CallKeys::FUNCTION_CALL,
+            "function" => CallKeys::FUNCTION,
+            "name" => CallKeys::NAME,
+            "parameters" => CallKeys::PARAMETERS,
+            "arguments" => CallKeys::ARGUMENTS,
+            "terminate" => CallKeys::TERMINATE,
             "id" | "type" => 0,
-            _ => Keys::FOREIGN,
+            _ => CallKeys::FOREIGN,
         }
     }
 
@@ -94,44 +94,54 @@ impl Keys {
 
     /// Whether these are the keys of CALL-1 without the tool's name.
     fn lack_tool(self) -> bool {
-        let others = Keys::NAME | Keys::FUNCTION | Keys::TOOL_NAME | Keys::FUNCTION_CALL | Keys::FOREIGN;
-        self.has(Keys::PARAMETERS | Keys::TERMINATE) && !self.has_any(others)
+        let others = CallKeys::NAME
+            | CallKeys::FUNCTION
+            | CallKeys::TOOL_NAME
+            | CallKeys::FUNCTION_CALL
+            | CallKeys::FOREIGN;
+        self.has(CallKeys::PARAMETERS | CallKeys::TERMINATE) && !self.has_any(others)
     }
 
     /// Whether they belong to calls alone, so that their object is one whatever tool it names.
     pub(super) fn are_distinctive(self) -> bool {
-        self.has_any(Keys::TOOL | Keys::TOOL_CALL | Keys::TOOL_CALLS | Keys::TOOL_NAME | Keys::FUNCTION_CALL)
-            || self.lack_tool()
+        self.has_any(
+            CallKeys::TOOL
+                | CallKeys::TOOL_CALL
+                | CallKeys::TOOL_CALLS
+                | CallKeys::TOOL_NAME
+                | CallKeys::FUNCTION_CALL,
+        ) || self.lack_tool()
     }
 
     /// Whether the object says nothing but what a call says.
     pub(super) fn are_of_call_alone(self) -> bool {
-        self.has_any(Keys::PARAMETERS | Keys::ARGUMENTS | Keys::TERMINATE) && !self.has(Keys::FOREIGN)
+        self.has_any(CallKeys::PARAMETERS | CallKeys::ARGUMENTS | CallKeys::TERMINATE)
+            && !self.has(CallKeys::FOREIGN)
     }
 }
 
 /// Whether what was read is meant as a call, going by the keys of the object or of an array's first item. What is meant by its `name` alone
 /// may still turn out to be none.
-pub(super) fn is_meant(form: CallForm, read: &Candidate<'_>, is_array: bool) -> bool {
+pub(super) fn is_meant(form: CallForm, read: &ScannedJson<'_>, is_array: bool) -> bool {
     let keys = read.keys;
-    let arguments = Keys::PARAMETERS | Keys::ARGUMENTS;
+    let arguments = CallKeys::PARAMETERS | CallKeys::ARGUMENTS;
     // A list of tools is no list of calls.
-    let is_tool = keys.has(Keys::TOOL)
-        && !(is_array && read.end == End::Closed && !keys.has_any(arguments | Keys::TERMINATE));
+    let is_tool = keys.has(CallKeys::TOOL)
+        && !(is_array && read.end == JsonEnd::Closed && !keys.has_any(arguments | CallKeys::TERMINATE));
     match form {
         CallForm::Json | CallForm::JsonSchema => is_tool || keys.lack_tool(),
-        CallForm::ToolCall => keys.has(Keys::TOOL_CALL),
+        CallForm::ToolCall => keys.has(CallKeys::TOOL_CALL),
         CallForm::Native => false,
         CallForm::Auto => {
             let by_name = keys.has_any(arguments)
-                && !keys.has(Keys::FOREIGN)
-                && (keys.has(Keys::NAME) != keys.has(Keys::FUNCTION));
+                && !keys.has(CallKeys::FOREIGN)
+                && (keys.has(CallKeys::NAME) != keys.has(CallKeys::FUNCTION));
             let by_function =
-                keys.has(Keys::FUNCTION) && !keys.has_any(arguments | Keys::NAME | Keys::FOREIGN);
+                keys.has(CallKeys::FUNCTION) && !keys.has_any(arguments | CallKeys::NAME | CallKeys::FOREIGN);
             is_tool
                 || keys.lack_tool()
-                || keys.has_any(Keys::TOOL_CALL | Keys::TOOL_CALLS | Keys::FUNCTION_CALL)
-                || keys.has(Keys::TOOL_NAME) && keys.has_any(arguments)
+                || keys.has_any(CallKeys::TOOL_CALL | CallKeys::TOOL_CALLS | CallKeys::FUNCTION_CALL)
+                || keys.has(CallKeys::TOOL_NAME) && keys.has_any(arguments)
                 || by_name
                 || by_function
         }
@@ -139,10 +149,13 @@ pub(super) fn is_meant(form: CallForm, read: &Candidate<'_>, is_array: bool) -> 
 }
 
 /// The calls that JSON stands for, in order; none where it was not meant as one after all.
-pub(super) fn read_calls(found: &Found<'_>, form: CallForm) -> Result<Vec<ToolCall>, Malformed> {
-    let form = if found.is_own { form } else { CallForm::Auto };
-    let value = read_json(found).map_err(|problem| Malformed::InvalidJson { problem })?;
-    let calls = match (value, found.announced) {
+pub(super) fn read_calls(
+    candidate: &CallCandidate<'_>,
+    form: CallForm,
+) -> Result<Vec<ToolCall>, MalformedReply> {
+    let form = if candidate.is_own { form } else { CallForm::Auto };
+    let value = read_json(candidate).map_err(|problem| MalformedReply::InvalidJson { problem })?;
+    let calls = match (value, candidate.announced) {
         (arguments @ Value::Object(_), Announced::Named(tool)) => vec![ToolCall {
             id: String::new(),
             tool: tool.to_owned(),
@@ -152,8 +165,8 @@ pub(super) fn read_calls(found: &Found<'_>, form: CallForm) -> Result<Vec<ToolCa
         (Value::Object(object), announced) => object_calls(object, form, announced)?,
         (Value::Array(items), announced) => listed_calls(items, form, announced)?,
         (other, _) => {
-            return Err(Malformed::InvalidJson {
-                problem: format!("it is {}", kind(&other)),
+            return Err(MalformedReply::InvalidJson {
+                problem: format!("it is {}", json_type(&other)),
             });
         }
     };
@@ -166,8 +179,8 @@ pub(super) fn read_calls(found: &Found<'_>, form: CallForm) -> Result<Vec<ToolCa
     Ok(calls)
 }
 
-fn wrong(problem: impl Into<String>) -> Malformed {
-    Malformed::WrongFields {
+fn wrong(problem: impl Into<String>) -> MalformedReply {
+    MalformedReply::WrongFields {
         problems: vec![problem.into()],
     }
 }
@@ -177,12 +190,12 @@ fn listed_calls(
     items: Vec<Value>,
     form: CallForm,
     announced: Announced<'_>,
-) -> Result<Vec<ToolCall>, Malformed> {
+) -> Result<Vec<ToolCall>, MalformedReply> {
     let mut calls = Vec::new();
     for (number, item) in (1..).zip(items) {
         let read = match item {
             Value::Object(object) => object_calls(object, form, announced),
-            other => Err(wrong(format!("it is {}", kind(&other)))),
+            other => Err(wrong(format!("it is {}", json_type(&other)))),
         };
         match read {
             Ok(read) if read.is_empty() && number == 1 => return Ok(Vec::new()),
@@ -203,7 +216,7 @@ fn object_calls(
     object: Map<String, Value>,
     form: CallForm,
     announced: Announced<'_>,
-) -> Result<Vec<ToolCall>, Malformed> {
+) -> Result<Vec<ToolCall>, MalformedReply> {
     let is_tool = matches!(object.get("tool"), Some(Value::String(_)));
     match form {
         CallForm::Json | CallForm::JsonSchema => {
@@ -223,7 +236,7 @@ fn object_calls(
 fn call_by_another_name(
     mut object: Map<String, Value>,
     announced: Announced<'_>,
-) -> Result<Vec<ToolCall>, Malformed> {
+) -> Result<Vec<ToolCall>, MalformedReply> {
     if let Some(Value::Array(items)) = object.get_mut("tool_calls") {
         return listed_calls(std::mem::take(items), CallForm::Auto, Announced::Tagged);
     }
@@ -256,8 +269,8 @@ enum Terminate {
 }
 
 /// CALL-1.
-fn json_call(object: Map<String, Value>, terminate: Terminate) -> Result<ToolCall, Malformed> {
-    let mut fields = Fields::of(object, "");
+fn json_call(object: Map<String, Value>, terminate: Terminate) -> Result<ToolCall, MalformedReply> {
+    let mut fields = Fields::new(object, "");
     let tool = fields.string("tool");
     let parameters = fields.object("parameters");
     let terminate = fields.terminate(terminate);
@@ -265,21 +278,21 @@ fn json_call(object: Map<String, Value>, terminate: Terminate) -> Result<ToolCal
 }
 
 /// CALL-3.
-fn tool_call(object: Map<String, Value>) -> Result<ToolCall, Malformed> {
-    let mut outer = Fields::of(object, "");
+fn tool_call(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> {
+    let mut outer = Fields::new(object, "");
     let inner = match outer.object("tool_call") {
         Some(Value::Object(inner)) => inner,
         Some(_) | None => return outer.call(None, None, None),
     };
-    let mut fields = Fields::of(inner, "tool_call.");
+    let mut fields = Fields::new(inner, "tool_call.");
     let tool = fields.string("name");
     let arguments = fields.object_or_its_text("arguments");
     fields.call(tool, arguments, Some(false))
 }
 
 /// `name` and `arguments`, in `function` or without it.
-fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, Malformed> {
-    let mut outer = Fields::of(object, "");
+fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> {
+    let mut outer = Fields::new(object, "");
     let terminate = outer.terminate(Terminate::Optional);
     let (inner, within) = match outer.object.get_mut("function") {
         Some(Value::Object(inner)) => (std::mem::take(inner), "function."),
@@ -287,7 +300,7 @@ fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, Malformed> {
     };
     let mut fields = Fields {
         problems: outer.problems,
-        ..Fields::of(inner, within)
+        ..Fields::new(inner, within)
     };
     let present = |keys: &[&'static str], fields: &Fields| {
         keys.iter().copied().find(|key| fields.object.contains_key(*key))
@@ -344,7 +357,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(object: Map<String, Value>, within: &'static str) -> Self {
+    fn new(object: Map<String, Value>, within: &'static str) -> Self {
         Fields {
             object,
             within,
@@ -395,7 +408,7 @@ impl Fields {
         let within = self.within;
         self.problems.push(match value {
             None => format!("`{within}{field}` is missing: it must be {wanted}"),
-            Some(value) => format!("`{within}{field}` must be {wanted}, and is {}", kind(value)),
+            Some(value) => format!("`{within}{field}` must be {wanted}, and is {}", json_type(value)),
         });
         None
     }
@@ -406,7 +419,7 @@ impl Fields {
         tool: Option<String>,
         parameters: Option<Value>,
         terminate: Option<bool>,
-    ) -> Result<ToolCall, Malformed> {
+    ) -> Result<ToolCall, MalformedReply> {
         match (tool, parameters, terminate) {
             (Some(tool), Some(parameters), Some(terminate)) => Ok(ToolCall {
                 id: String::new(),
@@ -414,7 +427,7 @@ impl Fields {
                 parameters,
                 terminate,
             }),
-            (_, _, _) => Err(Malformed::WrongFields {
+            (_, _, _) => Err(MalformedReply::WrongFields {
                 problems: self.problems,
             }),
         }

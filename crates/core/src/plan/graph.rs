@@ -8,8 +8,8 @@ use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 use serde::{Deserialize, Serialize};
 
-use super::structure::{Shape, Structure, structure};
-use super::{Plan, PlanFault};
+use super::structure::{DependencyGraph, PlanStructure, build_structure};
+use super::{Plan, PlanError};
 
 /// Where a sub-task is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl fmt::Display for SubTaskState {
 
 /// How a sub-task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Success {
+pub enum SubTaskOutcome {
     /// Its dependents may run.
     Succeeded,
     /// Its dependents are skipped.
@@ -88,7 +88,7 @@ impl SubTaskCounts {
         self.succeeded + self.failed + self.skipped
     }
 
-    fn of(&mut self, state: SubTaskState) -> &mut usize {
+    fn count_mut(&mut self, state: SubTaskState) -> &mut usize {
         match state {
             SubTaskState::Waiting => &mut self.waiting,
             SubTaskState::Ready => &mut self.ready,
@@ -105,7 +105,7 @@ impl SubTaskCounts {
 #[derive(Clone, Debug)]
 pub struct PlanGraph {
     plan: Arc<Plan>,
-    shape: Arc<Shape>,
+    graph: Arc<DependencyGraph>,
     states: Vec<SubTaskState>,
     /// For each sub-task, how many of its dependencies have not succeeded yet.
     missing: Vec<usize>,
@@ -122,15 +122,15 @@ impl PartialEq for PlanGraph {
 
 impl PlanGraph {
     /// The plan before its start. Refused with every duplicate, dangling and cyclic dependency, and nothing else:
-    /// [`Plan::faults`] checks the rest.
-    pub fn new(plan: Arc<Plan>) -> Result<PlanGraph, Vec<PlanFault>> {
-        let Structure { shape, faults } = structure(&plan);
-        if !faults.is_empty() {
-            return Err(faults);
+    /// [`Plan::validation_errors`] checks the rest.
+    pub fn new(plan: Arc<Plan>) -> Result<PlanGraph, Vec<PlanError>> {
+        let PlanStructure { graph, errors } = build_structure(&plan);
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        let missing: Vec<usize> = shape
+        let missing: Vec<usize> = graph
             .node_indices()
-            .map(|node| shape.neighbors_directed(node, Direction::Incoming).count())
+            .map(|node| graph.neighbors_directed(node, Direction::Incoming).count())
             .collect();
         let ready: BTreeSet<usize> = (0..missing.len()).filter(|index| missing[*index] == 0).collect();
         let states = missing
@@ -147,7 +147,7 @@ impl PlanGraph {
         };
         Ok(PlanGraph {
             plan,
-            shape: Arc::new(shape),
+            graph: Arc::new(graph),
             states,
             missing,
             ready,
@@ -169,17 +169,17 @@ impl PlanGraph {
 
     /// A running sub-task has ended. Gives the sub-tasks that are skipped for it, in plan order; each is skipped once, for
     /// the first failure that reaches it. A sub-task that is not running is left as it is, and nothing follows.
-    pub fn finish(&mut self, index: usize, success: Success) -> Vec<Skipped> {
+    pub fn finish(&mut self, index: usize, success: SubTaskOutcome) -> Vec<Skipped> {
         if self.states.get(index) != Some(&SubTaskState::Running) {
             return Vec::new();
         }
         match success {
-            Success::Succeeded => {
+            SubTaskOutcome::Succeeded => {
                 self.set(index, SubTaskState::Succeeded);
                 self.release_dependents(index);
                 Vec::new()
             }
-            Success::Failed => {
+            SubTaskOutcome::Failed => {
                 self.set(index, SubTaskState::Failed);
                 self.skip_dependents(index)
             }
@@ -187,8 +187,8 @@ impl PlanGraph {
     }
 
     fn release_dependents(&mut self, index: usize) {
-        let shape = Arc::clone(&self.shape);
-        for dependent in shape.neighbors(NodeIndex::new(index)).map(NodeIndex::index) {
+        let graph = Arc::clone(&self.graph);
+        for dependent in graph.neighbors(NodeIndex::new(index)).map(NodeIndex::index) {
             self.missing[dependent] -= 1;
             if self.missing[dependent] == 0 {
                 self.set(dependent, SubTaskState::Ready);
@@ -198,11 +198,11 @@ impl PlanGraph {
     }
 
     fn skip_dependents(&mut self, because: usize) -> Vec<Skipped> {
-        let shape = Arc::clone(&self.shape);
+        let graph = Arc::clone(&self.graph);
         let mut skipped = Vec::new();
         let mut open = vec![because];
         while let Some(index) = open.pop() {
-            for dependent in shape.neighbors(NodeIndex::new(index)).map(NodeIndex::index) {
+            for dependent in graph.neighbors(NodeIndex::new(index)).map(NodeIndex::index) {
                 if self.states[dependent] == SubTaskState::Waiting {
                     self.set(dependent, SubTaskState::Skipped);
                     skipped.push(Skipped {
@@ -237,8 +237,8 @@ impl PlanGraph {
     }
 
     fn set(&mut self, index: usize, state: SubTaskState) {
-        *self.counts.of(self.states[index]) -= 1;
-        *self.counts.of(state) += 1;
+        *self.counts.count_mut(self.states[index]) -= 1;
+        *self.counts.count_mut(state) += 1;
         self.states[index] = state;
     }
 
@@ -268,13 +268,13 @@ impl PlanGraph {
     /// What a sub-task depends on, in the order in which it says so, each once. One that the plan does not have depends on
     /// nothing.
     pub fn dependencies(&self, index: usize) -> impl Iterator<Item = usize> {
-        self.shape
+        self.graph
             .neighbors_directed(NodeIndex::new(index), Direction::Incoming)
             .map(NodeIndex::index)
     }
 
     /// What depends on a sub-task, in plan order, each once.
     pub fn dependents(&self, index: usize) -> impl Iterator<Item = usize> {
-        self.shape.neighbors(NodeIndex::new(index)).map(NodeIndex::index)
+        self.graph.neighbors(NodeIndex::new(index)).map(NodeIndex::index)
     }
 }

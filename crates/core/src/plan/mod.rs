@@ -9,9 +9,9 @@ mod validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use graph::{PlanGraph, Skipped, SubTaskCounts, SubTaskState, Success};
+pub use graph::{PlanGraph, Skipped, SubTaskCounts, SubTaskOutcome, SubTaskState};
 pub use submit::plan_schema;
-pub use validate::{PlanFault, PlanRules, TextPlace};
+pub use validate::{PlanError, PlanRules, TextField};
 
 use crate::id::SubTaskId;
 

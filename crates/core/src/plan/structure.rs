@@ -1,4 +1,4 @@
-//! The shape of a plan as a petgraph graph, and what is wrong with that shape: duplicates, dangling dependencies,
+//! The graph of a plan as a petgraph graph, and what is wrong with that graph: duplicates, dangling dependencies,
 //! cycles. Every step is iterative and linear in sub-tasks and dependencies, as a plan may hold very long chains.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,37 +7,37 @@ use petgraph::Direction;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use super::{Plan, PlanFault};
+use super::{Plan, PlanError};
 use crate::call::nearest;
 use crate::id::SubTaskId;
 
 /// Sub-tasks by their place in the plan; an edge leads from a sub-task to one that depends on it.
-pub(super) type Shape = DiGraph<(), ()>;
+pub(super) type DependencyGraph = DiGraph<(), ()>;
 
-/// A plan's shape and what is wrong with it. Only without faults does the shape hold all of the plan.
-pub(super) struct Structure {
-    pub(super) shape: Shape,
-    pub(super) faults: Vec<PlanFault>,
+/// A plan's graph and what is wrong with it. Only without errors does the graph hold all of the plan.
+pub(super) struct PlanStructure {
+    pub(super) graph: DependencyGraph,
+    pub(super) errors: Vec<PlanError>,
 }
 
 /// How many names the search for similar ids may look at for one plan, so that a plan of thousands of wrong names does not
 /// take quadratic time.
-const NEAREST_LOOKS: usize = 50_000;
+const MAX_NAME_COMPARISONS: usize = 50_000;
 
-pub(super) fn structure(plan: &Plan) -> Structure {
-    let mut faults = Vec::new();
-    let places = places(plan, &mut faults);
-    let mut shape = Shape::with_capacity(plan.subtasks.len(), plan.subtasks.len());
+pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
+    let mut errors = Vec::new();
+    let indices = indices_by_id(plan, &mut errors);
+    let mut graph = DependencyGraph::with_capacity(plan.subtasks.len(), plan.subtasks.len());
     for _ in &plan.subtasks {
-        shape.add_node(());
+        graph.add_node(());
     }
-    dangling(plan, &places, &mut faults);
+    check_dependencies(plan, &indices, &mut errors);
     // petgraph lists a node's edges newest first: added backwards, they come in plan order.
     let mut listed_by = vec![usize::MAX; plan.subtasks.len()];
     for (index, subtask) in plan.subtasks.iter().enumerate().rev() {
         let mut dependencies: Vec<usize> = Vec::with_capacity(subtask.depends_on.len());
         for id in &subtask.depends_on {
-            let Some(&dependency) = places.get(id) else {
+            let Some(&dependency) = indices.get(id) else {
                 continue;
             };
             if dependency != index && listed_by[dependency] != index {
@@ -46,41 +46,41 @@ pub(super) fn structure(plan: &Plan) -> Structure {
             }
         }
         for dependency in dependencies.into_iter().rev() {
-            shape.add_edge(NodeIndex::new(dependency), NodeIndex::new(index), ());
+            graph.add_edge(NodeIndex::new(dependency), NodeIndex::new(index), ());
         }
     }
-    cycles(plan, &shape, &mut faults);
-    Structure { shape, faults }
+    check_cycles(plan, &graph, &mut errors);
+    PlanStructure { graph, errors }
 }
 
 /// Where each id is; of several of one name, the first.
-fn places<'a>(plan: &'a Plan, faults: &mut Vec<PlanFault>) -> BTreeMap<&'a SubTaskId, usize> {
-    let mut places = BTreeMap::new();
+fn indices_by_id<'a>(plan: &'a Plan, errors: &mut Vec<PlanError>) -> BTreeMap<&'a SubTaskId, usize> {
+    let mut indices = BTreeMap::new();
     let mut extra: BTreeMap<usize, usize> = BTreeMap::new();
     for (index, subtask) in plan.subtasks.iter().enumerate() {
-        let first = *places.entry(&subtask.id).or_insert(index);
+        let first = *indices.entry(&subtask.id).or_insert(index);
         if first != index {
             *extra.entry(first).or_default() += 1;
         }
     }
-    faults.extend(extra.into_iter().map(|(first, extra)| PlanFault::DuplicateId {
+    errors.extend(extra.into_iter().map(|(first, extra)| PlanError::DuplicateId {
         id: plan.subtasks[first].id.clone(),
         count: extra + 1,
     }));
-    places
+    indices
 }
 
-fn dangling(plan: &Plan, places: &BTreeMap<&SubTaskId, usize>, faults: &mut Vec<PlanFault>) {
-    let mut looks = NEAREST_LOOKS;
+fn check_dependencies(plan: &Plan, indices: &BTreeMap<&SubTaskId, usize>, errors: &mut Vec<PlanError>) {
+    let mut comparisons_left = MAX_NAME_COMPARISONS;
     for subtask in &plan.subtasks {
         for dependency in &subtask.depends_on {
             if *dependency == subtask.id {
-                faults.push(PlanFault::SelfDependency {
+                errors.push(PlanError::SelfDependency {
                     subtask: subtask.id.clone(),
                 });
-            } else if !places.contains_key(dependency) {
-                let near = if places.len() <= looks {
-                    looks -= places.len();
+            } else if !indices.contains_key(dependency) {
+                let near = if indices.len() <= comparisons_left {
+                    comparisons_left -= indices.len();
                     // A sub-task does not depend on itself: its own id is no suggestion.
                     let others = plan
                         .subtasks
@@ -91,7 +91,7 @@ fn dangling(plan: &Plan, places: &BTreeMap<&SubTaskId, usize>, faults: &mut Vec<
                 } else {
                     None
                 };
-                faults.push(PlanFault::UnknownDependency {
+                errors.push(PlanError::UnknownDependency {
                     subtask: subtask.id.clone(),
                     dependency: dependency.clone(),
                     nearest: near.map(SubTaskId::from),
@@ -101,8 +101,8 @@ fn dangling(plan: &Plan, places: &BTreeMap<&SubTaskId, usize>, faults: &mut Vec<
     }
 }
 
-fn cycles(plan: &Plan, shape: &Shape, faults: &mut Vec<PlanFault>) {
-    let mut groups: Vec<Vec<usize>> = kosaraju_scc(shape)
+fn check_cycles(plan: &Plan, graph: &DependencyGraph, errors: &mut Vec<PlanError>) {
+    let mut groups: Vec<Vec<usize>> = kosaraju_scc(graph)
         .into_iter()
         .filter(|group| group.len() > 1)
         .map(|group| group.into_iter().map(NodeIndex::index).collect())
@@ -113,9 +113,9 @@ fn cycles(plan: &Plan, shape: &Shape, faults: &mut Vec<PlanFault>) {
     groups.sort_unstable();
     let mut search = CycleSearch::new(plan.subtasks.len());
     for group in groups {
-        let cycle = search.shortest(shape, &group);
-        let ids = |places: &[usize]| {
-            places
+        let cycle = search.shortest(graph, &group);
+        let ids = |indices: &[usize]| {
+            indices
                 .iter()
                 .map(|place| plan.subtasks[*place].id.clone())
                 .collect()
@@ -127,7 +127,7 @@ fn cycles(plan: &Plan, shape: &Shape, faults: &mut Vec<PlanFault>) {
             .copied()
             .filter(|place| on_cycle.binary_search(place).is_err())
             .collect();
-        faults.push(PlanFault::Cycle {
+        errors.push(PlanError::Cycle {
             members: ids(&cycle),
             others: ids(&others),
         });
@@ -150,17 +150,17 @@ impl CycleSearch {
     }
 
     /// A shortest cycle through the first of a strongly connected group's members.
-    fn shortest(&mut self, shape: &Shape, group: &[usize]) -> Vec<usize> {
+    fn shortest(&mut self, graph: &DependencyGraph, group: &[usize]) -> Vec<usize> {
         let start = group[0];
         for &place in group {
             self.group[place] = start;
         }
         let mut queue = VecDeque::from([start]);
         while let Some(place) = queue.pop_front() {
-            for next in shape.neighbors_directed(NodeIndex::new(place), Direction::Incoming) {
+            for next in graph.neighbors_directed(NodeIndex::new(place), Direction::Incoming) {
                 let next = next.index();
                 if next == start {
-                    return self.way(start, place);
+                    return self.path_back(start, place);
                 }
                 if self.group[next] == start && self.came_from[next] == usize::MAX {
                     self.came_from[next] = place;
@@ -171,7 +171,7 @@ impl CycleSearch {
         group.to_vec()
     }
 
-    fn way(&self, start: usize, last: usize) -> Vec<usize> {
+    fn path_back(&self, start: usize, last: usize) -> Vec<usize> {
         let mut way = vec![last];
         let mut place = last;
         while place != start {

@@ -1,10 +1,10 @@
 //! What a planner submits: the schema it is shown, and reading what it sent. Whether the plan makes sense is for
-//! [`Plan::faults`] to say.
+//! [`Plan::validation_errors`] to say.
 
 use serde_json::{Map, Value, json};
 
 use super::{Plan, PlannedCall, SubTask, Work};
-use crate::call::{kind, listed, nearest, quoted};
+use crate::call::{json_type, nearest, quoted, quoted_list};
 use crate::id::SubTaskId;
 
 /// The JSON Schema (2020-12) of the parameters of [`super::SUBMIT_PLAN`]. It has no `oneOf`, which small models and constrained
@@ -75,7 +75,7 @@ impl Plan {
     /// Reads the parameters of a `submit_plan`. An optional field that is `null` counts as left out, and so does an empty
     /// `calls` beside an agent. The error names every field that is wrong by its path, for the planner.
     pub fn from_parameters(parameters: &Value) -> Result<Plan, String> {
-        let mut reader = Reader::default();
+        let mut reader = PlanParser::default();
         let plan = reader.plan(parameters);
         let problems = reader.problems;
         match plan {
@@ -94,11 +94,11 @@ impl Plan {
 
 /// Reads on after a problem, so that all of them are found. A `None` has always left a problem.
 #[derive(Default)]
-struct Reader {
+struct PlanParser {
     problems: Vec<String>,
 }
 
-impl Reader {
+impl PlanParser {
     fn plan(&mut self, value: &Value) -> Option<Plan> {
         let object = self.object(value, "")?;
         self.known_fields(object, "", &["summary", "answers_guidance", "subtasks"]);
@@ -249,7 +249,7 @@ impl Reader {
             };
             let hint = match nearest(field, known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("the fields are {}", listed(known.iter().copied())),
+                None => format!("the fields are {}", quoted_list(known.iter().copied())),
             };
             self.problems
                 .push(format!("{owner}there is no field {}: {hint}", quoted(field)));
@@ -258,7 +258,7 @@ impl Reader {
 
     fn wrong<T>(&mut self, path: &str, rule: &str, value: &Value) -> Option<T> {
         self.problems
-            .push(format!("`{path}` {rule}, and is {}", kind(value)));
+            .push(format!("`{path}` {rule}, and is {}", json_type(value)));
         None
     }
 }

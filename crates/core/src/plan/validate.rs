@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::draw::is_invisible;
-use super::structure::{Structure, structure};
+use super::structure::{PlanStructure, build_structure};
 use super::{Plan, SubTask, Work};
-use crate::call::{CallFault, ToolSet, listed, nearest, quoted};
+use crate::call::{CallError, ToolSet, nearest, quoted, quoted_list};
 use crate::id::SubTaskId;
 use crate::spec::AgentSpec;
 
@@ -28,7 +28,7 @@ pub struct PlanRules<'a> {
 
 /// One thing that is wrong with a plan. The message is for the planner: what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanFault {
+pub enum PlanError {
     /// A sub-task without a name.
     #[error("subtasks[{index}] has an empty `id`: give it a short name of its own, such as `step-{}`", index + 1)]
     EmptyId {
@@ -43,14 +43,14 @@ pub enum PlanFault {
     },
     /// A name or title with a character that is not seen: it would say one thing and show another.
     #[error(
-        "the {place} of subtasks[{index}] has the character U+{:04X}, which cannot be seen: leave it out",
+        "the {field} of subtasks[{index}] has the character U+{:04X}, which cannot be seen: leave it out",
         u32::from(*character)
     )]
     UnseenCharacter {
         /// Its place in the plan, from 0.
         index: usize,
         /// Where in it.
-        place: TextPlace,
+        field: TextField,
         /// The first such character.
         character: char,
     },
@@ -81,7 +81,7 @@ pub enum PlanFault {
         /// Which.
         subtask: SubTaskId,
     },
-    /// Sub-tasks that wait for each other. One fault for each group in which every member waits, directly or not, for
+    /// Sub-tasks that wait for each other. One error for each group in which every member waits, directly or not, for
     /// every other.
     #[error("{}", describe_cycle(members, others))]
     Cycle {
@@ -93,7 +93,7 @@ pub enum PlanFault {
     /// A sub-agent that does not exist.
     #[error(
         "sub-task {} is for the agent {}, which does not exist{}: the agents are {}",
-        quoted(&subtask.0), quoted(agent), did_you_mean(nearest.as_deref()), listed(known.iter().map(String::as_str))
+        quoted(&subtask.0), quoted(agent), did_you_mean(nearest.as_deref()), quoted_list(known.iter().map(String::as_str))
     )]
     UnknownAgent {
         /// Which sub-task.
@@ -118,14 +118,14 @@ pub enum PlanFault {
         subtask: SubTaskId,
     },
     /// A call that could not run.
-    #[error("sub-task {}, calls[{call}]: {fault}", quoted(&subtask.0))]
+    #[error("sub-task {}, calls[{call}]: {error}", quoted(&subtask.0))]
     BadCall {
         /// Which sub-task.
         subtask: SubTaskId,
         /// The call's place in its list, from 0.
         call: usize,
         /// What is wrong with it.
-        fault: CallFault,
+        error: CallError,
     },
     /// More sub-tasks than a plan may have.
     #[error(
@@ -139,13 +139,13 @@ pub enum PlanFault {
     },
     /// More sub-agents than the run may still start.
     #[error(
-        "the plan starts {count} sub-agents and the run may start {left} more: merge sub-tasks, or use `calls` where tools suffice"
+        "the plan starts {count} sub-agents and the run may start {remaining} more: merge sub-tasks, or use `calls` where tools suffice"
     )]
     TooManyAgents {
         /// How many it starts.
         count: usize,
         /// How many it may start.
-        left: u32,
+        remaining: u32,
     },
     /// Guidance that the user never gave (PAOR-8).
     #[error("`answers_guidance` names {}, {}", listed_numbers(numbers), known_guidance(*known))]
@@ -159,18 +159,18 @@ pub enum PlanFault {
 
 /// A text of a sub-task that people read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextPlace {
+pub enum TextField {
     /// Its name in the plan.
     Id,
     /// What it is.
     Title,
 }
 
-impl fmt::Display for TextPlace {
+impl fmt::Display for TextField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TextPlace::Id => "`id`",
-            TextPlace::Title => "`title`",
+            TextField::Id => "`id`",
+            TextField::Title => "`title`",
         })
     }
 }
@@ -206,7 +206,7 @@ fn describe_cycle(members: &[SubTaskId], others: &[SubTaskId]) -> String {
     } else {
         format!(
             "sub-tasks wait for each other in circles: {ring}, and in further circles with these: {}. Drop dependencies until no circle is left",
-            listed(others.iter().map(|id| id.0.as_str()))
+            quoted_list(others.iter().map(|id| id.0.as_str()))
         )
     }
 }
@@ -225,56 +225,56 @@ fn listed_path(members: &[SubTaskId]) -> String {
 impl Plan {
     /// Everything that is wrong with the plan: first its shape (ids, dependencies, cycles), then each sub-task's work in
     /// plan order, then the limits, then the guidance that it names. Empty where it can be carried out.
-    pub fn faults(&self, rules: &PlanRules<'_>) -> Vec<PlanFault> {
-        let Structure { mut faults, .. } = structure(self);
+    pub fn validation_errors(&self, rules: &PlanRules<'_>) -> Vec<PlanError> {
+        let PlanStructure { mut errors, .. } = build_structure(self);
         let mut agents = AgentNames::new(rules.agents);
         for (index, subtask) in self.subtasks.iter().enumerate() {
             if subtask.id.0.trim().is_empty() {
-                faults.push(PlanFault::EmptyId { index });
+                errors.push(PlanError::EmptyId { index });
             }
             if subtask.title.trim().is_empty() {
-                faults.push(PlanFault::EmptyTitle {
+                errors.push(PlanError::EmptyTitle {
                     subtask: subtask.id.clone(),
                 });
             }
-            for (place, text) in [(TextPlace::Id, &subtask.id.0), (TextPlace::Title, &subtask.title)] {
+            for (field, text) in [(TextField::Id, &subtask.id.0), (TextField::Title, &subtask.title)] {
                 let unseen = text.chars().find(|c| c.is_control() || is_invisible(*c));
-                faults.extend(unseen.map(|character| PlanFault::UnseenCharacter {
+                errors.extend(unseen.map(|character| PlanError::UnseenCharacter {
                     index,
-                    place,
+                    field,
                     character,
                 }));
             }
-            work_faults(subtask, rules, &mut agents, &mut faults);
+            work_errors(subtask, rules, &mut agents, &mut errors);
         }
-        limit_faults(self, rules, &mut faults);
-        faults.extend(rules.guidance.and_then(|known| self.unknown_guidance(known)));
-        faults
+        limit_errors(self, rules, &mut errors);
+        errors.extend(rules.guidance.and_then(|known| self.unknown_guidance(known)));
+        errors
     }
 }
 
 impl Plan {
-    fn unknown_guidance(&self, known: u32) -> Option<PlanFault> {
+    fn unknown_guidance(&self, known: u32) -> Option<PlanError> {
         let numbers: BTreeSet<u32> = self.answers_guidance.iter().copied().collect();
         let numbers: Vec<u32> = numbers
             .into_iter()
             .filter(|number| !(1..=known).contains(number))
             .collect();
-        (!numbers.is_empty()).then_some(PlanFault::UnknownGuidance { numbers, known })
+        (!numbers.is_empty()).then_some(PlanError::UnknownGuidance { numbers, known })
     }
 }
 
-fn work_faults<'a>(
+fn work_errors<'a>(
     subtask: &'a SubTask,
     rules: &PlanRules<'a>,
     agents: &mut AgentNames<'a>,
-    faults: &mut Vec<PlanFault>,
+    errors: &mut Vec<PlanError>,
 ) {
     let name = || subtask.id.clone();
     match &subtask.work {
         Work::Agent { agent, task } => {
             if let Some(nearest) = agents.unknown(agent) {
-                faults.push(PlanFault::UnknownAgent {
+                errors.push(PlanError::UnknownAgent {
                     subtask: name(),
                     agent: agent.clone(),
                     nearest: nearest.map(str::to_owned),
@@ -282,19 +282,19 @@ fn work_faults<'a>(
                 });
             }
             if task.trim().is_empty() {
-                faults.push(PlanFault::EmptyTask { subtask: name() });
+                errors.push(PlanError::EmptyTask { subtask: name() });
             }
         }
         Work::Calls { calls } => {
             if calls.is_empty() {
-                faults.push(PlanFault::NoCalls { subtask: name() });
+                errors.push(PlanError::NoCalls { subtask: name() });
             }
             for (call, planned) in calls.iter().enumerate() {
-                if let Err(fault) = rules.tools.check_any(&planned.tool, &planned.parameters) {
-                    faults.push(PlanFault::BadCall {
+                if let Err(error) = rules.tools.check_any(&planned.tool, &planned.parameters) {
+                    errors.push(PlanError::BadCall {
                         subtask: name(),
                         call,
-                        fault,
+                        error,
                     });
                 }
             }
@@ -302,11 +302,11 @@ fn work_faults<'a>(
     }
 }
 
-fn limit_faults(plan: &Plan, rules: &PlanRules<'_>, faults: &mut Vec<PlanFault>) {
+fn limit_errors(plan: &Plan, rules: &PlanRules<'_>, errors: &mut Vec<PlanError>) {
     let exceeds = |count: usize, limit: u32| u32::try_from(count).map_or(true, |count| count > limit);
     let count = plan.subtasks.len();
     if exceeds(count, rules.max_subtasks) {
-        faults.push(PlanFault::TooManySubTasks {
+        errors.push(PlanError::TooManySubTasks {
             count,
             max: rules.max_subtasks,
         });
@@ -320,9 +320,9 @@ fn limit_faults(plan: &Plan, rules: &PlanRules<'_>, faults: &mut Vec<PlanFault>)
         })
         .count();
     if exceeds(agents, rules.agents_left) {
-        faults.push(PlanFault::TooManyAgents {
+        errors.push(PlanError::TooManyAgents {
             count: agents,
-            left: rules.agents_left,
+            remaining: rules.agents_left,
         });
     }
 }

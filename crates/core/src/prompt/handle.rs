@@ -7,52 +7,55 @@ use serde::Deserialize;
 
 use crate::id::{AgentId, EffectId, Scope};
 
-/// What a handle stands for. As text and JSON: `a3.7` or `run.7`, `a3`, `round.2`.
+/// What a handle stands for. As text and JSON: `a3.7` or `run.7`, `a3`, `iteration.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Handle {
+pub enum OutputHandle {
     /// The result of a tool call.
     Call(EffectId),
     /// The findings of an agent.
     Agent(AgentId),
-    /// All observations of a round, by the round's number from 1.
-    Round(u32),
+    /// All observations of an iteration, by the iteration's number from 1.
+    Iteration(u32),
 }
 
 /// Text that is no handle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no handle: write one as it stands in a prompt or a result, such as `a3.7`, `run.7`, `a3` or `round.2`"
+    "`{0}` is no handle: write one as it stands in a prompt or a result, such as `a3.7`, `run.7`, `a3` or `iteration.2`"
 )]
-pub struct NoHandle(String);
+pub struct ParseHandleError(String);
 
-impl fmt::Display for Handle {
+impl fmt::Display for OutputHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Handle::Call(effect) => effect.fmt(f),
-            Handle::Agent(agent) => agent.fmt(f),
-            Handle::Round(round) => write!(f, "round.{round}"),
+            OutputHandle::Call(effect) => effect.fmt(f),
+            OutputHandle::Agent(agent) => agent.fmt(f),
+            OutputHandle::Iteration(iteration) => write!(f, "iteration.{iteration}"),
         }
     }
 }
 
-impl FromStr for Handle {
-    type Err = NoHandle;
+impl FromStr for OutputHandle {
+    type Err = ParseHandleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || NoHandle(text.to_owned());
-        if let Some(round) = text.strip_prefix("round.") {
-            return round.parse().map(Handle::Round).map_err(|_| wrong());
+        let wrong = || ParseHandleError(text.to_owned());
+        if let Some(iteration) = text.strip_prefix("iteration.") {
+            return iteration
+                .parse()
+                .map(OutputHandle::Iteration)
+                .map_err(|_| wrong());
         }
         match text.parse() {
-            Ok(Scope::Agent(agent)) => Ok(Handle::Agent(agent)),
-            Ok(Scope::Run) | Err(_) => text.parse().map(Handle::Call).map_err(|_| wrong()),
+            Ok(Scope::Agent(agent)) => Ok(OutputHandle::Agent(agent)),
+            Ok(Scope::Run) | Err(_) => text.parse().map(OutputHandle::Call).map_err(|_| wrong()),
         }
     }
 }
 
-impl TryFrom<String> for Handle {
-    type Error = NoHandle;
+impl TryFrom<String> for OutputHandle {
+    type Error = ParseHandleError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()

@@ -4,7 +4,7 @@
 //! an agent share their beginning and a replayed run is prompted as it was.
 //!
 //! What a template fills in is said by users, tools, models and files. None of it can open or close a section
-//! (`inert`), and none of it that stands below a heading can make another.
+//! (`escape_tags`), and none of it that stands below a heading can make another.
 
 mod handle;
 mod observations;
@@ -21,24 +21,24 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, Value};
 use serde::Serialize;
 
-pub use handle::{Handle, NoHandle};
+pub use handle::{OutputHandle, ParseHandleError};
 pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
 pub use requests::{
-    Answer, PastReflection, PastRound, RoundContext, plan_request, reflect_request, summarise_request,
-    summary, task_request,
+    AnsweredQuestion, IterationContext, PastIteration, PastReflection, plan_request, reflect_request,
+    summarise_request, summary, task_request,
 };
 pub(crate) use shorten::shorten_result;
 pub use shorten::{READ_OUTPUT, shorten, shorten_value};
 pub(crate) use system::last_turn;
 pub(crate) use system::text_allowed;
-pub use system::{call_among_words, malformed, submission, system_prompt};
+pub use system::{call_in_prose, malformed, submission_tool, system_prompt};
 
 /// The role text of the planner and the reflector, which every run has.
 pub mod roles {
     /// Makes plans.
     pub const PLANNER: &str = include_str!("../../../../config/prompts/planner.md");
-    /// Judges rounds.
+    /// Judges iterations.
     pub const REFLECTOR: &str = include_str!("../../../../config/prompts/reflector.md");
 }
 
@@ -53,8 +53,8 @@ const TAGS: [&str; 14] = [
     "GUIDANCE",
     "OBSERVATIONS",
     "PLAN",
-    "ROUND",
-    "ROUNDS",
+    "ITERATION",
+    "ITERATIONS",
     "SUMMARY",
     "TASK",
     "TOOLS_FOR_CALLS",
@@ -78,16 +78,16 @@ fn templates() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax.expect("delimiters that differ"));
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_formatter(write_inert);
+    environment.set_formatter(write_escaped);
     environment.add_filter("tojson", json_text);
     for (name, source) in [
-        template!("call_among_words"),
+        template!("call_in_prose"),
         template!("calls"),
         template!("last_turn"),
         template!("malformed"),
         template!("plan_request"),
         template!("reflect_request"),
-        template!("rounds"),
+        template!("iterations"),
         template!("summarise"),
         template!("summary"),
         template!("system"),
@@ -121,11 +121,11 @@ fn json_text(value: Value) -> Result<String, minijinja::Error> {
 }
 
 /// Writes what a template fills in.
-fn write_inert(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+fn write_escaped(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     match value.as_str() {
-        Some(text) if !value.is_safe() => out.write_str(&inert(text))?,
+        Some(text) if !value.is_safe() => out.write_str(&escape_tags(text))?,
         Some(text) => out.write_str(text)?,
-        None => out.write_str(&inert(&value.to_string()))?,
+        None => out.write_str(&escape_tags(&value.to_string()))?,
     }
     Ok(())
 }
@@ -134,32 +134,32 @@ fn write_inert(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Re
 /// same in a string and stands nowhere else; a model reads it well elsewhere too. A closing tag counts in
 /// whatever case and with whatever white space around its slash, as it would end a section; an opening one as
 /// the templates write it. Every other `<` stays, so that code and markup (`Vec<Task>`) are as they were.
-pub(crate) fn inert(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split('<');
     let before = pieces.next().unwrap_or_default();
-    if !pieces.clone().any(goes_on_as_tag) {
+    if !pieces.clone().any(starts_tag) {
         return Cow::Borrowed(text);
     }
-    let mut inert = before.to_owned();
+    let mut escape_tags = before.to_owned();
     for piece in pieces {
-        inert.push_str(if goes_on_as_tag(piece) { r"\u003c" } else { "<" });
-        inert.push_str(piece);
+        escape_tags.push_str(if starts_tag(piece) { r"\u003c" } else { "<" });
+        escape_tags.push_str(piece);
     }
-    Cow::Owned(inert)
+    Cow::Owned(escape_tags)
 }
 
-fn goes_on_as_tag(text: &str) -> bool {
+fn starts_tag(text: &str) -> bool {
     let closing = text.trim_start().strip_prefix('/').map(str::trim_start);
     TAGS.iter().any(|tag| match closing {
         Some(name) => name
             .split_at_checked(tag.len())
-            .is_some_and(|(name, rest)| name.eq_ignore_ascii_case(tag) && ends_name(rest)),
-        None => text.strip_prefix(tag).is_some_and(ends_name),
+            .is_some_and(|(name, rest)| name.eq_ignore_ascii_case(tag) && is_name_boundary(rest)),
+        None => text.strip_prefix(tag).is_some_and(is_name_boundary),
     })
 }
 
 /// Whether a tag's name is whole where this follows it.
-fn ends_name(rest: &str) -> bool {
+fn is_name_boundary(rest: &str) -> bool {
     !rest.starts_with(|character: char| character.is_ascii_alphanumeric() || character == '_')
 }
 

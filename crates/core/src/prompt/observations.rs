@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::handle::Handle;
+use super::handle::OutputHandle;
 use super::shorten::{shorten, shorten_value};
 use crate::agent::{AgentAnswer, AgentReport};
-use crate::observation::{AgentWork, CallDigest, Finding, Observation, ObservationStatus};
+use crate::observation::{AgentWork, CallSummary, Observation, ObservationStatus, SubTaskResult};
 
 /// Characters that one string of an observation may have in a prompt.
 pub(super) const MAX_STRING: usize = 3_000;
@@ -15,36 +15,36 @@ pub(super) const MAX_STRING: usize = 3_000;
 const MIN_STRING: usize = 200;
 /// Bytes that all observations together may have in a prompt; what is beyond is counted, and failures come first.
 const MAX_OBSERVATIONS: usize = 120_000;
-/// Bytes that the observations of all earlier rounds together may have in a prompt.
+/// Bytes that the observations of all earlier iterations together may have in a prompt.
 const MAX_EARLIER: usize = 24_000;
-/// Characters of an agent's findings in an earlier round.
+/// Characters of an agent's findings in an earlier iteration.
 const EARLIER_FINDINGS: usize = 800;
-/// Characters of a call's result in an earlier round.
+/// Characters of a call's result in an earlier iteration.
 const EARLIER_RESULT: usize = 300;
 
 /// The observations as JSON, one an element, within the context budget (PAOR-6): long strings shortened with their handle,
-/// and when all of them are too much, failures first, each the shorter the less room there is, and the rest counted. `round` is theirs.
+/// and when all of them are too much, failures first, each the shorter the less room there is, and the rest counted. `iteration` is theirs.
 pub(super) fn observation_lines<'a>(
     observed: impl IntoIterator<Item = &'a Observation>,
-    round: Option<u32>,
+    iteration: Option<u32>,
 ) -> Vec<Value> {
     let (observed, mut room): (Vec<&Observation>, _) = (observed.into_iter().collect(), MAX_OBSERVATIONS);
     let forms: [fn(&Observation) -> Value; 2] = [
         |observation| line_within(observation, MAX_STRING),
         |observation| line_within(observation, MIN_STRING),
     ];
-    lines_within(&observed, &forms, &mut room, round)
+    lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// The observations of earlier rounds in short, for each round in the order given: the later ones are the first for which there is room.
-pub(crate) fn earlier_observations(rounds: &[(u32, &[Observation])]) -> Vec<Vec<Value>> {
+/// The observations of earlier iterations in short, for each iteration in the order given: the later ones are the first for which there is room.
+pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<Vec<Value>> {
     let mut room = MAX_EARLIER;
-    let mut lines: Vec<Vec<Value>> = rounds
+    let mut lines: Vec<Vec<Value>> = iterations
         .iter()
         .rev()
-        .map(|(round, observed)| {
+        .map(|(iteration, observed)| {
             let observed: Vec<&Observation> = observed.iter().collect();
-            lines_within(&observed, &[earlier_line], &mut room, Some(*round))
+            lines_within(&observed, &[earlier_line], &mut room, Some(*iteration))
         })
         .collect();
     lines.reverse();
@@ -57,7 +57,7 @@ fn lines_within(
     observed: &[&Observation],
     forms: &[fn(&Observation) -> Value],
     room: &mut usize,
-    round: Option<u32>,
+    iteration: Option<u32>,
 ) -> Vec<Value> {
     let (failed, others): (Vec<usize>, Vec<usize>) =
         (0..observed.len()).partition(|index| observed[*index].status() == ObservationStatus::Failed);
@@ -84,8 +84,8 @@ fn lines_within(
         .count();
     let counted = (!left_out.is_empty()).then(|| {
         let mut counted = json!({"left_out": left_out.len(), "of_these_succeeded": succeeded});
-        if let Some(round) = round {
-            counted["handle"] = json!(Handle::Round(round).to_string());
+        if let Some(iteration) = iteration {
+            counted["handle"] = json!(OutputHandle::Iteration(iteration).to_string());
         }
         counted
     });
@@ -104,7 +104,7 @@ fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
-/// Observations with nothing left out: what the handle of their round stands for.
+/// Observations with nothing left out: what the handle of their iteration stands for.
 pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Value {
     let whole: Vec<Value> = observed
         .into_iter()
@@ -136,13 +136,13 @@ fn line_within(observation: &Observation, max: usize) -> Value {
     let mut line =
         json!({"subtask": observation.subtask, "title": observation.title, "status": observation.status()});
     match &observation.finding {
-        Finding::Skipped {
+        SubTaskResult::Skipped {
             because: Some(because),
         } => line["because"] = json!(because),
-        Finding::Skipped { because: None } => {
+        SubTaskResult::Skipped { because: None } => {
             line["because"] = json!("the user gave guidance that changes the plan")
         }
-        Finding::Calls { calls } => {
+        SubTaskResult::Calls { calls } => {
             line["duration_ms"] = json!(observation.duration);
             line["calls"] = calls
                 .iter()
@@ -158,13 +158,13 @@ fn line_within(observation: &Observation, max: usize) -> Value {
                 })
                 .collect();
         }
-        Finding::Agent {
+        SubTaskResult::Agent {
             agent,
             name,
             result,
             work,
         } => {
-            let handle = Handle::Agent(*agent).to_string();
+            let handle = OutputHandle::Agent(*agent).to_string();
             line["duration_ms"] = json!(observation.duration);
             line["agent"] = json!(name);
             match result {
@@ -183,12 +183,12 @@ fn line_within(observation: &Observation, max: usize) -> Value {
     line
 }
 
-/// One observation of an earlier round: what came of it, and the handles by which all of it is read.
+/// One observation of an earlier iteration: what came of it, and the handles by which all of it is read.
 fn earlier_line(observation: &Observation) -> Value {
     let mut line = json!({"subtask": observation.subtask, "status": observation.status()});
     match &observation.finding {
-        Finding::Skipped { .. } => {}
-        Finding::Calls { calls } => {
+        SubTaskResult::Skipped { .. } => {}
+        SubTaskResult::Calls { calls } => {
             line["calls"] = calls
                 .iter()
                 .map(|observed| {
@@ -198,10 +198,10 @@ fn earlier_line(observation: &Observation) -> Value {
                 })
                 .collect();
         }
-        Finding::Agent {
+        SubTaskResult::Agent {
             agent, name, result, ..
         } => {
-            let handle = Handle::Agent(*agent).to_string();
+            let handle = OutputHandle::Agent(*agent).to_string();
             line["agent"] = json!(name);
             match result {
                 Ok(findings) => line["findings"] = json!(shorten(findings, EARLIER_FINDINGS, Some(&handle))),
@@ -216,7 +216,7 @@ fn earlier_line(observation: &Observation) -> Value {
 }
 
 fn digests(work: &AgentWork, max: usize) -> Value {
-    let digest = |call: &CallDigest| {
+    let digest = |call: &CallSummary| {
         let handle = call.effect.map(|effect| effect.to_string());
         let parameters = short(&call.parameters, max, handle.as_deref());
         let mut digest = json!({"tool": call.tool, "parameters": parameters, "success": call.success});

@@ -70,7 +70,7 @@ fn text(schema: &Value, depth: usize) -> String {
 }
 
 /// The type of a value in words, and the lines for what it holds.
-struct Kind {
+struct TypeDescription {
     words: Vec<String>,
     below: Vec<String>,
 }
@@ -141,7 +141,7 @@ fn field(name: &str, schema: &Value, presence: Presence, depth: usize) -> Vec<St
     std::iter::once(line).chain(kind.below).collect()
 }
 
-fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option<Kind> {
+fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option<TypeDescription> {
     if let Some(forms) = schema.get("anyOf") {
         return one_of(forms, schema, presence, depth);
     }
@@ -191,14 +191,19 @@ fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option
         choices.push("null".to_owned());
     }
     let words = std::iter::once(choices.join(" | ")).chain(bounds(schema));
-    Some(Kind {
+    Some(TypeDescription {
         words: words.collect(),
         below,
     })
 }
 
 /// A value of one of several forms: the type of each, and a line for each of which there is more to say.
-fn one_of(forms: &Value, schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option<Kind> {
+fn one_of(
+    forms: &Value,
+    schema: &Map<String, Value>,
+    presence: Presence,
+    depth: usize,
+) -> Option<TypeDescription> {
     // What is asked beside the forms is asked of each, which a list can't say.
     if !schema.keys().all(|key| BESIDE_FORMS.contains(&key.as_str())) {
         return None;
@@ -228,7 +233,7 @@ fn one_of(forms: &Value, schema: &Map<String, Value>, presence: Presence, depth:
         choices.push("null".to_owned());
     }
     let words = std::iter::once(choices.join(" | ")).chain(bounds(schema));
-    Some(Kind {
+    Some(TypeDescription {
         words: words.collect(),
         below,
     })

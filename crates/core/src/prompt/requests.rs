@@ -9,44 +9,44 @@ use super::shorten::{shorten, shorten_value};
 use super::{one_line, parameters, render};
 use crate::observation::Observation;
 use crate::plan::Plan;
-use crate::reflection::{Reflection, Verdict};
+use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
 /// Characters of an agent's task that stand in the request for a summary: the task itself is in the conversation.
 const MAX_TASK: usize = 1_000;
 
-/// What is known of the run when a round is planned or judged.
+/// What is known of the run when an iteration is planned or judged.
 #[derive(Clone, Debug, Serialize)]
-pub struct RoundContext<'a> {
+pub struct IterationContext<'a> {
     /// The goal in the user's words.
     pub goal: &'a str,
-    /// The round, from 1.
-    pub round: u32,
+    /// The iteration, from 1.
+    pub iteration: u32,
     /// How many there may be.
-    pub max_rounds: u32,
+    pub max_iterations: u32,
     /// The user's guidance so far, in order; a plan names it by its number from 1.
     pub guidance: &'a [String],
     /// Questions that were asked and the user's answers.
-    pub answers: &'a [Answer],
-    /// The rounds before this one.
-    pub rounds: Vec<PastRound<'a>>,
+    pub answers: &'a [AnsweredQuestion],
+    /// The iterations before this one.
+    pub iterations: Vec<PastIteration<'a>>,
 }
 
 /// A question that the user has answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct AnsweredQuestion {
     /// What was asked.
     pub question: String,
     /// The user's words.
     pub answer: String,
 }
 
-/// An earlier round in short.
+/// An earlier iteration in short.
 #[derive(Clone, Debug, Serialize)]
-pub struct PastRound<'a> {
-    /// The round, from 1.
-    pub round: u32,
+pub struct PastIteration<'a> {
+    /// The iteration, from 1.
+    pub iteration: u32,
     /// The plan's summary.
     pub plan: &'a str,
     /// The reflection's verdict and summary.
@@ -64,7 +64,7 @@ pub struct PastRound<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub struct PastReflection<'a> {
     /// What followed.
-    pub verdict: Verdict,
+    pub verdict: ReflectionVerdict,
     /// What was said.
     #[serde(rename = "reflection")]
     pub summary: &'a str,
@@ -79,9 +79,9 @@ impl<'a> From<&'a Reflection> for PastReflection<'a> {
     }
 }
 
-/// The planner's brief. `observed` are the observations of the last round.
+/// The planner's brief. `observed` are the observations of the last iteration.
 pub fn plan_request(
-    round: &RoundContext<'_>,
+    iteration: &IterationContext<'_>,
     agents: &[AgentSpec],
     tools: &[ToolSpec],
     observed: &[Observation],
@@ -90,7 +90,7 @@ pub fn plan_request(
         .iter()
         .map(|agent| {
             let description = one_line(&agent.description);
-            json!({"name": agent.name, "description": description, "abilities": agent.abilities()})
+            json!({"name": agent.name, "description": description, "capabilities": agent.capabilities()})
         })
         .collect();
     let tools: Vec<Value> = tools
@@ -103,7 +103,7 @@ pub fn plan_request(
     #[derive(Serialize)]
     struct Values<'a> {
         #[serde(flatten)]
-        round: &'a RoundContext<'a>,
+        iteration: &'a IterationContext<'a>,
         agents: Vec<Value>,
         tools: Vec<Value>,
         observations: Vec<Value>,
@@ -111,17 +111,17 @@ pub fn plan_request(
     render(
         "plan_request",
         Values {
-            round,
+            iteration,
             agents,
             tools,
-            observations: observation_lines(observed, round.rounds.last().map(|last| last.round)),
+            observations: observation_lines(observed, iteration.iterations.last().map(|last| last.iteration)),
         },
     )
 }
 
 /// The reflector's brief. `changed` are the files changed by the whole run so far.
 pub fn reflect_request(
-    round: &RoundContext<'_>,
+    iteration: &IterationContext<'_>,
     plan: &Plan,
     observed: &[Observation],
     changed: &[&str],
@@ -134,7 +134,7 @@ pub fn reflect_request(
     #[derive(Serialize)]
     struct Values<'a> {
         #[serde(flatten)]
-        round: &'a RoundContext<'a>,
+        iteration: &'a IterationContext<'a>,
         plan: Value,
         observations: Vec<Value>,
         changed: Vec<String>,
@@ -143,17 +143,17 @@ pub fn reflect_request(
     render(
         "reflect_request",
         Values {
-            round,
+            iteration,
             plan,
-            observations: observation_lines(observed, Some(round.round)),
+            observations: observation_lines(observed, Some(iteration.iteration)),
             changed: changed.iter().map(|path| one_line(path)).collect(),
         },
     )
 }
 
-/// A sub-agent's brief: its task and the observations of what it depends on in that round, nothing else (PAOR-5).
-pub fn task_request(task: &str, round: u32, findings: &[&Observation]) -> String {
-    let findings = observation_lines(findings.iter().copied(), Some(round));
+/// A sub-agent's brief: its task and the observations of what it depends on in that iteration, nothing else (PAOR-5).
+pub fn task_request(task: &str, iteration: u32, findings: &[&Observation]) -> String {
+    let findings = observation_lines(findings.iter().copied(), Some(iteration));
     render("task_request", json!({"task": task, "findings": findings}))
 }
 

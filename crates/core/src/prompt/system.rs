@@ -13,7 +13,7 @@ use crate::spec::{AgentSpec, AnswerForm};
 use crate::tool::{Access, Repeat, ToolSpec};
 
 /// The description of an agent's terminating tool, where its answer needs one.
-pub fn submission(answer: AnswerForm) -> Option<ToolSpec> {
+pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
     let (name, description, parameters, example) = match answer {
         AnswerForm::Text => return None,
         AnswerForm::Plan => (
@@ -59,8 +59,8 @@ pub fn system_prompt(
     calls: CallForm,
     limits: &AgentLimits,
 ) -> String {
-    let terminating = submission(answer);
-    let reads_on = tools.iter().any(|tool| tool.name == READ_OUTPUT);
+    let terminating = submission_tool(answer);
+    let has_read_output = tools.iter().any(|tool| tool.name == READ_OUTPUT);
     let tools: Vec<Value> = tools
         .iter()
         .map(|tool| (*tool, Terminates::No))
@@ -73,7 +73,7 @@ pub fn system_prompt(
             "role": role.trim_end(),
             "tools": tools,
             "form": form_name(calls),
-            "reads_on": reads_on,
+            "has_read_output": has_read_output,
             "terminating": terminating.map(|tool| tool.name),
             "text_allowed": text_allowed(answer),
             "max_turns": limits.max_turns,
@@ -88,21 +88,21 @@ pub(crate) fn last_turn(spec: &AgentSpec) -> String {
         "last_turn",
         json!({
             "form": form_name(spec.profile.calls),
-            "terminating": submission(spec.answer).map(|tool| tool.name),
+            "terminating": submission_tool(spec.answer).map(|tool| tool.name),
             "text_allowed": text_allowed(spec.answer),
         }),
     )
 }
 
 /// What goes back to a model whose reply has a call among words, which may be quoted (CALL-7).
-pub fn call_among_words() -> String {
-    render("call_among_words", json!({}))
+pub fn call_in_prose() -> String {
+    render("call_in_prose", json!({}))
 }
 
 /// What goes back to a model whose reply could not be used: the error, and the form in force with an example (LOOP-3): of the tool that
 /// was `meant`, or of the first that has one. `tools` are all that the agent may call, its terminating one included.
 pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Option<&str>) -> String {
-    let terminating = submission(spec.answer).map(|tool| tool.name);
+    let terminating = submission_tool(spec.answer).map(|tool| tool.name);
     let terminates = |tool: &ToolSpec| {
         if terminating.as_deref() == Some(tool.name.as_str()) {
             Terminates::Yes

@@ -4,7 +4,7 @@ use std::fmt;
 
 use similar::TextDiff;
 
-use super::{Asked, Request};
+use super::{RecordedRequest, Request};
 use crate::call::CallForm;
 use crate::id::Scope;
 use crate::message::Message;
@@ -18,10 +18,10 @@ const LONG_LINE: usize = 200;
 
 /// The first thing in which a replay differs from its recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the replay differs from the recording in {part} ({place})\n{diff}")]
+#[error("the replay differs from the recording in {part} ({location})\n{diff}")]
 pub struct Difference {
     /// Where.
-    pub place: Place,
+    pub location: EntryLocation,
     /// What.
     pub part: Part,
     /// A unified diff of the recorded against the present; long lines are folded, and what comes long after the first
@@ -31,7 +31,7 @@ pub struct Difference {
 
 /// Where in a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryLocation {
     /// The number of the recorded entry, from 1; its line is the next one, as the file has a line before it.
     pub seq: u64,
     /// The run or one of its agents.
@@ -43,7 +43,7 @@ pub struct Place {
 }
 
 /// For people: ``entry 14, agent a3 `explore`, turn 2``.
-impl fmt::Display for Place {
+impl fmt::Display for EntryLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "entry {}, ", self.seq)?;
         match self.scope {
@@ -140,13 +140,13 @@ impl fmt::Display for Part {
 }
 
 /// What was asked, as text to compare.
-pub(super) fn asked(asked: Option<&Asked>) -> String {
+pub(super) fn request_text(asked: Option<&RecordedRequest>) -> String {
     match asked {
         None => "nothing was asked".to_owned(),
-        Some(Asked::Request(asked)) => request(asked),
-        Some(Asked::Call(call)) => json(call),
-        Some(Asked::Question(question)) => json(question),
-        Some(Asked::Approval(approval)) => json(approval),
+        Some(RecordedRequest::Request(asked)) => request(asked),
+        Some(RecordedRequest::Call(call)) => json(call),
+        Some(RecordedRequest::Question(question)) => json(question),
+        Some(RecordedRequest::Approval(approval)) => json(approval),
     }
 }
 
@@ -167,7 +167,7 @@ fn request(request: &Request) -> String {
         text.push_str(&format!("[{} messages of the request before]\n", request.kept));
     }
     for message in &request.messages {
-        let (who, calls) = match message {
+        let (speaker, calls) = match message {
             Message::System { .. } => ("system".to_owned(), None),
             Message::User { .. } => ("user".to_owned(), None),
             Message::Assistant { calls, .. } => {
@@ -175,7 +175,7 @@ fn request(request: &Request) -> String {
             }
             Message::Tool { name, call_id, .. } => (format!("result of {name}, {call_id}"), None),
         };
-        text.push_str(&format!("[{who}]\n{}\n", message.content()));
+        text.push_str(&format!("[{speaker}]\n{}\n", message.content()));
         if let Some(calls) = calls {
             text.push_str(&format!("understood as {calls}\n"));
         }

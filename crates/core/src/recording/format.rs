@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordedEntry, Recording, started_with};
+use super::{RecordedEntry, Recording, start_spec};
 use crate::run::EndReason;
 use crate::time::Timestamp;
 
@@ -40,7 +40,7 @@ struct End {
 pub enum FormatError {
     /// Something else altogether.
     #[error("it is no recording: its first line does not begin with {{\"dirigent_recording\": …")]
-    Foreign,
+    NotARecording,
     /// Of a version that is not known here.
     #[error(
         "it is a recording of version {version}, and this version of Dirigent reads version {VERSION}; replay it with the \
@@ -62,7 +62,7 @@ pub enum FormatError {
     #[error(
         "line {line}: the recording was cut here: its last line, which says how the run ended, is missing"
     )]
-    Cut {
+    Truncated {
         /// The last line, from 1.
         line: usize,
     },
@@ -82,7 +82,7 @@ impl Recording {
             .collect();
         let header = header(lines.first().copied().unwrap_or_default())?;
         let (end, middle) = match &lines[1..] {
-            [] => return Err(FormatError::Cut { line: 1 }),
+            [] => return Err(FormatError::Truncated { line: 1 }),
             [middle @ .., last] => (end(lines.len(), last)?, middle),
         };
         let mut entries = Vec::with_capacity(middle.len());
@@ -101,7 +101,7 @@ impl Recording {
         };
         let spec = entries
             .first()
-            .and_then(started_with)
+            .and_then(start_spec)
             .ok_or_else(|| problem(2, "the first entry is not the start of a run"))?
             .clone();
         if header.goal != spec.goal {
@@ -123,7 +123,7 @@ impl Recording {
     }
 
     /// Whether a text begins as a recording of any version does.
-    pub fn is_begun_by(text: impl AsRef<[u8]>) -> bool {
+    pub fn is_recording(text: impl AsRef<[u8]>) -> bool {
         let first = text
             .as_ref()
             .split(|byte| *byte == b'\n')
@@ -136,7 +136,7 @@ impl Recording {
 fn header(line: &[u8]) -> Result<Header, FormatError> {
     let AnyHeader {
         dirigent_recording: version,
-    } = serde_json::from_slice(line).map_err(|_| FormatError::Foreign)?;
+    } = serde_json::from_slice(line).map_err(|_| FormatError::NotARecording)?;
     if version != VERSION {
         return Err(FormatError::Version { version });
     }
@@ -147,9 +147,9 @@ fn end(line: usize, bytes: &[u8]) -> Result<End, FormatError> {
     read(line, bytes).map_err(|error| {
         let is_half = |error: serde_json::Error| error.is_eof();
         match serde_json::from_slice::<RecordedEntry>(bytes) {
-            Ok(_) => FormatError::Cut { line },
+            Ok(_) => FormatError::Truncated { line },
             Err(_) if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_err_and(is_half) => {
-                FormatError::Cut { line }
+                FormatError::Truncated { line }
             }
             Err(_) => error,
         }
@@ -160,10 +160,10 @@ fn read<'a, T: Deserialize<'a>>(line: usize, bytes: &'a [u8]) -> Result<T, Forma
     serde_json::from_slice(bytes).map_err(|error| {
         // It counts lines from where it began, which is here.
         let text = error.to_string();
-        let said = text
+        let message = text
             .rsplit_once(" at line ")
-            .map_or(text.as_str(), |(said, _)| said);
-        let problem = format!("{said} (column {})", error.column());
+            .map_or(text.as_str(), |(message, _)| message);
+        let problem = format!("{message} (column {})", error.column());
         FormatError::Line { line, problem }
     })
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Asked, Request};
+use super::{RecordedRequest, Request};
 use crate::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentReport};
 use crate::approval::Approval;
 use crate::call::ToolCall;
@@ -47,7 +47,7 @@ impl Machines {
     }
 
     /// Whether an agent has asked for an approval of that call.
-    pub(super) fn has_asked(&self, effect: EffectId) -> bool {
+    pub(super) fn has_requested_approval(&self, effect: EffectId) -> bool {
         self.approvals.contains(&effect)
     }
 
@@ -57,7 +57,7 @@ impl Machines {
     }
 
     /// Whether that call of an agent waits for an approval.
-    pub(super) fn asks(&self, effect: EffectId) -> bool {
+    pub(super) fn awaits_approval(&self, effect: EffectId) -> bool {
         match effect.scope {
             Scope::Run => false,
             Scope::Agent(agent) => {
@@ -68,10 +68,10 @@ impl Machines {
     }
 
     /// What the input answers. To be asked once for each input, before it is applied.
-    pub(super) fn asked(&mut self, scope: Scope, input: &Input) -> Option<Asked> {
+    pub(super) fn answered_request(&mut self, scope: Scope, input: &Input) -> Option<RecordedRequest> {
         match (scope, input) {
-            (Scope::Run, Input::Run(input)) => self.asked_by_run(input),
-            (Scope::Agent(agent), Input::Agent(input)) => self.asked_by_agent(agent, input),
+            (Scope::Run, Input::Run(input)) => self.request_answered_by_run_input(input),
+            (Scope::Agent(agent), Input::Agent(input)) => self.request_answered_by_agent_input(agent, input),
             (Scope::Run, Input::Agent(_)) | (Scope::Agent(_), Input::Run(_)) => None,
         }
     }
@@ -110,9 +110,18 @@ impl Machines {
     /// What that machine waits for, a line each.
     pub(super) fn waiting(&self, scope: Scope) -> String {
         let lines: Vec<String> = match scope {
-            Scope::Run => self.run().outstanding().iter().filter_map(of_run).collect(),
+            Scope::Run => self
+                .run()
+                .outstanding()
+                .iter()
+                .filter_map(describe_run_command)
+                .collect(),
             Scope::Agent(agent) => self.agent(agent).map_or_else(Vec::new, |agent| {
-                agent.outstanding().iter().filter_map(of_agent).collect()
+                agent
+                    .outstanding()
+                    .iter()
+                    .filter_map(describe_agent_command)
+                    .collect()
             }),
         };
         if lines.is_empty() {
@@ -122,19 +131,23 @@ impl Machines {
         }
     }
 
-    fn asked_by_run(&self, input: &RunInput) -> Option<Asked> {
+    fn request_answered_by_run_input(&self, input: &RunInput) -> Option<RecordedRequest> {
         match input {
-            RunInput::ToolStarted { effect } => self.run().running_call(*effect).cloned().map(Asked::Call),
+            RunInput::ToolStarted { effect } => self
+                .run()
+                .running_call(*effect)
+                .cloned()
+                .map(RecordedRequest::Call),
             RunInput::UserAnswered { effect, .. } | RunInput::UserAbsent { effect } => {
                 let (asked, question) = self.run().question()?;
-                (asked == *effect).then(|| Asked::Question(question.clone()))
+                (asked == *effect).then(|| RecordedRequest::Question(question.clone()))
             }
             RunInput::Decided { effect, .. } => {
                 let step = (effect.scope, effect.step);
                 let mut approvals = self.run().approvals();
                 let decided =
                     approvals.find(|approval| (approval.effect.scope, approval.effect.step) == step)?;
-                Some(Asked::Approval(Approval::clone(decided)))
+                Some(RecordedRequest::Approval(Approval::clone(decided)))
             }
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
@@ -150,18 +163,24 @@ impl Machines {
         }
     }
 
-    fn asked_by_agent(&mut self, id: AgentId, input: &AgentInput) -> Option<Asked> {
+    fn request_answered_by_agent_input(
+        &mut self,
+        id: AgentId,
+        input: &AgentInput,
+    ) -> Option<RecordedRequest> {
         match input {
             AgentInput::ModelReplied { effect, .. }
             | AgentInput::ModelFailed { effect, .. }
-            | AgentInput::OverBudget { effect, .. } => self.request(id, *effect).map(Asked::Request),
+            | AgentInput::OverBudget { effect, .. } => {
+                self.request(id, *effect).map(RecordedRequest::Request)
+            }
             AgentInput::ToolStarted { effect } => {
                 let call = self.agent(id)?.running_call(*effect)?;
-                Some(Asked::Call(ToolCall::clone(call)))
+                Some(RecordedRequest::Call(ToolCall::clone(call)))
             }
             AgentInput::Decided { .. } => {
                 let approval = self.agent(id)?.approval()?;
-                Some(Asked::Approval(Approval::clone(approval)))
+                Some(RecordedRequest::Approval(Approval::clone(approval)))
             }
             AgentInput::Started { .. }
             | AgentInput::ToolFinished { .. }
@@ -198,17 +217,17 @@ impl Machines {
     }
 }
 
-fn of_run(command: &RunCommand) -> Option<String> {
+fn describe_run_command(command: &RunCommand) -> Option<String> {
     match command {
         RunCommand::StartAgent { effect, brief } => {
             Some(format!("waiting for agent {} ({effect})", brief.agent))
         }
         RunCommand::RunTool { effect, call, .. } => {
-            Some(format!("waiting for the call {effect}: {}", of_call(call)))
+            Some(format!("waiting for the call {effect}: {}", describe_call(call)))
         }
         RunCommand::AskUser { effect, .. } => Some(format!("waiting for an answer to the question {effect}")),
         RunCommand::Finish { reason } => Some(format!("ended: {reason}")),
-        RunCommand::AskApproval { approval } => Some(of_approval(approval)),
+        RunCommand::AskApproval { approval } => Some(describe_approval(approval)),
         RunCommand::Announce { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -218,17 +237,17 @@ fn of_run(command: &RunCommand) -> Option<String> {
     }
 }
 
-fn of_agent(command: &AgentCommand) -> Option<String> {
+fn describe_agent_command(command: &AgentCommand) -> Option<String> {
     match command {
         AgentCommand::AskModel { effect } => Some(format!("waiting for the model ({effect})")),
         AgentCommand::RunTool { effect, call } => {
-            Some(format!("waiting for the call {effect}: {}", of_call(call)))
+            Some(format!("waiting for the call {effect}: {}", describe_call(call)))
         }
         AgentCommand::Finish { report } => Some(match &report.result {
             Ok(_) => "ended with an answer".to_owned(),
             Err(failure) => format!("ended: {failure}"),
         }),
-        AgentCommand::AskApproval { approval } => Some(of_approval(approval)),
+        AgentCommand::AskApproval { approval } => Some(describe_approval(approval)),
         AgentCommand::Delegate { effect, agent, .. } => {
             Some(format!("waiting for agent `{agent}` ({effect})"))
         }
@@ -236,13 +255,13 @@ fn of_agent(command: &AgentCommand) -> Option<String> {
     }
 }
 
-fn of_approval(approval: &Approval) -> String {
+fn describe_approval(approval: &Approval) -> String {
     format!(
         "waiting for an approval of the call {}: {} {}",
         approval.effect, approval.tool, approval.parameters
     )
 }
 
-fn of_call(call: &ToolCall) -> String {
+fn describe_call(call: &ToolCall) -> String {
     format!("{} {}", call.tool, call.parameters)
 }

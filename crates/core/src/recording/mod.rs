@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use difference::{Difference, Part, Place};
+pub use difference::{Difference, EntryLocation, Part};
 pub use format::FormatError;
 pub use replay::replay;
 
@@ -60,13 +60,13 @@ pub struct RecordedEntry {
     pub input: Input,
     /// What it answers; none for what nobody asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
+    pub asked: Option<RecordedRequest>,
 }
 
 /// What a machine had asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub enum RecordedRequest {
     /// A reply of the model.
     Request(Request),
     /// A tool call; it stands beside the call's start.
@@ -142,7 +142,7 @@ impl Recorder {
     /// # Errors
     /// An entry that the machines refuse: the journal is not that of a run, or not in order.
     pub fn add(&mut self, entry: Entry) -> Result<(), Refusal> {
-        let asked = self.machines.asked(entry.scope, &entry.input);
+        let asked = self.machines.answered_request(entry.scope, &entry.input);
         self.machines.apply(entry.clone())?;
         self.lines.push(RecordedEntry {
             seq: self.lines.len() as u64 + 1,
@@ -157,7 +157,7 @@ impl Recorder {
     /// The recording as far as the journal went; none where the run has not begun.
     pub fn finish(self) -> Option<Recording> {
         Some(Recording {
-            spec: started_with(self.lines.first()?)?.clone(),
+            spec: start_spec(self.lines.first()?)?.clone(),
             end: self.machines.run().end().cloned(),
             lines: self.lines,
         })
@@ -165,7 +165,7 @@ impl Recorder {
 }
 
 /// The spec of a run's first entry; none for any other entry.
-fn started_with(line: &RecordedEntry) -> Option<&Arc<RunSpec>> {
+fn start_spec(line: &RecordedEntry) -> Option<&Arc<RunSpec>> {
     match (line.scope, &line.input) {
         (Scope::Run, Input::Run(RunInput::Started { spec })) => Some(spec),
         (Scope::Run | Scope::Agent(_), Input::Run(_) | Input::Agent(_)) => None,

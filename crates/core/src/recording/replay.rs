@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::difference::{asked, diff, json};
+use super::difference::{diff, json, request_text};
 use super::machines::Machines;
-use super::{Asked, Difference, Part, Place, RecordedEntry, Recording};
+use super::{Difference, EntryLocation, Part, RecordedEntry, RecordedRequest, Recording};
 use crate::agent::{AgentBrief, AgentFailure, AgentInput, AgentReport};
 use crate::id::{AgentId, EffectId, RunId, Scope};
 use crate::journal::{Entry, Input};
@@ -48,7 +48,7 @@ struct Replay {
 impl Replay {
     fn step(&mut self, line: &RecordedEntry) -> Result<Entry, Box<Difference>> {
         let input = self.present_input(line)?;
-        let asked = self.machines.asked(line.scope, &input);
+        let asked = self.machines.answered_request(line.scope, &input);
         let entry = Entry {
             run: self.run,
             seq: line.seq,
@@ -57,14 +57,14 @@ impl Replay {
             input,
         };
         // As it is before the input comes in.
-        let place = self.place(line);
+        let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
-            let recorded = format!("{}\n{}", json(&line.input), self::asked(line.asked.as_ref()));
+            let recorded = format!("{}\n{}", json(&line.input), request_text(line.asked.as_ref()));
             // Refused inputs change nothing.
             let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
-            return Err(different(place, Part::Input, &recorded, &present));
+            return Err(difference(location, Part::Input, &recorded, &present));
         }
-        compare_asked(place, line.asked.as_ref(), asked.as_ref())?;
+        compare_requests(location, line.asked.as_ref(), asked.as_ref())?;
         Ok(entry)
     }
 
@@ -82,10 +82,11 @@ impl Replay {
                 self.present_report(line, *effect, report)
             }
             (Input::Run(RunInput::ApprovalAsked { effect }), _) => {
-                self.compare_waiting(line, *effect, self.machines.has_asked(*effect))
+                self.compare_waiting(line, *effect, self.machines.has_requested_approval(*effect))
             }
             (Input::Run(RunInput::ApprovalSettled { effect }), _) => {
-                let is_settled = self.machines.has_asked(*effect) && !self.machines.asks(*effect);
+                let is_settled =
+                    self.machines.has_requested_approval(*effect) && !self.machines.awaits_approval(*effect);
                 self.compare_waiting(line, *effect, is_settled)
             }
             (Input::Run(RunInput::Delegated { effect, agent, task }), _) => {
@@ -141,8 +142,8 @@ impl Replay {
             return Ok(line.input.clone());
         }
         let present = self.machines.waiting(effect.scope);
-        Err(different(
-            self.place(line),
+        Err(difference(
+            self.location(line),
             Part::Approval,
             &json(&line.input),
             &present,
@@ -157,23 +158,23 @@ impl Replay {
         agent: &str,
         task: &str,
     ) -> Result<Input, Box<Difference>> {
-        let said = |agent: &str, task: &str| format!("agent `{agent}`: {task}");
+        let description = |agent: &str, task: &str| format!("agent `{agent}`: {task}");
         match self.machines.delegation(call) {
             Some((present, present_task)) if present == agent && present_task == task => {
                 Ok(line.input.clone())
             }
-            Some((present, present_task)) => Err(different(
-                self.place(line),
+            Some((present, present_task)) => Err(difference(
+                self.location(line),
                 Part::Call,
-                &said(agent, task),
-                &said(present, present_task),
+                &description(agent, task),
+                &description(present, present_task),
             )),
             None => {
                 let present = self.machines.waiting(call.scope);
-                Err(different(
-                    self.place(line),
+                Err(difference(
+                    self.location(line),
                     Part::Call,
-                    &said(agent, task),
+                    &description(agent, task),
                     &present,
                 ))
             }
@@ -189,16 +190,16 @@ impl Replay {
     ) -> Result<Input, Box<Difference>> {
         match self.machines.run().findings_of(call) {
             Some(present) if present == recorded => Ok(line.input.clone()),
-            Some(present) => Err(different(
-                self.place(line),
+            Some(present) => Err(difference(
+                self.location(line),
                 Part::Report,
                 &json(recorded),
                 &json(present),
             )),
             None => {
                 let present = self.machines.waiting(Scope::Run);
-                Err(different(
-                    self.place(line),
+                Err(difference(
+                    self.location(line),
                     Part::Report,
                     &json(recorded),
                     &present,
@@ -213,17 +214,18 @@ impl Replay {
         agent: AgentId,
         recorded: &AgentBrief,
     ) -> Result<Input, Box<Difference>> {
-        let different =
-            |recorded: &str, present: &str| Err(different(self.place(line), Part::Brief, recorded, present));
+        let differs = |recorded: &str, present: &str| {
+            Err(difference(self.location(line), Part::Brief, recorded, present))
+        };
         match self.machines.brief(agent) {
             Some(present) if present == recorded => Ok(Input::Agent(AgentInput::Started {
                 brief: present.clone(),
             })),
-            Some(present) if present.task != recorded.task => different(&recorded.task, &present.task),
-            Some(present) => different(&json(recorded), &json(present)),
+            Some(present) if present.task != recorded.task => differs(&recorded.task, &present.task),
+            Some(present) => differs(&json(recorded), &json(present)),
             None => {
                 let waiting = self.machines.waiting(Scope::Run);
-                different(
+                differs(
                     &json(recorded),
                     &format!("no agent {agent} is started\n{waiting}"),
                 )
@@ -249,16 +251,16 @@ impl Replay {
                 effect,
                 report: present.clone(),
             })),
-            Some(present) => Err(different(
-                self.place(line),
+            Some(present) => Err(difference(
+                self.location(line),
                 Part::Report,
                 &json(recorded),
                 &json(present),
             )),
             None => {
                 let present = self.machines.waiting(Scope::Agent(agent));
-                Err(different(
-                    self.place(line),
+                Err(difference(
+                    self.location(line),
                     Part::Report,
                     &json(recorded),
                     &present,
@@ -269,11 +271,11 @@ impl Replay {
 
     /// What was changed comes before what only shows the change: tools stand in the prompts of those who may call them.
     fn compare_specs(&self, line: &RecordedEntry, recorded: &RunSpec) -> Result<(), Box<Difference>> {
-        let (place, present) = (|| self.place(line), &*self.present);
-        compare_text(place, Part::Goal, &recorded.goal, &present.goal)?;
-        compare_text(place, Part::Workspace, &recorded.workspace, &present.workspace)?;
-        compare(place, Part::Limits, &recorded.limits, &present.limits)?;
-        compare(place, Part::Policy, &recorded.policy, &present.policy)?;
+        let (location, present) = (|| self.location(line), &*self.present);
+        compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;
+        compare_text(location, Part::Workspace, &recorded.workspace, &present.workspace)?;
+        compare(location, Part::Limits, &recorded.limits, &present.limits)?;
+        compare(location, Part::Policy, &recorded.policy, &present.policy)?;
         let names = |spec: &RunSpec| {
             spec.tools
                 .iter()
@@ -281,18 +283,18 @@ impl Replay {
                 .collect::<Vec<_>>()
         };
         compare_text(
-            place,
+            location,
             Part::Tools,
             &names(recorded).join("\n"),
             &names(present).join("\n"),
         )?;
         for (recorded, present) in recorded.tools.iter().zip(&present.tools) {
             let name = recorded.name.clone();
-            compare(place, Part::Tool { name }, recorded, present)?;
+            compare(location, Part::Tool { name }, recorded, present)?;
         }
         let names = |spec: &RunSpec| agents(spec).map(|agent| agent.name.clone()).collect::<Vec<_>>();
         compare_text(
-            place,
+            location,
             Part::Agents,
             &names(recorded).join("\n"),
             &names(present).join("\n"),
@@ -300,10 +302,15 @@ impl Replay {
         for (recorded, present) in agents(recorded).zip(agents(present)) {
             let agent = recorded.name.clone();
             let part = Part::AgentTools { agent: agent.clone() };
-            compare_text(place, part, &recorded.tools.join("\n"), &present.tools.join("\n"))?;
+            compare_text(
+                location,
+                part,
+                &recorded.tools.join("\n"),
+                &present.tools.join("\n"),
+            )?;
             let part = Part::SystemPrompt { agent: agent.clone() };
-            compare_text(place, part, &recorded.system_prompt, &present.system_prompt)?;
-            compare(place, Part::AgentDefinition { agent }, recorded, present)?;
+            compare_text(location, part, &recorded.system_prompt, &present.system_prompt)?;
+            compare(location, Part::AgentDefinition { agent }, recorded, present)?;
         }
         Ok(())
     }
@@ -318,15 +325,15 @@ impl Replay {
         }
         let recorded = recorded.map_or_else(|| "no end".to_owned(), json);
         let present = present.map_or_else(|| format!("no end\n{}", self.machines.waiting(Scope::Run)), json);
-        Err(different(self.place(last), Part::End, &recorded, &present))
+        Err(difference(self.location(last), Part::End, &recorded, &present))
     }
 
-    fn place(&self, line: &RecordedEntry) -> Place {
+    fn location(&self, line: &RecordedEntry) -> EntryLocation {
         let agent = match line.scope {
             Scope::Run => None,
             Scope::Agent(agent) => self.machines.agent(agent),
         };
-        Place {
+        EntryLocation {
             seq: line.seq,
             scope: line.scope,
             agent: agent.and_then(|agent| agent.spec()).map(|spec| spec.name.clone()),
@@ -335,26 +342,31 @@ impl Replay {
     }
 }
 
-fn compare_asked(
-    place: Place,
-    recorded: Option<&Asked>,
-    present: Option<&Asked>,
+fn compare_requests(
+    location: EntryLocation,
+    recorded: Option<&RecordedRequest>,
+    present: Option<&RecordedRequest>,
 ) -> Result<(), Box<Difference>> {
     if recorded == present {
         return Ok(());
     }
     let part = match present.or(recorded) {
-        Some(Asked::Request(_)) => Part::Request,
-        Some(Asked::Call(_)) => Part::Call,
-        Some(Asked::Question(_)) => Part::Question,
-        Some(Asked::Approval(_)) => Part::Approval,
+        Some(RecordedRequest::Request(_)) => Part::Request,
+        Some(RecordedRequest::Call(_)) => Part::Call,
+        Some(RecordedRequest::Question(_)) => Part::Question,
+        Some(RecordedRequest::Approval(_)) => Part::Approval,
         None => Part::Input,
     };
-    Err(different(place, part, &asked(recorded), &asked(present)))
+    Err(difference(
+        location,
+        part,
+        &request_text(recorded),
+        &request_text(present),
+    ))
 }
 
 fn compare<T: PartialEq + serde::Serialize>(
-    place: impl Fn() -> Place,
+    location: impl Fn() -> EntryLocation,
     part: Part,
     recorded: &T,
     present: &T,
@@ -362,12 +374,12 @@ fn compare<T: PartialEq + serde::Serialize>(
     if recorded == present {
         Ok(())
     } else {
-        Err(different(place(), part, &json(recorded), &json(present)))
+        Err(difference(location(), part, &json(recorded), &json(present)))
     }
 }
 
 fn compare_text(
-    place: impl Fn() -> Place,
+    location: impl Fn() -> EntryLocation,
     part: Part,
     recorded: &str,
     present: &str,
@@ -375,13 +387,13 @@ fn compare_text(
     if recorded == present {
         Ok(())
     } else {
-        Err(different(place(), part, recorded, present))
+        Err(difference(location(), part, recorded, present))
     }
 }
 
-fn different(place: Place, part: Part, recorded: &str, present: &str) -> Box<Difference> {
+fn difference(location: EntryLocation, part: Part, recorded: &str, present: &str) -> Box<Difference> {
     Box::new(Difference {
-        place,
+        location,
         part,
         diff: diff(recorded, present),
     })

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Round;
+use super::Iteration;
 use crate::observation::{AgentWork, Observation};
 use crate::tool::{FileVersion, StateChange};
 
@@ -16,13 +16,13 @@ pub struct ChangedFile {
     /// Its path in the workspace.
     pub path: String,
     /// What became of it.
-    pub fate: FileFate,
+    pub kind: FileChangeKind,
 }
 
 /// What became of a file over a whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FileFate {
+pub enum FileChangeKind {
     /// It was not there.
     Created,
     /// It was there with other content.
@@ -34,16 +34,16 @@ pub enum FileFate {
 /// Every change in the order in which the run learned of it: of what has ended, of the finished calls of what has not, and
 /// of agents that have not reported.
 pub(super) fn changes<'a>(
-    rounds: &'a [Round],
+    iterations: &'a [Iteration],
     unreported: &'a [&AgentWork],
 ) -> impl Iterator<Item = &'a StateChange> {
-    let observed = rounds
+    let observed = iterations
         .iter()
-        .flat_map(|round| &round.observations)
+        .flat_map(|iteration| &iteration.observations)
         .flat_map(Observation::changes);
-    let finished = rounds
+    let finished = iterations
         .iter()
-        .flat_map(|round| round.active.values())
+        .flat_map(|iteration| iteration.active.values())
         .flat_map(|active| &active.calls)
         .flat_map(|call| &call.result.changes);
     observed
@@ -54,8 +54,8 @@ pub(super) fn changes<'a>(
 /// The changes as one text of unified diffs. Those of a file that is as it was before are left out.
 pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String {
     let changes: Vec<&StateChange> = changes.collect();
-    let files = net(changes.iter().copied());
-    let is_as_before = |path: &str| files.get(path).is_some_and(Net::is_as_before);
+    let files = net_changes(changes.iter().copied());
+    let is_as_before = |path: &str| files.get(path).is_some_and(NetChange::is_as_before);
     let mut text = String::new();
     for change in changes {
         match change {
@@ -76,7 +76,7 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
                     let _ = writeln!(
                         text,
                         "# {change} (no diff: not text, or too long)\n# in {}",
-                        crate::tool::shown_path(path)
+                        crate::tool::display_path(path)
                     );
                 }
             },
@@ -95,35 +95,37 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
 
 /// The net of all changes, sorted by path. What is as it was before is not in it.
 pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<ChangedFile> {
-    let files = net(changes).into_iter().filter(|(_, net)| !net.is_as_before());
+    let files = net_changes(changes)
+        .into_iter()
+        .filter(|(_, net)| !net.is_as_before());
     files
         .map(|(path, net)| ChangedFile {
             path: path.to_owned(),
-            fate: net.fate,
+            kind: net.kind,
         })
         .collect()
 }
 
 /// What all changes of a path come to.
-struct Net<'a> {
-    fate: FileFate,
+struct NetChange<'a> {
+    kind: FileChangeKind,
     /// What was there before the first, where that is known.
     before: Option<&'a FileVersion>,
     /// What is there after the last, likewise.
     after: Option<&'a FileVersion>,
 }
 
-impl Net<'_> {
+impl NetChange<'_> {
     /// Whether the last change put back what was there before the first.
     fn is_as_before(&self) -> bool {
-        match self.fate {
-            FileFate::Edited => self.before.is_some() && self.before == self.after,
-            FileFate::Created | FileFate::Deleted => false,
+        match self.kind {
+            FileChangeKind::Edited => self.before.is_some() && self.before == self.after,
+            FileChangeKind::Created | FileChangeKind::Deleted => false,
         }
     }
 }
 
-fn net<'a>(changes: impl Iterator<Item = &'a StateChange>) -> BTreeMap<&'a str, Net<'a>> {
+fn net_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> BTreeMap<&'a str, NetChange<'a>> {
     let mut files = BTreeMap::new();
     for change in changes {
         match change {
@@ -146,7 +148,7 @@ fn net<'a>(changes: impl Iterator<Item = &'a StateChange>) -> BTreeMap<&'a str, 
     files
 }
 
-type Files<'a> = BTreeMap<&'a str, Net<'a>>;
+type Files<'a> = BTreeMap<&'a str, NetChange<'a>>;
 
 fn edit<'a>(
     files: &mut Files<'a>,
@@ -154,45 +156,45 @@ fn edit<'a>(
     before: Option<&'a FileVersion>,
     after: Option<&'a FileVersion>,
 ) {
-    let fate = FileFate::Edited;
+    let kind = FileChangeKind::Edited;
     files
         .entry(path)
         .and_modify(|net| net.after = after)
-        .or_insert(Net { fate, before, after });
+        .or_insert(NetChange { kind, before, after });
 }
 
 fn create<'a>(files: &mut Files<'a>, path: &'a str, after: Option<&'a FileVersion>) {
     let known = files.remove(path);
-    let (fate, before) = match known {
-        Some(Net {
-            fate: FileFate::Deleted | FileFate::Edited,
+    let (kind, before) = match known {
+        Some(NetChange {
+            kind: FileChangeKind::Deleted | FileChangeKind::Edited,
             before,
             ..
-        }) => (FileFate::Edited, before),
-        Some(Net {
-            fate: FileFate::Created,
+        }) => (FileChangeKind::Edited, before),
+        Some(NetChange {
+            kind: FileChangeKind::Created,
             ..
         })
-        | None => (FileFate::Created, None),
+        | None => (FileChangeKind::Created, None),
     };
-    files.insert(path, Net { fate, before, after });
+    files.insert(path, NetChange { kind, before, after });
 }
 
 fn remove<'a>(files: &mut Files<'a>, path: &'a str, before: Option<&'a FileVersion>) {
     let before = match files.remove(path) {
-        Some(Net {
-            fate: FileFate::Created,
+        Some(NetChange {
+            kind: FileChangeKind::Created,
             ..
         }) => return,
-        Some(Net {
-            fate: FileFate::Edited | FileFate::Deleted,
+        Some(NetChange {
+            kind: FileChangeKind::Edited | FileChangeKind::Deleted,
             before,
             ..
         }) => before,
         None => before,
     };
-    let (fate, after) = (FileFate::Deleted, None);
-    files.insert(path, Net { fate, before, after });
+    let (kind, after) = (FileChangeKind::Deleted, None);
+    files.insert(path, NetChange { kind, before, after });
 }
 
 /// The commands that succeeded since a file was last changed, each once.

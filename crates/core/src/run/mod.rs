@@ -11,24 +11,24 @@
 //! collects how each ends, and ends the run for exactly one recorded reason (PAOR-12).
 
 mod changes;
+mod iteration;
 mod machine;
 mod phase;
 mod question;
 mod rejections;
 mod report;
-mod round;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use changes::{ChangedFile, FileFate};
+pub use changes::{ChangedFile, FileChangeKind};
+pub use iteration::{ActiveSubTask, Iteration};
 pub use machine::Run;
 pub use phase::{ImpossibleTransition, Phase, Transition};
-pub use question::{AnswerFault, Question};
-pub use report::{Detail, GuidanceGiven, Report, WaitingCall};
-pub use round::{Active, Round};
+pub use question::{AnswerError, Question};
+pub use report::{Detail, GuidanceStatus, Report, WaitingCall};
 
 use crate::agent::{AgentBrief, AgentReport};
 use crate::approval::{Approval, Decision};
@@ -235,7 +235,7 @@ pub enum EndReason {
     #[error("goal achieved")]
     GoalAchieved,
     /// PAOR-3.
-    #[error("iteration limit: {max_iterations} planning rounds did not reach the goal")]
+    #[error("iteration limit: {max_iterations} planning iterations did not reach the goal")]
     IterationLimit {
         /// The limit.
         max_iterations: u32,
@@ -244,7 +244,7 @@ pub enum EndReason {
     #[error("time limit")]
     TimeLimit,
     /// The run's tokens, money or model calls were used up, or left too little for another request (HOST-6).
-    #[error("budget: {} used", budget.share(*used, *limit))]
+    #[error("budget: {} used", budget.usage_of_limit(*used, *limit))]
     BudgetExhausted {
         /// Of what.
         #[serde(default)]

@@ -32,7 +32,7 @@ pub struct Transition {
     pub from: Phase,
     /// The phase that began.
     pub to: Phase,
-    /// The planning round it belongs to, from 1.
+    /// The planning iteration it belongs to, from 1.
     pub iteration: u32,
 }
 

@@ -19,7 +19,7 @@ pub struct Question {
 
 /// Why a text does not answer a question. The question still waits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerFault {
+pub enum AnswerError {
     /// A number that no choice has.
     #[error(
         "{number} is none of the {} choices: {}. Answer with a number from 1 to {}, or in your own words",
@@ -38,8 +38,8 @@ impl Question {
     /// Applied to its own result, it returns the same.
     ///
     /// # Errors
-    /// [`AnswerFault::NoSuchChoice`] for a number that no choice has. A question without choices takes any text.
-    pub fn choose(&self, text: &str) -> Result<String, AnswerFault> {
+    /// [`AnswerError::NoSuchChoice`] for a number that no choice has. A question without choices takes any text.
+    pub fn choose(&self, text: &str) -> Result<String, AnswerError> {
         let said = text.trim();
         // The text comes first: among the choices 10, 5 and 1, "1" is the third.
         if let Some(choice) = self.choices.iter().find(|choice| choice.trim() == said) {
@@ -53,7 +53,7 @@ impl Question {
             .ok()
             .and_then(|number| number.checked_sub(1));
         let choice = index.and_then(|index| self.choices.get(index));
-        choice.cloned().ok_or_else(|| AnswerFault::NoSuchChoice {
+        choice.cloned().ok_or_else(|| AnswerError::NoSuchChoice {
             number: said.to_owned(),
             choices: self.choices.clone(),
         })

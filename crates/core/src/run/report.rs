@@ -8,20 +8,20 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::changes::{ChangedFile, FileFate, changed_files, changes, confirmations, diff};
+use super::changes::{ChangedFile, FileChangeKind, changed_files, changes, confirmations, diff};
 use super::rejections::{guided, rejections};
-use super::{EndReason, FailureCause, Phase, Question, Round, Run};
-use crate::account::Account;
+use super::{EndReason, FailureCause, Iteration, Phase, Question, Run};
 use crate::approval::Approval;
 use crate::budget::BudgetKind;
 use crate::id::SubTaskId;
 use crate::message::Usage;
-use crate::observation::{AgentWork, Finding, Observation};
+use crate::observation::{AgentWork, Observation, SubTaskResult};
 use crate::plan::{Plan, PlanGraph, SubTaskState};
 use crate::prompt::shorten;
 use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::ToolOutcome;
+use crate::usage::UsageReport;
 
 /// How many of the changed files a concise report names.
 const SHOWN_FILES: usize = 20;
@@ -42,7 +42,7 @@ pub struct Report {
     pub end: Option<EndReason>,
     /// What came of it, in the reflector's or the planner's words.
     pub summary: String,
-    /// The question that waits for the user, or that a limit left no round to ask for.
+    /// The question that waits for the user, or that a limit left no iteration to ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
     /// The calls that wait for a person, what has waited longest first. Of agents' calls only
@@ -59,39 +59,39 @@ pub struct Report {
     /// The calls of plans and agents that did not run, as the user had other words, each with its sub-task and those words (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
-    /// The user's guidance, each with the round whose plan answers it (PAOR-8).
+    /// The user's guidance, each with the iteration whose plan answers it (PAOR-8).
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub guidance: Vec<GuidanceGiven>,
-    /// What was planned in the last round and not done, each with why.
+    pub guidance: Vec<GuidanceStatus>,
+    /// What was planned in the last iteration and not done, each with why.
     pub left: Vec<String>,
-    /// Planning rounds.
-    pub iterations: u32,
+    /// Planning iterations.
+    pub iteration_count: u32,
     /// What was used.
     pub usage: Usage,
     /// The same for each agent and each model, with the times. [`RunView::report`](crate::view::RunView::report) has it; the
     /// run alone does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<Account>,
+    pub account: Option<UsageReport>,
     /// From its start to its last input.
     pub duration: Millis,
-    /// Every round with its plan and observations.
-    pub rounds: Vec<RoundReport>,
+    /// Every iteration with its plan and observations.
+    pub iterations: Vec<IterationReport>,
 }
 
-/// What the user had to say. JSON: `{"guidance": "…", "round": 2}`.
+/// What the user had to say. JSON: `{"guidance": "…", "iteration": 2}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GuidanceGiven {
+pub struct GuidanceStatus {
     /// The user's words.
     pub guidance: String,
-    /// The round whose plan answers it; none while no planner was given it.
+    /// The iteration whose plan answers it; none while no planner was given it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub round: Option<u32>,
+    pub iteration: Option<u32>,
 }
 
-impl fmt::Display for GuidanceGiven {
+impl fmt::Display for GuidanceStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.round {
-            Some(round) => write!(f, "{} (for the plan of round {round})", self.guidance),
+        match self.iteration {
+            Some(iteration) => write!(f, "{} (for the plan of iteration {iteration})", self.guidance),
             None => write!(f, "{} (no plan has answered it)", self.guidance),
         }
     }
@@ -110,9 +110,9 @@ pub struct WaitingCall {
     pub dependents: usize,
 }
 
-/// A round with all that was observed.
+/// An iteration with all that was observed.
 #[derive(Clone, Debug, Serialize)]
-pub struct RoundReport {
+pub struct IterationReport {
     /// Its number, from 1.
     pub iteration: u32,
     /// The plan.
@@ -153,39 +153,39 @@ impl Run {
                 .or(self.unasked_question())
                 .cloned(),
             waiting: self.waiting_calls(&self.approvals().cloned().collect::<Vec<_>>()),
-            changed: changed_files(changes(self.rounds(), unreported)),
-            confirmed_by: confirmations(changes(self.rounds(), unreported)),
-            rejected: rejections(self.rounds()),
-            guided: guided(self.rounds()),
-            guidance: self.guidance_given(),
-            left: left(self.rounds()),
-            iterations: self.iteration(),
+            changed: changed_files(changes(self.iterations(), unreported)),
+            confirmed_by: confirmations(changes(self.iterations(), unreported)),
+            rejected: rejections(self.iterations()),
+            guided: guided(self.iterations()),
+            guidance: self.guidance_status(),
+            left: remaining(self.iterations()),
+            iteration_count: self.iteration(),
             usage: self.usage_with(unreported),
             account: None,
             duration: self.last_at() - self.started_at(),
-            rounds: self
-                .rounds()
+            iterations: self
+                .iterations()
                 .iter()
-                .map(|round| RoundReport {
-                    iteration: round.iteration,
-                    plan: Plan::clone(round.graph.plan()),
-                    states: (0..round.graph.plan().subtasks.len())
-                        .map(|index| round.graph.state(index))
+                .map(|iteration| IterationReport {
+                    iteration: iteration.number,
+                    plan: Plan::clone(iteration.graph.plan()),
+                    states: (0..iteration.graph.plan().subtasks.len())
+                        .map(|index| iteration.graph.state(index))
                         .collect(),
-                    observations: round.observations.clone(),
-                    reflection: round.reflection.clone(),
+                    observations: iteration.observations.clone(),
+                    reflection: iteration.reflection.clone(),
                 })
                 .collect(),
         }
     }
 
-    fn guidance_given(&self) -> Vec<GuidanceGiven> {
-        let rounds = self.guidance_rounds();
+    fn guidance_status(&self) -> Vec<GuidanceStatus> {
+        let iterations = self.guidance_iterations();
         let given = self.guidance().iter().enumerate();
         given
-            .map(|(place, guidance)| GuidanceGiven {
+            .map(|(place, guidance)| GuidanceStatus {
                 guidance: guidance.clone(),
-                round: rounds.get(place).copied(),
+                iteration: iterations.get(place).copied(),
             })
             .collect()
     }
@@ -193,12 +193,12 @@ impl Run {
     /// What waits with calls of the run and its agents.
     pub(crate) fn waiting_calls(&self, approvals: &[Arc<Approval>]) -> Vec<WaitingCall> {
         let waiting = |approval: &Arc<Approval>| {
-            let held_up = self.held_up_by(approval.effect);
-            let held_up = held_up.and_then(|index| Some((&self.rounds().last()?.graph, index)));
+            let blocked = self.blocked_subtask(approval.effect);
+            let blocked = blocked.and_then(|index| Some((&self.iterations().last()?.graph, index)));
             WaitingCall {
                 approval: approval.clone(),
-                subtask: held_up.map(|(graph, index)| graph.plan().subtasks[index].id.clone()),
-                dependents: held_up.map_or(0, |(graph, index)| all_dependents(graph, index)),
+                subtask: blocked.map(|(graph, index)| graph.plan().subtasks[index].id.clone()),
+                dependents: blocked.map_or(0, |(graph, index)| all_dependents(graph, index)),
             }
         };
         approvals.iter().map(waiting).collect()
@@ -214,10 +214,10 @@ impl Run {
     /// What came of it, in the reflector's or the planner's words; empty while there is nothing to say.
     pub fn summary(&self) -> String {
         let reflected = self
-            .rounds()
+            .iterations()
             .iter()
             .rev()
-            .find_map(|round| round.reflection.as_ref());
+            .find_map(|iteration| iteration.reflection.as_ref());
         match (self.answer(), self.end(), reflected) {
             (Some(answer), _, _) => answer.to_owned(),
             (None, _, Some(reflection)) => reflection.summary.clone(),
@@ -233,7 +233,7 @@ impl Run {
 
     /// As [`Run::diff`], with those of agents whose reports have not come.
     pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
-        diff(changes(self.rounds(), unreported))
+        diff(changes(self.iterations(), unreported))
     }
 }
 
@@ -250,26 +250,28 @@ fn all_dependents(graph: &PlanGraph, index: usize) -> usize {
     found.len()
 }
 
-pub(super) fn left(rounds: &[Round]) -> Vec<String> {
-    let Some(round) = rounds.last() else {
+pub(super) fn remaining(iterations: &[Iteration]) -> Vec<String> {
+    let Some(iteration) = iterations.last() else {
         return Vec::new();
     };
-    let subtasks = &round.graph.plan().subtasks;
+    let subtasks = &iteration.graph.plan().subtasks;
     subtasks
         .iter()
         .enumerate()
         .filter_map(|(index, subtask)| {
-            let why = match round.graph.state(index) {
+            let why = match iteration.graph.state(index) {
                 SubTaskState::Succeeded => return None,
                 SubTaskState::Failed => "failed".to_owned(),
-                SubTaskState::Skipped => match round.observation(index).map(|seen| &seen.finding) {
-                    Some(Finding::Skipped {
+                SubTaskState::Skipped => match iteration.observation(index).map(|seen| &seen.finding) {
+                    Some(SubTaskResult::Skipped {
                         because: Some(because),
                     }) => {
                         format!("skipped, as `{because}` failed")
                     }
-                    Some(Finding::Skipped { because: None }) => "skipped for your guidance".to_owned(),
-                    Some(Finding::Calls { .. } | Finding::Agent { .. }) | None => "skipped".to_owned(),
+                    Some(SubTaskResult::Skipped { because: None }) => "skipped for your guidance".to_owned(),
+                    Some(SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. }) | None => {
+                        "skipped".to_owned()
+                    }
                 },
                 SubTaskState::Waiting | SubTaskState::Ready => "not started".to_owned(),
                 SubTaskState::Running => "not finished".to_owned(),
@@ -327,12 +329,12 @@ impl Report {
                 Detail::Verbose => usize::MAX,
             };
             for file in self.changed.iter().take(shown) {
-                let fate = match file.fate {
-                    FileFate::Created => "created",
-                    FileFate::Edited => "edited",
-                    FileFate::Deleted => "deleted",
+                let kind = match file.kind {
+                    FileChangeKind::Created => "created",
+                    FileChangeKind::Edited => "edited",
+                    FileChangeKind::Deleted => "deleted",
                 };
-                let _ = writeln!(text, "  {fate:<7}  {}", file.path);
+                let _ = writeln!(text, "  {kind:<7}  {}", file.path);
             }
             if self.changed.len() > shown {
                 let _ = writeln!(text, "  and {} more", self.changed.len() - shown);
@@ -341,7 +343,7 @@ impl Report {
         if self.is_achieved() {
             let commands = self.confirmed_by.iter();
             let commands: Vec<String> = commands
-                .map(|command| in_a_line(command, SHOWN_COMMAND))
+                .map(|command| single_line(command, SHOWN_COMMAND))
                 .collect();
             section(&mut text, "Confirmed by:", &commands);
         }
@@ -357,7 +359,10 @@ impl Report {
         }
         match detail {
             Detail::Concise => {}
-            Detail::Verbose => self.rounds.iter().for_each(|round| round.render(&mut text)),
+            Detail::Verbose => self
+                .iterations
+                .iter()
+                .for_each(|iteration| iteration.render(&mut text)),
         }
         text
     }
@@ -386,7 +391,7 @@ impl Report {
         let _ = writeln!(
             text,
             "{what} after {}, {}: {}, {}, {} tokens{cost}.",
-            count(self.iterations as usize, "round"),
+            count(self.iteration_count as usize, "iteration"),
             self.duration,
             count(self.usage.model_calls as usize, "model call"),
             count(self.usage.tool_calls as usize, "tool call"),
@@ -415,7 +420,7 @@ impl Report {
             EndReason::UserRequired => {
                 return Some("To go on, answer the question by resuming the run.".to_owned());
             }
-            EndReason::IterationLimit { .. } => " with more rounds allowed",
+            EndReason::IterationLimit { .. } => " with more iterations allowed",
             EndReason::TimeLimit => " with more time allowed",
             EndReason::BudgetExhausted { budget, .. } => match budget {
                 BudgetKind::Tokens => " with more tokens allowed",
@@ -443,27 +448,27 @@ impl WaitingCall {
             ..
         } = &*self.approval;
         // All of it is shown where it is decided about.
-        let parameters = in_a_line(&parameters.to_string(), SHOWN_PARAMETERS);
+        let parameters = single_line(&parameters.to_string(), SHOWN_PARAMETERS);
         let _ = writeln!(text, "  {effect}  {tool} {parameters}");
-        let mut holds_up = Vec::new();
-        holds_up.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
-        holds_up.extend(
+        let mut blocks = Vec::new();
+        blocks.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
+        blocks.extend(
             self.subtask
                 .as_ref()
                 .map(|subtask| format!("sub-task `{subtask}`")),
         );
         match self.dependents {
             0 => {}
-            1 => holds_up.push("1 sub-task that depends on it".to_owned()),
-            more => holds_up.push(format!("{more} sub-tasks that depend on it")),
+            1 => blocks.push("1 sub-task that depends on it".to_owned()),
+            more => blocks.push(format!("{more} sub-tasks that depend on it")),
         }
-        if !holds_up.is_empty() {
-            let _ = writeln!(text, "    holds up {}", holds_up.join(", "));
+        if !blocks.is_empty() {
+            let _ = writeln!(text, "    holds up {}", blocks.join(", "));
         }
     }
 }
 
-impl RoundReport {
+impl IterationReport {
     fn render(&self, text: &mut String) {
         let _ = writeln!(text, "\nRound {}: {}", self.iteration, self.plan.summary);
         for observation in &self.observations {
@@ -489,17 +494,17 @@ impl RoundReport {
     }
 }
 
-fn render_finding(finding: &Finding, text: &mut String) {
+fn render_finding(finding: &SubTaskResult, text: &mut String) {
     match finding {
-        Finding::Skipped {
+        SubTaskResult::Skipped {
             because: Some(because),
         } => {
             let _ = writeln!(text, "    `{because}` did not succeed");
         }
-        Finding::Skipped { because: None } => {
+        SubTaskResult::Skipped { because: None } => {
             let _ = writeln!(text, "    your guidance changed the plan");
         }
-        Finding::Calls { calls } => {
+        SubTaskResult::Calls { calls } => {
             for observed in calls {
                 let _ = writeln!(
                     text,
@@ -522,7 +527,7 @@ fn render_finding(finding: &Finding, text: &mut String) {
                 }
             }
         }
-        Finding::Agent {
+        SubTaskResult::Agent {
             agent,
             name,
             result,
@@ -560,7 +565,7 @@ fn render_finding(finding: &Finding, text: &mut String) {
 }
 
 /// A text on one line, with an ellipsis where it has more than so many characters.
-fn in_a_line(text: &str, max: usize) -> String {
+fn single_line(text: &str, max: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max {
         return line;

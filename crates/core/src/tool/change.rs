@@ -125,7 +125,7 @@ impl StateChange {
 }
 
 /// A path for people and models, on one line whatever is in it: control characters as escapes, such as `\n`.
-pub fn shown_path(path: &str) -> String {
+pub fn display_path(path: &str) -> String {
     let mut shown = String::with_capacity(path.len());
     for character in path.chars() {
         if character.is_control() {
@@ -141,11 +141,11 @@ pub fn shown_path(path: &str) -> String {
 impl fmt::Display for StateChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StateChange::FileCreated { path, .. } => write!(f, "created {}", shown_path(path)),
-            StateChange::FileEdited { path, .. } => write!(f, "edited {}", shown_path(path)),
-            StateChange::FileDeleted { path, .. } => write!(f, "deleted {}", shown_path(path)),
+            StateChange::FileCreated { path, .. } => write!(f, "created {}", display_path(path)),
+            StateChange::FileEdited { path, .. } => write!(f, "edited {}", display_path(path)),
+            StateChange::FileDeleted { path, .. } => write!(f, "deleted {}", display_path(path)),
             StateChange::FileMoved { from, to, .. } => {
-                write!(f, "moved {} to {}", shown_path(from), shown_path(to))
+                write!(f, "moved {} to {}", display_path(from), display_path(to))
             }
             StateChange::ProcessExited { command, code } => match code {
                 Some(code) => write!(f, "`{command}` exited with {code}"),

@@ -55,7 +55,7 @@ pub const DENIED: &str = "denied";
 pub const STALE: &str = "stale";
 /// Somebody else changed it while the call ran.
 pub const CHANGED: &str = "changed";
-/// What was there could not be kept for `undo`, so that it is left as it is.
+/// What was there could not be recorded for `undo`, so that it is left as it is.
 pub const NOT_KEPT: &str = "not_kept";
 /// Anything else that the system says about a file.
 pub const IO: &str = "io";

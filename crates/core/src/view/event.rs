@@ -96,7 +96,7 @@ pub enum EventKind {
     },
     /// A tool runs.
     ToolStarted {
-        /// The handle of the call.
+        /// The effect id of the call.
         effect: EffectId,
         /// The tool's name.
         tool: String,
@@ -105,7 +105,7 @@ pub enum EventKind {
     },
     /// A tool ended.
     ToolFinished {
-        /// The handle of the call.
+        /// The effect id of the call.
         effect: EffectId,
         /// The tool's name.
         tool: String,
@@ -139,7 +139,7 @@ pub enum EventKind {
         guidance: String,
         /// Whether what was under way was stopped for it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        now: bool,
+        immediate: bool,
     },
     /// A call waits for an approval.
     ApprovalAsked {
@@ -186,7 +186,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// A call that runs from now on.
-    pub(super) fn started(effect: EffectId, call: ToolCall) -> Self {
+    pub(super) fn tool_started(effect: EffectId, call: ToolCall) -> Self {
         EventKind::ToolStarted {
             effect,
             tool: call.tool,
@@ -195,7 +195,7 @@ impl EventKind {
     }
 
     /// A call that has ended.
-    pub(super) fn finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> Self {
+    pub(super) fn tool_finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> Self {
         let (code, error) = match &result.outcome {
             ToolOutcome::Success { .. } => (None, None),
             ToolOutcome::Failure { code, error, .. } => (Some(code), Some(error.clone())),

@@ -12,11 +12,10 @@ use std::sync::Arc;
 pub use event::{Event, EventKind};
 use serde_json::json;
 
-use crate::account::{Account, Before, Ledger, Noted};
 use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use crate::approval::{Approval, Digest};
 use crate::call::ToolCall;
-use crate::delegate::DELEGATE;
+use crate::delegation::DELEGATE;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
@@ -26,6 +25,7 @@ use crate::plan::Plan;
 use crate::prompt::shorten;
 use crate::run::{Phase, Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::time::Timestamp;
+use crate::usage::{PreviousUsage, RecordedInput, UsageLedger, UsageReport};
 
 /// Characters of a message in a transcript.
 const TRANSCRIPT_MESSAGE: usize = 2_000;
@@ -37,7 +37,7 @@ pub struct RunView {
     agents: BTreeMap<AgentId, Agent>,
     /// The agents whose work the run has been told of.
     reported: BTreeSet<AgentId>,
-    ledger: Ledger,
+    ledger: UsageLedger,
     last_at: Timestamp,
 }
 
@@ -87,12 +87,12 @@ impl RunView {
         approvals
     }
 
-    /// The run as far as it is, with its [`Account`] and the work of agents that have not reported: they were under way when
+    /// The run as far as it is, with its [`UsageReport`] and the work of agents that have not reported: they were under way when
     /// it ended, or still are.
     pub fn report(&self) -> Report {
-        let unknown = self.unknown_to_callers();
-        let mut report = self.run.report_with(&self.unreported(&unknown));
-        report.account = Some(self.account_of(report.usage));
+        let delegated = self.unreported_delegated_work();
+        let mut report = self.run.report_with(&self.unreported(&delegated));
+        report.account = Some(self.usage_report_of(report.usage));
         report.waiting = self.waiting();
         report
     }
@@ -103,33 +103,33 @@ impl RunView {
     }
 
     /// What it has cost so far, agents under way and agents cut off included (HOST-10).
-    pub fn account(&self) -> Account {
-        self.account_of(self.run.usage_with(&self.unreported(&[])))
+    pub fn usage_report(&self) -> UsageReport {
+        self.usage_report_of(self.run.usage_with(&self.unreported(&[])))
     }
 
-    fn account_of(&self, usage: Usage) -> Account {
+    fn usage_report_of(&self, usage: Usage) -> UsageReport {
         self.ledger.account(&self.run, &self.agents, usage, self.last_at)
     }
 
     /// As [`Run::diff`], with the changes of those agents.
     pub fn diff(&self) -> String {
-        let unknown = self.unknown_to_callers();
-        self.run.diff_with(&self.unreported(&unknown))
+        let delegated = self.unreported_delegated_work();
+        self.run.diff_with(&self.unreported(&delegated))
     }
 
     /// The work of agents that have not reported, and that of others which their callers do not know of.
-    fn unreported<'a>(&'a self, unknown: &'a [AgentWork]) -> Vec<&'a AgentWork> {
+    fn unreported<'a>(&'a self, delegated: &'a [AgentWork]) -> Vec<&'a AgentWork> {
         let agents = self.agents.iter();
         agents
             .filter(|(agent, _)| !self.reported.contains(agent))
             .map(|(_, agent)| agent.work())
-            .chain(unknown)
+            .chain(delegated)
             .collect()
     }
 
-    fn unknown_to_callers(&self) -> Vec<AgentWork> {
+    fn unreported_delegated_work(&self) -> Vec<AgentWork> {
         self.run
-            .unknown_to_callers(|agent| self.agents.get(&agent).map(Agent::work))
+            .unreported_delegated_work(|agent| self.agents.get(&agent).map(Agent::work))
     }
 
     /// For a run that failed: the work of the agents that its end cut off.
@@ -151,14 +151,14 @@ impl RunView {
             let _ = writeln!(text, "\n{} ({name})", agent.id());
             // The system prompt is the same for every agent of that name, and long.
             for message in agent.conversation().iter().skip(1) {
-                let who = match message {
+                let speaker = match message {
                     Message::System { .. } => "system".to_owned(),
                     Message::User { .. } => "task".to_owned(),
                     Message::Assistant { .. } => "model".to_owned(),
                     Message::Tool { name, .. } => name.clone(),
                 };
                 let content = shorten(message.content().trim(), TRANSCRIPT_MESSAGE, None);
-                let _ = writeln!(text, "  {who}: {}", content.replace('\n', "\n    "));
+                let _ = writeln!(text, "  {speaker}: {}", content.replace('\n', "\n    "));
             }
         }
         text
@@ -176,8 +176,8 @@ impl RunView {
         let kinds = match (scope, input) {
             (Scope::Run, Input::Run(input)) => self.apply_run(at, input)?,
             (Scope::Agent(agent), Input::Agent(input)) => self.apply_agent(agent, at, input)?,
-            (Scope::Run, Input::Agent(input)) => return Err(foreign(input.name(), scope)),
-            (Scope::Agent(_), Input::Run(input)) => return Err(foreign(input.name(), scope)),
+            (Scope::Run, Input::Agent(input)) => return Err(wrong_scope(input.name(), scope)),
+            (Scope::Agent(_), Input::Run(input)) => return Err(wrong_scope(input.name(), scope)),
         };
         self.last_at = self.last_at.max(at);
         Ok(kinds
@@ -193,8 +193,8 @@ impl RunView {
     }
 
     fn apply_run(&mut self, at: Timestamp, input: RunInput) -> Result<Vec<EventKind>, Refusal> {
-        let mut events = self.before_run(&input);
-        let (rounds, observed) = self.progress();
+        let mut events = self.events_of_run_input(&input);
+        let (iterations, observed) = self.progress();
         let reporters: Vec<AgentId> = match &input {
             RunInput::AgentFinished { effect, .. } => self.run.agent_of(*effect).into_iter().collect(),
             RunInput::Resumed { cut_off, .. } => cut_off.keys().copied().collect(),
@@ -212,7 +212,7 @@ impl RunView {
             | RunInput::TimerFired { .. }
             | RunInput::Cancelled => Vec::new(),
         };
-        let noted = Noted::of_run(&input);
+        let recorded = RecordedInput::from_run_input(&input);
         let asked: BTreeSet<Digest> = self
             .run
             .approvals()
@@ -220,22 +220,27 @@ impl RunView {
             .collect();
         let under_way = self.run.steps_under_way();
         let commands = self.run.handle(at, input)?;
-        self.ledger
-            .run_took(self.last_at, at, &noted, &commands, self.run.waits_for_people());
+        self.ledger.record_run_input(
+            self.last_at,
+            at,
+            &recorded,
+            &commands,
+            self.run.is_awaiting_user(),
+        );
         self.reported.extend(reporters);
-        for round in &self.run.rounds()[rounds..] {
+        for iteration in &self.run.iterations()[iterations..] {
             events.push(EventKind::PlanMade {
-                plan: Plan::clone(round.graph.plan()),
+                plan: Plan::clone(iteration.graph.plan()),
             });
         }
-        // A new round's observations are all new; those of the round before it ended with its reflection.
-        let seen = if self.run.rounds().len() == rounds {
+        // A new iteration's observations are all new; those of the iteration before it ended with its reflection.
+        let seen = if self.run.iterations().len() == iterations {
             observed
         } else {
             0
         };
-        if let Some(round) = self.run.rounds().last() {
-            let new = &round.observations[seen.min(round.observations.len())..];
+        if let Some(iteration) = self.run.iterations().last() {
+            let new = &iteration.observations[seen.min(iteration.observations.len())..];
             events.extend(new.iter().map(|seen| EventKind::SubTaskFinished {
                 observation: seen.clone(),
             }));
@@ -245,8 +250,8 @@ impl RunView {
                 // What was asked is asked again after a restart: nobody need be told.
                 RunCommand::AskApproval { approval } if asked.contains(&approval.digest) => {}
                 command => {
-                    events.extend(self.begun_by(&command, &under_way));
-                    events.extend(self.after_run(command));
+                    events.extend(self.subtask_started(&command, &under_way));
+                    events.extend(self.event_of_run_command(command));
                 }
             }
         }
@@ -254,15 +259,17 @@ impl RunView {
     }
 
     fn progress(&self) -> (usize, usize) {
-        let rounds = self.run.rounds();
+        let iterations = self.run.iterations();
         (
-            rounds.len(),
-            rounds.last().map_or(0, |round| round.observations.len()),
+            iterations.len(),
+            iterations
+                .last()
+                .map_or(0, |iteration| iteration.observations.len()),
         )
     }
 
     /// What an input says by itself.
-    fn before_run(&self, input: &RunInput) -> Vec<EventKind> {
+    fn events_of_run_input(&self, input: &RunInput) -> Vec<EventKind> {
         match input {
             RunInput::Started { spec } => {
                 vec![EventKind::RunStarted {
@@ -272,21 +279,21 @@ impl RunView {
             }
             RunInput::ToolStarted { effect } => self
                 .run_call(*effect)
-                .map(|call| EventKind::started(*effect, call))
+                .map(|call| EventKind::tool_started(*effect, call))
                 .into_iter()
                 .collect(),
             RunInput::ToolFinished { effect, result } => self
                 .run_call(*effect)
-                .map(|call| EventKind::finished(*effect, &call, result))
+                .map(|call| EventKind::tool_finished(*effect, &call, result))
                 .into_iter()
                 .collect(),
             RunInput::Guided { guidance } => vec![EventKind::Guided {
                 guidance: guidance.clone(),
-                now: false,
+                immediate: false,
             }],
             RunInput::Redirected { guidance } => vec![EventKind::Guided {
                 guidance: guidance.clone(),
-                now: true,
+                immediate: true,
             }],
             RunInput::Decided { effect, decision } => vec![EventKind::ApprovalDecided {
                 effect: *effect,
@@ -325,24 +332,24 @@ impl RunView {
     }
 
     /// The start of a sub-task that the command is, given what was under way before.
-    fn begun_by(&self, command: &RunCommand, under_way: &BTreeSet<u32>) -> Option<EventKind> {
+    fn subtask_started(&self, command: &RunCommand, under_way: &BTreeSet<u32>) -> Option<EventKind> {
         let is_new = |effect: &EffectId| !under_way.contains(&effect.step);
         match command {
             RunCommand::StartAgent { effect, brief } if is_new(effect) => {
-                let round = self.run.rounds().last()?;
-                let (index, _) = round
+                let iteration = self.run.iterations().last()?;
+                let (index, _) = iteration
                     .active()
                     .find(|(_, active)| active.agent == Some(brief.agent))?;
-                let subtask = &round.graph.plan().subtasks[index];
+                let subtask = &iteration.graph.plan().subtasks[index];
                 Some(EventKind::SubTaskStarted {
                     subtask: subtask.id.clone(),
                     title: subtask.title.clone(),
                     agent: Some(brief.agent),
                 })
             }
-            RunCommand::RunTool { effect, .. } if is_new(effect) => self.begun_by_call(*effect),
+            RunCommand::RunTool { effect, .. } if is_new(effect) => self.subtask_started_by_call(*effect),
             RunCommand::AskApproval { approval } if is_new(&approval.effect) => {
-                self.begun_by_call(approval.effect)
+                self.subtask_started_by_call(approval.effect)
             }
             RunCommand::StartAgent { .. }
             | RunCommand::RunTool { .. }
@@ -358,8 +365,8 @@ impl RunView {
         }
     }
 
-    fn begun_by_call(&self, effect: EffectId) -> Option<EventKind> {
-        let subtask = self.run.begun_by(effect)?;
+    fn subtask_started_by_call(&self, effect: EffectId) -> Option<EventKind> {
+        let subtask = self.run.subtask_started_by(effect)?;
         Some(EventKind::SubTaskStarted {
             subtask: subtask.id.clone(),
             title: subtask.title.clone(),
@@ -368,7 +375,7 @@ impl RunView {
     }
 
     /// What else a command says to a watcher.
-    fn after_run(&self, command: RunCommand) -> Option<EventKind> {
+    fn event_of_run_command(&self, command: RunCommand) -> Option<EventKind> {
         match command {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
             RunCommand::AskUser { effect, question } => Some(EventKind::QuestionAsked { effect, question }),
@@ -394,7 +401,7 @@ impl RunView {
         input: AgentInput,
     ) -> Result<Vec<EventKind>, Refusal> {
         let Some(context) = self.run.context() else {
-            return Err(foreign(input.name(), Scope::Agent(id)));
+            return Err(wrong_scope(input.name(), Scope::Agent(id)));
         };
         let mut new = None;
         let agent = match self.agents.get_mut(&id) {
@@ -410,27 +417,27 @@ impl RunView {
                 turn: agent.turns(),
                 content: reply.content.clone(),
                 model: reply.model.clone(),
-                usage: reply.counted(),
+                usage: reply.metered_usage(),
             }),
             AgentInput::ModelFailed { failure, .. } => Some(EventKind::ModelFailed {
                 error: failure.message.clone(),
             }),
-            AgentInput::OverBudget { overdrawn, .. } => Some(EventKind::ModelFailed {
-                error: overdrawn.to_string(),
+            AgentInput::OverBudget { budget_exceeded, .. } => Some(EventKind::ModelFailed {
+                error: budget_exceeded.to_string(),
             }),
             AgentInput::ToolStarted { effect } => agent
                 .running_call(*effect)
-                .map(|call| EventKind::started(*effect, call.clone())),
+                .map(|call| EventKind::tool_started(*effect, call.clone())),
             AgentInput::ToolFinished { effect, result } => agent
                 .running_call(*effect)
-                .map(|call| EventKind::finished(*effect, call, result)),
+                .map(|call| EventKind::tool_finished(*effect, call, result)),
             AgentInput::Decided { effect, decision } => Some(EventKind::ApprovalDecided {
                 effect: *effect,
                 decision: decision.clone(),
             }),
             AgentInput::Guided { guidance } => Some(EventKind::Guided {
                 guidance: guidance.clone(),
-                now: false,
+                immediate: false,
             }),
             AgentInput::Resumed { .. } => Some(EventKind::Resumed),
             AgentInput::TimerFired {
@@ -445,9 +452,10 @@ impl RunView {
         };
         let asked = agent.approval().map(|approval| approval.digest.clone());
         let delegating = agent.is_delegating();
-        let (noted, before) = (Noted::of_agent(&input), Before::of(agent));
+        let (recorded, before) = (RecordedInput::from_agent_input(&input), PreviousUsage::new(agent));
         let commands = agent.handle(at, input)?;
-        self.ledger.agent_took(agent, before, at, noted, &commands);
+        self.ledger
+            .record_agent_input(agent, before, at, recorded, &commands);
         if let Some(agent) = new {
             self.agents.insert(id, agent);
         }
@@ -476,8 +484,8 @@ impl RunView {
     }
 }
 
-fn foreign(input: &'static str, scope: Scope) -> Refusal {
-    Refusal::Misplaced {
+fn wrong_scope(input: &'static str, scope: Scope) -> Refusal {
+    Refusal::InvalidState {
         input,
         state: format!("the journal's scope is {scope}"),
     }

@@ -1,11 +1,11 @@
 //! What is understood where no form was agreed on (CALL-4, CALL-5): whatever small models say of their own accord, and no more.
 
-use dirigent_core::call::{CallForm, Malformed, Said};
+use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
 use serde_json::{Value, json};
 
 use super::{fault_in, one_call, said_in, text};
 
-fn said(content: &str) -> Result<Said, Malformed> {
+fn said(content: &str) -> Result<ReplyContent, MalformedReply> {
     said_in(CallForm::Auto, content)
 }
 
@@ -152,7 +152,7 @@ fn call_5_different_calls_are_ambiguous_whatever_their_forms() {
     let tools = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(
         said(&format!("{same}\n{other}")),
-        Err(Malformed::Ambiguous { tools })
+        Err(MalformedReply::Ambiguous { tools })
     );
 }
 
@@ -180,8 +180,8 @@ fn call_5_an_object_with_the_marks_of_several_forms_is_read_by_the_first() {
 fn parameter(value: &str) -> Result<Value, String> {
     let content = format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
     match said(&content) {
-        Ok(Said::Calls(calls)) => Ok(calls[0].parameters["x"].clone()),
-        Ok(Said::Text(text) | Said::CallAmongWords(text)) => panic!("text: {text}"),
+        Ok(ReplyContent::Calls(calls)) => Ok(calls[0].parameters["x"].clone()),
+        Ok(ReplyContent::Text(text) | ReplyContent::CallInProse(text)) => panic!("text: {text}"),
         Err(malformed) => Err(malformed.to_string()),
     }
 }
@@ -298,12 +298,15 @@ fn call_5_only_auto_mends() {
     let call = "{\"tool\": \"a\", \"parameters\": {\"x\": 'y'}, \"terminate\": false}";
     assert_eq!(said(call), one_call("a", json!({"x": "y"}), false));
     for form in [CallForm::Json, CallForm::JsonSchema] {
-        assert!(matches!(said_in(form, call), Err(Malformed::InvalidJson { .. })));
+        assert!(matches!(
+            said_in(form, call),
+            Err(MalformedReply::InvalidJson { .. })
+        ));
     }
     let call = "{\"tool_call\": {\"name\": \"a\", \"arguments\": {\"x\": 'y'}}}";
     assert_eq!(said(call), one_call("a", json!({"x": "y"}), false));
     assert!(matches!(
         said_in(CallForm::ToolCall, call),
-        Err(Malformed::InvalidJson { .. })
+        Err(MalformedReply::InvalidJson { .. })
     ));
 }

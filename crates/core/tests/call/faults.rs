@@ -1,6 +1,6 @@
 //! Every fault of a reply in every form (LOOP-3, CALL-5): understood, sent back, or text.
 
-use dirigent_core::call::{CallForm, Malformed, Said};
+use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
 
 use super::{FORMS, planners_tools, said_after};
 
@@ -295,23 +295,23 @@ const ANSWERS: &[(&str, &str)] = &[
 
 fn outcome(form: CallForm, content: &str) -> String {
     match said_after(form, &[], &planners_tools(), content) {
-        Ok(Said::Calls(calls)) => {
+        Ok(ReplyContent::Calls(calls)) => {
             let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
             format!("calls {}", tools.join(", "))
         }
-        Ok(Said::CallAmongWords(_)) => "back once".to_owned(),
-        Ok(Said::Text(_)) => "answer".to_owned(),
+        Ok(ReplyContent::CallInProse(_)) => "back once".to_owned(),
+        Ok(ReplyContent::Text(_)) => "answer".to_owned(),
         Err(malformed) => match malformed {
-            Malformed::CutShort { .. } => "back: cut short",
-            Malformed::OnlyThinking => "back: only thinking",
-            Malformed::NoCall => "back: no call",
-            Malformed::InvalidJson { .. } => "back: invalid JSON",
-            Malformed::WrongFields { .. } => "back: wrong fields",
-            Malformed::OtherForm => "back: other form",
-            Malformed::Unreadable => "back: unreadable",
-            Malformed::BareParameters { .. } => "back: bare parameters",
-            Malformed::UnreadableCalls { .. } => "back: unreadable calls",
-            Malformed::Ambiguous { .. } => "back: ambiguous",
+            MalformedReply::CutShort { .. } => "back: cut short",
+            MalformedReply::OnlyThinking => "back: only thinking",
+            MalformedReply::NoCall => "back: no call",
+            MalformedReply::InvalidJson { .. } => "back: invalid JSON",
+            MalformedReply::WrongFields { .. } => "back: wrong fields",
+            MalformedReply::OtherForm => "back: other form",
+            MalformedReply::Unreadable => "back: unreadable",
+            MalformedReply::BareParameters { .. } => "back: bare parameters",
+            MalformedReply::UnreadableCalls { .. } => "back: unreadable calls",
+            MalformedReply::Ambiguous { .. } => "back: ambiguous",
         }
         .to_owned(),
     }

@@ -1,15 +1,15 @@
 //! The forms other than the JSON one, and what holds in each of them (CALL-2, CALL-3, CALL-4, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, Malformed, Said, parse};
+use dirigent_core::call::{CallForm, MalformedReply, ReplyContent, parse};
 use dirigent_core::message::{FinishReason, ModelReply};
 use serde_json::json;
 
-use super::{FORMS, among_words, call, fault_in, one_call, reply, said_in, text};
+use super::{FORMS, call, fault_in, in_prose, one_call, reply, said_in, text};
 
 const JSON: &str = r#"{"tool": "list_files", "parameters": {"path": "src"}, "terminate": false}"#;
 const TOOL_CALL: &str = r#"{"tool_call": {"name": "list_files", "arguments": {"path": "src"}}}"#;
 
-fn list() -> Result<Said, Malformed> {
+fn list() -> Result<ReplyContent, MalformedReply> {
     one_call("list_files", json!({"path": "src"}), false)
 }
 
@@ -38,7 +38,11 @@ fn call_2_several_native_calls_stay_in_order_though_the_text_forms_allow_one() {
         ..reply(JSON, FinishReason::ToolCalls)
     };
     for form in FORMS {
-        assert_eq!(parse(&native, form), Ok(Said::Calls(calls.clone())), "{form:?}");
+        assert_eq!(
+            parse(&native, form),
+            Ok(ReplyContent::Calls(calls.clone())),
+            "{form:?}"
+        );
     }
 }
 
@@ -96,7 +100,7 @@ fn call_3_different_calls_are_ambiguous() {
     let tools = vec!["list_files".to_owned(), "list_files".to_owned()];
     assert_eq!(
         said_in(CallForm::ToolCall, &format!("{TOOL_CALL}{other}")),
-        Err(Malformed::Ambiguous { tools })
+        Err(MalformedReply::Ambiguous { tools })
     );
 }
 
@@ -104,7 +108,7 @@ fn call_3_different_calls_are_ambiguous() {
 fn call_4_each_form_takes_its_own_calls_for_calls_and_the_others_for_no_answer() {
     let by_name = r#"{"name": "list_files", "arguments": {"path": "src"}}"#;
     let tagged = format!("<tool_call>{by_name}</tool_call>");
-    let other_form = || Err(Malformed::OtherForm);
+    let other_form = || Err(MalformedReply::OtherForm);
     for (content, understood_in, in_native, elsewhere) in [
         (
             JSON,
@@ -185,7 +189,7 @@ fn call_5_what_is_odd_in_a_call_is_malformed_in_every_form() {
     ] {
         for (form, content) in calls_with(odd) {
             assert!(
-                matches!(said_in(form, &content), Err(Malformed::InvalidJson { .. })),
+                matches!(said_in(form, &content), Err(MalformedReply::InvalidJson { .. })),
                 "{content} in {form:?}: {:?}",
                 said_in(form, &content)
             );
@@ -248,7 +252,7 @@ fn call_7_the_form_as_it_is_shown_is_no_call() {
         let explained = format!("The form is `{shown}`, and I need none.");
         assert_eq!(said_in(form, &explained), text(&explained), "{form:?}");
         assert!(
-            matches!(said_in(form, shown), Err(Malformed::WrongFields { .. })),
+            matches!(said_in(form, shown), Err(MalformedReply::WrongFields { .. })),
             "{form:?}"
         );
         assert_eq!(said_in(form, &format!("{shown}\n{own}")), list(), "{form:?}");
@@ -273,7 +277,7 @@ fn call_7_a_call_with_words_after_it_is_not_acted_on() {
             format!("I look:\n```json\n{call}\n```\nThat is it."),
             format!("{call}{call} Twice."),
         ] {
-            assert_eq!(said_in(form, &content), among_words(&content), "{form:?}");
+            assert_eq!(said_in(form, &content), in_prose(&content), "{form:?}");
         }
         // Neither fences, markup, marks nor tokens are words.
         for after in [
@@ -306,7 +310,7 @@ fn call_5_a_list_is_several_calls_in_order() {
         for content in [list.clone(), format!("Both:\n```json\n{list}\n```")] {
             assert_eq!(
                 said_in(form, &content),
-                Ok(Said::Calls(both.clone())),
+                Ok(ReplyContent::Calls(both.clone())),
                 "{content} in {form:?}"
             );
         }
@@ -314,7 +318,11 @@ fn call_5_a_list_is_several_calls_in_order() {
     let by_field = r#"[{"tool_call": {"name": "a", "arguments": {"x": 1}}}, {"tool_call": {"name": "b", "arguments": {}}}]"#;
     let both = vec![call("a", json!({"x": 1}), false), call("b", json!({}), false)];
     for form in [CallForm::ToolCall, CallForm::Auto] {
-        assert_eq!(said_in(form, by_field), Ok(Said::Calls(both.clone())), "{form:?}");
+        assert_eq!(
+            said_in(form, by_field),
+            Ok(ReplyContent::Calls(both.clone())),
+            "{form:?}"
+        );
     }
     let faults = [
         format!("[{two}, {one}]"),
@@ -349,7 +357,7 @@ fn call_5_a_reply_that_ends_inside_its_thinking_says_nothing() {
     ] {
         for form in FORMS {
             let said = said_in(form, content);
-            assert_eq!(said, Err(Malformed::OnlyThinking), "{content} in {form:?}");
+            assert_eq!(said, Err(MalformedReply::OnlyThinking), "{content} in {form:?}");
         }
     }
     for content in ["The tag `<think>` opens it.", "Done. <think>Or not"] {
@@ -369,7 +377,7 @@ fn call_2_calls_that_were_announced_and_not_made_are_malformed() {
     for content in ["", "I will look.", "{\"answer\": \"Done.\"}"] {
         for form in FORMS {
             let said = parse(&reply(content, FinishReason::ToolCalls), form);
-            assert_eq!(said, Err(Malformed::NoCall), "{content} in {form:?}");
+            assert_eq!(said, Err(MalformedReply::NoCall), "{content} in {form:?}");
         }
     }
     // A server may call what stands in the text by that name.

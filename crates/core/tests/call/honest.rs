@@ -1,6 +1,6 @@
 //! Answers that speak of calls, tools and JSON, and are answers (CALL-5): in every form they stay text.
 
-use dirigent_core::call::{CallForm, Said};
+use dirigent_core::call::{CallForm, ReplyContent};
 
 use super::{FORMS, planners_tools, said_after, text};
 
@@ -75,6 +75,6 @@ fn loop_3_words_that_look_like_thinking_tags_hide_no_call() {
     ] {
         let reply = format!("{words}\n{{\"tool\": \"search\", \"parameters\": {{}}, \"terminate\": false}}");
         let said = said_after(CallForm::Json, &[], &planners_tools(), &reply);
-        assert!(matches!(said, Ok(Said::Calls(_))), "{words}: {said:?}");
+        assert!(matches!(said, Ok(ReplyContent::Calls(_))), "{words}: {said:?}");
     }
 }

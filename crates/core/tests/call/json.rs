@@ -1,13 +1,13 @@
 //! Calls in the JSON form, and those that a provider delivers (CALL-1, CALL-2, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, Malformed, Said, parse, read_arguments};
+use dirigent_core::call::{CallForm, MalformedReply, ReplyContent, parse, read_arguments};
 use dirigent_core::message::{FinishReason, MalformedCall, ModelReply};
 use serde_json::json;
 
 use super::{FORMS, call, one_call, reply, said_in, text};
 
 /// What a reply says in the JSON form. Holding the model to a schema changes nothing in it.
-fn said(content: &str) -> Result<Said, Malformed> {
+fn said(content: &str) -> Result<ReplyContent, MalformedReply> {
     let said = said_in(CallForm::Json, content);
     assert_eq!(said_in(CallForm::JsonSchema, content), said, "{content}");
     said
@@ -20,7 +20,7 @@ fn fault(content: &str) -> String {
 
 const LIST: &str = r#"{"tool": "list_files", "parameters": {"path": "src"}, "terminate": false}"#;
 
-fn list() -> Result<Said, Malformed> {
+fn list() -> Result<ReplyContent, MalformedReply> {
     one_call("list_files", json!({"path": "src"}), false)
 }
 
@@ -145,7 +145,7 @@ fn call_5_different_calls_are_ambiguous_and_equal_ones_count_once() {
     let tools = vec!["list_files".to_owned(), "execute_sql".to_owned()];
     assert_eq!(
         said(&format!("{LIST}{other}{LIST}")),
-        Err(Malformed::Ambiguous { tools })
+        Err(MalformedReply::Ambiguous { tools })
     );
     insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (of `list_files` and `execute_sql`), and none was carried out: make one call, wait for its result, then make the next");
 }
@@ -197,7 +197,7 @@ fn call_5_nesting_is_bounded() {
         format!(r#"{{"tool": "a", "parameters": {{"x": {open}{close}}}, "terminate": false}}"#)
     };
     // The call and its parameters are two levels.
-    assert!(matches!(said(&nested(62)), Ok(Said::Calls(_))));
+    assert!(matches!(said(&nested(62)), Ok(ReplyContent::Calls(_))));
     assert_eq!(
         fault(&nested(63)),
         "your tool call is not valid JSON: it is nested deeper than 64 levels"
@@ -216,7 +216,11 @@ fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
         };
         for cut in [reply(LIST, finish), reply("Done.", finish), native] {
             for form in FORMS {
-                assert_eq!(parse(&cut, form), Err(Malformed::CutShort { finish }), "{form:?}");
+                assert_eq!(
+                    parse(&cut, form),
+                    Err(MalformedReply::CutShort { finish }),
+                    "{form:?}"
+                );
             }
         }
     }
@@ -233,7 +237,11 @@ fn call_2_native_calls_count_alone() {
             ..reply(LIST, finish)
         };
         for form in FORMS {
-            assert_eq!(parse(&reply, form), Ok(Said::Calls(calls.clone())), "{form:?}");
+            assert_eq!(
+                parse(&reply, form),
+                Ok(ReplyContent::Calls(calls.clone())),
+                "{form:?}"
+            );
         }
     }
 }
@@ -253,7 +261,7 @@ fn call_2_one_call_that_cannot_be_read_keeps_all_from_being_carried_out() {
     for form in FORMS {
         let fault = parse(&reply, form).unwrap_err();
         let calls = vec![broken.clone()];
-        assert_eq!(fault, Malformed::UnreadableCalls { calls }, "{form:?}");
+        assert_eq!(fault, MalformedReply::UnreadableCalls { calls }, "{form:?}");
     }
     let fault = parse(&reply, CallForm::Native).unwrap_err();
     insta::assert_snapshot!(fault, @r#"your call of `edit` can't be read: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end. Its arguments were `{"path": "a.rs", "text": `. No call in your reply was carried out: make them again, each with a JSON object as its arguments"#);
@@ -303,6 +311,6 @@ fn call_2_arguments_that_are_no_json_object_are_not_mended() {
 fn malformed_is_plain_data() {
     let fault = said(r#"{"tool": "a"}"#).unwrap_err();
     let json = serde_json::to_value(&fault).unwrap();
-    assert_eq!(json["fault"], "wrong_fields");
-    assert_eq!(serde_json::from_value::<Malformed>(json).unwrap(), fault);
+    assert_eq!(json["kind"], "wrong_fields");
+    assert_eq!(serde_json::from_value::<MalformedReply>(json).unwrap(), fault);
 }

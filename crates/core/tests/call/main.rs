@@ -11,9 +11,11 @@ mod quoted;
 mod samples;
 mod schema;
 
-use dirigent_core::call::{CallForm, GivenCalls, Malformed, ReplyParser, Said, ToolCall, parse};
+use dirigent_core::call::{
+    CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, ToolCall, parse,
+};
 use dirigent_core::message::{FinishReason, ModelReply, Usage};
-use dirigent_core::prompt::submission;
+use dirigent_core::prompt::submission_tool;
 use dirigent_core::spec::AnswerForm;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
@@ -37,13 +39,18 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
     }
 }
 
-fn said_in(form: CallForm, content: &str) -> Result<Said, Malformed> {
+fn said_in(form: CallForm, content: &str) -> Result<ReplyContent, MalformedReply> {
     parse(&reply(content, FinishReason::Stop), form)
 }
 
 /// What is said after those texts, by a model that has these tools.
-fn said_after(form: CallForm, given: &[&str], tools: &[ToolSpec], content: &str) -> Result<Said, Malformed> {
-    let mut calls = GivenCalls::new(tools);
+fn said_after(
+    form: CallForm,
+    given: &[&str],
+    tools: &[ToolSpec],
+    content: &str,
+) -> Result<ReplyContent, MalformedReply> {
+    let mut calls = ContextCalls::new(tools);
     for text in given {
         calls.add(text);
     }
@@ -67,7 +74,7 @@ fn planners_tools() -> Vec<ToolSpec> {
         example: Value::Null,
     };
     let mut tools = vec![tool("list_files"), tool("search")];
-    tools.extend(submission(AnswerForm::Plan));
+    tools.extend(submission_tool(AnswerForm::Plan));
     tools
 }
 
@@ -85,14 +92,14 @@ fn call(tool: &str, parameters: Value, terminate: bool) -> ToolCall {
     }
 }
 
-fn one_call(tool: &str, parameters: Value, terminate: bool) -> Result<Said, Malformed> {
-    Ok(Said::Calls(vec![call(tool, parameters, terminate)]))
+fn one_call(tool: &str, parameters: Value, terminate: bool) -> Result<ReplyContent, MalformedReply> {
+    Ok(ReplyContent::Calls(vec![call(tool, parameters, terminate)]))
 }
 
-fn among_words(text: &str) -> Result<Said, Malformed> {
-    Ok(Said::CallAmongWords(text.to_owned()))
+fn in_prose(text: &str) -> Result<ReplyContent, MalformedReply> {
+    Ok(ReplyContent::CallInProse(text.to_owned()))
 }
 
-fn text(text: &str) -> Result<Said, Malformed> {
-    Ok(Said::Text(text.to_owned()))
+fn text(text: &str) -> Result<ReplyContent, MalformedReply> {
+    Ok(ReplyContent::Text(text.to_owned()))
 }

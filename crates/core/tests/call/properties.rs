@@ -1,6 +1,6 @@
 //! What holds of every text in every form (CALL-4, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, Malformed, Said, ToolCall};
+use dirigent_core::call::{CallForm, MalformedReply, ReplyContent, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -60,8 +60,10 @@ const BITS: &str = "(\\{|\\}|\\[|\\]|\"|'|:|,|\\\\| |\n|\t|<|0|1e9|true|True|Non
     \"arguments\":\\{|\"parameters\":\\{|\"terminate\":false|'tool':'a',|<tool_call>|</tool_call>|<think>|</think>\n|```json\n|\"answer\":\"|é|\u{feff}|\u{0}){0,40}";
 
 /// A call that stands in the text as JSON with the three fields, wherever and whatever surrounds it. Another reader than ours.
-fn stands_in(text: &str, said: &Said) -> bool {
-    let Said::Calls(calls) = said else { return true };
+fn stands_in(text: &str, said: &ReplyContent) -> bool {
+    let ReplyContent::Calls(calls) = said else {
+        return true;
+    };
     let objects = text.match_indices('{').filter_map(|(place, _)| {
         serde_json::Deserializer::from_str(&text[place..])
             .into_iter::<Value>()
@@ -85,7 +87,7 @@ proptest! {
     #[test]
     fn call_7_no_call_is_carried_out_from_within_words_once_it_was_given(content in BITS) {
         for form in FORMS {
-            let Ok(Said::Calls(calls)) = said_in(form, &content) else { continue };
+            let Ok(ReplyContent::Calls(calls)) = said_in(form, &content) else { continue };
             let given: Vec<String> = calls
                 .iter()
                 .map(|call| json!({"output": json!({"tool": call.tool, "parameters": call.parameters}).to_string()}).to_string())
@@ -95,7 +97,7 @@ proptest! {
             let words = if content.contains("</think>") { "" } else { "The file says: " };
             let quoting = format!("{words}{content} It does.");
             let said = said_after(form, &given, &[], &quoting);
-            prop_assert!(!matches!(said, Ok(Said::Calls(_))), "{:?}", said);
+            prop_assert!(!matches!(said, Ok(ReplyContent::Calls(_))), "{:?}", said);
         }
     }
 
@@ -117,12 +119,12 @@ proptest! {
     fn call_5_the_native_form_has_no_call_in_its_text(content in BITS) {
         for form in FORMS {
             match said_in(form, &content) {
-                Ok(Said::Calls(calls)) => {
+                Ok(ReplyContent::Calls(calls)) => {
                     prop_assert!(form != CallForm::Native);
                     prop_assert!(calls.iter().all(|call| call.parameters.is_object()));
                 }
-                Ok(Said::CallAmongWords(_)) => prop_assert!(form != CallForm::Native),
-                Ok(Said::Text(_)) | Err(_) => {}
+                Ok(ReplyContent::CallInProse(_)) => prop_assert!(form != CallForm::Native),
+                Ok(ReplyContent::Text(_)) | Err(_) => {}
             }
         }
     }
@@ -147,7 +149,7 @@ proptest! {
                 for form in [form, CallForm::Auto] {
                     prop_assert_eq!(said_in(form, &content), one_call(&tool, parameters.clone(), terminate));
                     let said = said_in(form, &with_words_after);
-                    prop_assert!(matches!(said, Ok(Said::CallAmongWords(_))), "{:?}", said);
+                    prop_assert!(matches!(said, Ok(ReplyContent::CallInProse(_))), "{:?}", said);
                 }
             }
         }
@@ -191,7 +193,7 @@ proptest! {
             let cut = &call[..places[cut.index(places.len())]];
             for form in [form, CallForm::Auto] {
                 for content in [cut.to_owned(), format!("<tool_call>{cut}"), cut.replace('"', "'")] {
-                    prop_assert!(!matches!(said_in(form, &content), Ok(Said::Calls(_))), "{} in {:?}", content, form);
+                    prop_assert!(!matches!(said_in(form, &content), Ok(ReplyContent::Calls(_))), "{} in {:?}", content, form);
                 }
             }
         }
@@ -238,9 +240,9 @@ fn call_5_endless_beginnings_are_no_call() {
         let content = pattern.repeat(LONG / pattern.len());
         for form in FORMS {
             match said_in(form, &content) {
-                Ok(Said::Text(_)) => {}
-                Err(Malformed::OnlyThinking) => assert_eq!(pattern, "<think>"),
-                Err(Malformed::Unreadable) => assert_eq!(pattern.trim_end(), "<tool_call>"),
+                Ok(ReplyContent::Text(_)) => {}
+                Err(MalformedReply::OnlyThinking) => assert_eq!(pattern, "<think>"),
+                Err(MalformedReply::Unreadable) => assert_eq!(pattern.trim_end(), "<tool_call>"),
                 other => panic!("{pattern} in {form:?}: {other:?}"),
             }
         }

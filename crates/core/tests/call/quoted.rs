@@ -1,10 +1,10 @@
 //! Calls that a reply quotes of what its model was given (CALL-7): they count only as the whole reply.
 
-use dirigent_core::call::{CallForm, GivenCalls, Said};
+use dirigent_core::call::{CallForm, ContextCalls, ReplyContent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{among_words, call, one_call, planners_tools, said_after, text};
+use super::{call, in_prose, one_call, planners_tools, said_after, text};
 
 /// The call that is given and quoted, with a parameter of each kind of spelling.
 fn parameters() -> Value {
@@ -109,9 +109,9 @@ fn rows() -> Vec<(String, String, String)> {
 /// What becomes of a reply, in a few words.
 fn outcome(given: &str, reply: &str) -> String {
     match said_after(CallForm::Auto, &["You have tools.", given], &[], reply) {
-        Ok(Said::Text(_)) => "answer".to_owned(),
-        Ok(Said::Calls(calls)) => format!("calls {}", calls[0].tool),
-        Ok(Said::CallAmongWords(_)) => "goes back once".to_owned(),
+        Ok(ReplyContent::Text(_)) => "answer".to_owned(),
+        Ok(ReplyContent::Calls(calls)) => format!("calls {}", calls[0].tool),
+        Ok(ReplyContent::CallInProse(_)) => "goes back once".to_owned(),
         Err(malformed) => format!("malformed: {malformed}"),
     }
 }
@@ -143,8 +143,8 @@ fn call_7_the_same_calls_alone_are_carried_out() {
                 // Markup in a fence is more than one of the two.
                 let is_wrapped_twice = spelling == "by markup" && alone.starts_with("```");
                 match said {
-                    Ok(Said::CallAmongWords(_)) => assert!(is_wrapped_twice, "{place}: {alone}"),
-                    Ok(Said::Calls(calls)) => {
+                    Ok(ReplyContent::CallInProse(_)) => assert!(is_wrapped_twice, "{place}: {alone}"),
+                    Ok(ReplyContent::Calls(calls)) => {
                         assert!(!is_wrapped_twice, "{place}: {alone}");
                         assert_eq!(
                             (calls.len(), calls[0].tool.as_str()),
@@ -164,7 +164,7 @@ fn call_7_without_the_given_text_the_same_calls_after_words_count() {
     for (spelling, quote) in spellings() {
         let reply = format!("I will do this: {quote}");
         let said = said_after(CallForm::Auto, &["Do it."], &[], &reply);
-        assert!(matches!(said, Ok(Said::Calls(_))), "{spelling}: {said:?}");
+        assert!(matches!(said, Ok(ReplyContent::Calls(_))), "{spelling}: {said:?}");
     }
 }
 
@@ -178,7 +178,7 @@ fn call_7_a_new_call_counts_after_the_words_of_the_prompt() {
         assert_eq!(said(&format!("{prompt}\n\n{new}")), noted, "{form:?}");
         // Not where the prompt follows it.
         let before = format!("{new}\n\n{prompt}");
-        assert_eq!(said(&before), among_words(&before), "{form:?}");
+        assert_eq!(said(&before), in_prose(&before), "{form:?}");
         // Nor where nothing says which of the two is meant.
         assert!(said(&format!("{}\n{new}", the_call())).is_err(), "{form:?}");
     }
@@ -201,7 +201,7 @@ fn call_7_the_models_own_form_decides_what_is_a_quoted_call() {
     let in_json =
         "Then I do: {\"tool\": \"delete\", \"parameters\": {\"path\": \"a\"}, \"terminate\": false}";
     let said = said_after(CallForm::Json, &[given], &[], in_json);
-    assert_eq!(said, among_words(in_json));
+    assert_eq!(said, in_prose(in_json));
     // In the native form text is text.
     assert_eq!(
         said_after(CallForm::Native, &[given], &[], in_json),
@@ -216,7 +216,7 @@ fn call_7_a_plan_that_stands_bare_in_a_file_is_given_too() {
     let submitted = json!({"tool": "submit_plan", "parameters": plan, "terminate": true}).to_string();
     let reply = format!("NOTES.md holds this plan:\n{submitted}");
     let said = |content: &str| said_after(CallForm::Json, &[&given], &planners_tools(), content);
-    assert_eq!(said(&reply), among_words(&reply));
+    assert_eq!(said(&reply), in_prose(&reply));
     assert_eq!(said(&submitted), one_call("submit_plan", plan, true));
 }
 
@@ -243,11 +243,11 @@ fn call_7_lists_and_calls_of_one_list_are_given() {
     let one_of_it = format!("It says: {}", the_call());
     for reply in [&quoted, &one_of_it] {
         let said = said_after(CallForm::Json, &[&list], &[], reply);
-        assert_eq!(said, among_words(reply));
+        assert_eq!(said, in_prose(reply));
     }
     let said = said_after(CallForm::Json, &[&list], &[], &list);
     let both = vec![call("delete", parameters(), false), call("b", json!({}), false)];
-    assert_eq!(said, Ok(Said::Calls(both)));
+    assert_eq!(said, Ok(ReplyContent::Calls(both)));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn call_7_the_whole_reply_has_nothing_but_one_fence_or_markup_around_the_call() 
         format!("```NOTES.md\n{given}\n```"),
     ] {
         let said = said_after(CallForm::Auto, &[&given], &[], &reply);
-        assert_eq!(said, among_words(&reply));
+        assert_eq!(said, in_prose(&reply));
     }
 }
 
@@ -273,7 +273,7 @@ fn call_7_a_quoted_end_of_thinking_makes_no_thinking_of_the_words_before_it() {
     let given = json!({"success": true, "output": format!("# Notes\n</think>\n{}", the_call())}).to_string();
     let reply = format!("NOTES.md says:\n# Notes\n</think>\n{}", the_call());
     let said = |given: &[&str]| said_after(CallForm::Json, given, &[], &reply);
-    assert_eq!(said(&[&given]), among_words(&reply));
+    assert_eq!(said(&[&given]), in_prose(&reply));
     // The tags of the model's own template are its thinking.
     let deleted = one_call("delete", parameters(), false);
     assert_eq!(said(&[&the_call().to_string()]), deleted);
@@ -283,14 +283,14 @@ fn call_7_a_quoted_end_of_thinking_makes_no_thinking_of_the_words_before_it() {
 fn call_7_a_text_that_cannot_be_searched_makes_every_call_one_that_was_given() {
     let evasive = "{\"a\":".repeat(20_000);
     let hidden = format!("{evasive}{}", the_call());
-    let mut given = GivenCalls::default();
+    let mut given = ContextCalls::default();
     given.add(&hidden);
     assert!(given.contains(&call("delete", parameters(), false)));
     let mut deep = the_call().to_string();
     for _ in 0..100 {
         deep = format!("{{\"a\": {deep}}}");
     }
-    let mut given = GivenCalls::default();
+    let mut given = ContextCalls::default();
     given.add(&deep);
     assert!(given.contains(&call("delete", parameters(), false)));
 }
@@ -315,7 +315,7 @@ fn call_7_endless_beginnings_are_searched_in_time() {
         "[{\"a\":1},{",
         "{\":\":\",\",",
     ] {
-        let mut given = GivenCalls::default();
+        let mut given = ContextCalls::default();
         given.add(&format!(
             "{}\n{}",
             pattern.repeat((1 << 17) / pattern.len()),
@@ -402,10 +402,10 @@ proptest! {
             let quote = if fence { format!("```json\n{quote}\n```") } else { quote };
             for reply in [format!("{words}: {quote}"), format!("{quote} {words}"), format!("{words} {quote} {words}")] {
                 let said = said_after(CallForm::Auto, &["Do it.", &given], &[], &reply);
-                prop_assert!(matches!(said, Ok(Said::CallAmongWords(_))), "{} after {}: {:?}", reply, given, said);
+                prop_assert!(matches!(said, Ok(ReplyContent::CallInProse(_))), "{} after {}: {:?}", reply, given, said);
             }
             let said = said_after(CallForm::Auto, &["Do it.", &given], &[], &quote);
-            prop_assert!(matches!(said, Ok(Said::Calls(_))), "{} after {}: {:?}", quote, given, said);
+            prop_assert!(matches!(said, Ok(ReplyContent::Calls(_))), "{} after {}: {:?}", quote, given, said);
         }
     }
 

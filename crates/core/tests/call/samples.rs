@@ -1,6 +1,6 @@
 //! Replies of small models that were asked for the JSON form, each with what is to become of it (CALL-5, CALL-7).
 
-use dirigent_core::call::{CallFault, CallForm, Malformed, Said, ToolSet, parse};
+use dirigent_core::call::{CallError, CallForm, MalformedReply, ReplyContent, ToolSet, parse};
 use dirigent_core::message::FinishReason;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
@@ -22,12 +22,12 @@ enum Becomes {
     Text,
     Malformed,
     /// It goes back, to be sent alone or again.
-    AmongWords,
+    InProse,
     UnknownTool,
     Runs,
 }
 
-fn becomes(said: &Result<Said, Malformed>) -> Becomes {
+fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: "A tool.".to_owned(),
@@ -41,11 +41,11 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
     let allowed: Vec<String> = tools.names().map(str::to_owned).collect();
     match said {
         Err(_) => Becomes::Malformed,
-        Ok(Said::Text(_)) => Becomes::Text,
-        Ok(Said::CallAmongWords(_)) => Becomes::AmongWords,
-        Ok(Said::Calls(calls)) => match tools.check(&calls[0], &allowed, Access::ReadWrite) {
+        Ok(ReplyContent::Text(_)) => Becomes::Text,
+        Ok(ReplyContent::CallInProse(_)) => Becomes::InProse,
+        Ok(ReplyContent::Calls(calls)) => match tools.check(&calls[0], &allowed, Access::ReadWrite) {
             Ok(()) => Becomes::Runs,
-            Err(CallFault::UnknownTool { .. }) => Becomes::UnknownTool,
+            Err(CallError::UnknownTool { .. }) => Becomes::UnknownTool,
             Err(other) => panic!("{other}"),
         },
     }
@@ -55,14 +55,14 @@ fn becomes(said: &Result<Said, Malformed>) -> Becomes {
 /// one. One that was cut at the token limit is refused for that in every form; in the native form each is text.
 #[test]
 fn call_5_call_7_replies_of_small_models() {
-    use Becomes::{AmongWords, Malformed as Bad, Runs, Text, UnknownTool};
+    use Becomes::{InProse, Malformed as Bad, Runs, Text, UnknownTool};
     use FinishReason::{Length, Stop};
     #[rustfmt::skip]
     let rows = [
         (1, "prose_only_repetition", Length, Text, Text, Text),
         (2, "fenced_python_no_json", Length, Text, Text, Text),
-        (3, "prose_with_pseudo_json_ellipsis", Stop, Bad, AmongWords, Bad),
-        (4, "prose_around_valid_json_copied_from_example", Stop, AmongWords, AmongWords, AmongWords),
+        (3, "prose_with_pseudo_json_ellipsis", Stop, Bad, InProse, Bad),
+        (4, "prose_around_valid_json_copied_from_example", Stop, InProse, InProse, InProse),
         (5, "missing_terminate", Stop, Bad, Bad, Runs),
         (6, "string_bool_inside_parameters_hallucinated_tool", Stop, UnknownTool, Bad, UnknownTool),
         (7, "answer_in_tool_field_missing_terminate", Stop, Bad, Bad, UnknownTool),
@@ -70,8 +70,8 @@ fn call_5_call_7_replies_of_small_models() {
         (9, "placeholder_echo", Stop, Bad, Bad, UnknownTool),
         (10, "duplicate_keys_runaway_truncated", Length, Bad, Bad, Bad),
         (11, "fenced_json_nested_under_other_key", Length, Text, Text, Text),
-        (12, "broken_object_extra_brace", Length, Bad, AmongWords, AmongWords),
-        (13, "prompt_echo", Length, Bad, AmongWords, Bad),
+        (12, "broken_object_extra_brace", Length, Bad, InProse, InProse),
+        (13, "prompt_echo", Length, Bad, InProse, Bad),
         (14, "wrong_language_loop", Length, Text, Text, Text),
         (15, "terminate_string_and_extra_keys", Stop, Bad, Bad, Bad),
         (16, "schema_valid_duplicate_keys", Stop, Bad, Bad, Bad),
@@ -94,7 +94,7 @@ fn call_5_call_7_replies_of_small_models() {
         for form in FORMS {
             if finish == Length {
                 let said = parse(&reply(&sample.content, Length), form);
-                assert_eq!(said, Err(Malformed::CutShort { finish }), "{id} in {form:?}");
+                assert_eq!(said, Err(MalformedReply::CutShort { finish }), "{id} in {form:?}");
             }
             let expected = match form {
                 CallForm::Json | CallForm::JsonSchema => in_json,

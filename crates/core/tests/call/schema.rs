@@ -2,7 +2,7 @@
 
 use dirigent_core::call::reply_schema;
 use dirigent_core::plan::plan_schema;
-use dirigent_core::prompt::submission;
+use dirigent_core::prompt::submission_tool;
 use dirigent_core::spec::AnswerForm;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
@@ -155,13 +155,13 @@ fn call_4_a_single_alternative_stands_alone() {
     });
     assert_eq!(reply_schema(&[], true), answer);
     assert_eq!(reply_schema(&[], false), answer);
-    let reflection = submission(AnswerForm::Reflection).unwrap();
+    let reflection = submission_tool(AnswerForm::Reflection).unwrap();
     assert_eq!(reply_schema(&[reflection], false)["type"], "object");
 }
 
 #[test]
 fn call_4_a_plan_can_be_said() {
-    let submit_plan = submission(AnswerForm::Plan).unwrap();
+    let submit_plan = submission_tool(AnswerForm::Plan).unwrap();
     let example = submit_plan.example.clone();
     assert_eq!(submit_plan.parameters, plan_schema());
     let schema = reply_schema(&[look(), submit_plan], true);

@@ -3,7 +3,7 @@
 use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentInput, AgentRole, AgentTimer};
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
-use dirigent_core::observation::{AgentWork, CallDigest};
+use dirigent_core::observation::{AgentWork, CallSummary};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};
@@ -286,7 +286,7 @@ fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
         let before = agent.clone();
         assert!(matches!(
             agent.handle(at(299_999), deadline()),
-            Err(Refusal::Misplaced {
+            Err(Refusal::InvalidState {
                 input: "TimerFired",
                 ..
             })
@@ -648,7 +648,7 @@ fn paor_6_the_report_holds_what_was_done() {
     );
     let expected = AgentWork {
         calls: vec![
-            CallDigest {
+            CallSummary {
                 effect: Some(effect("a7.2")),
                 tool: "change".to_owned(),
                 parameters: json!({"path": "x"}),
@@ -657,7 +657,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 error: None,
                 agent: None,
             },
-            CallDigest {
+            CallSummary {
                 effect: Some(effect("a7.4")),
                 tool: "look".to_owned(),
                 parameters: json!({ "path": long }),

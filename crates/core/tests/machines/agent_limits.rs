@@ -4,7 +4,7 @@ use dirigent_core::agent::{Agent, AgentFailure, AgentInput, AgentRole, AgentTime
 use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, AgentLimits};
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_core::observation::{Finding, Observation};
+use dirigent_core::observation::{Observation, SubTaskResult};
 use dirigent_core::prompt::observation_line;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;
@@ -172,7 +172,7 @@ fn loop_2_what_was_found_until_the_limit_is_in_the_observation() {
         subtask: "find".into(),
         title: "Find the callers".to_owned(),
         duration: Millis(10),
-        finding: Finding::Agent {
+        finding: SubTaskResult::Agent {
             agent: agent.id(),
             name: "implement".to_owned(),
             result: Err(AgentFailure::TurnLimit { max_turns: 3 }),
@@ -256,7 +256,7 @@ fn loop_2_each_limit_is_declared_once_and_the_first_source_that_sets_it_wins() {
         timeout: Some(Millis(9)),
         ..AgentLimitSettings::default()
     };
-    let limits = first.or(second).over(AgentLimits::default());
+    let limits = first.or(second).unwrap_or(AgentLimits::default());
     assert_eq!(
         limits,
         AgentLimits {

@@ -39,7 +39,7 @@ fn call_7_a_quoting_reply_goes_back_once_and_is_the_answer_if_it_comes_again() {
 
     assert_eq!(give(&mut agent, replied("a7.3", text(&answer))), ["ask a7.4"]);
     insta::assert_snapshot!(last(&agent), @"
-    Your last reply has a tool call among other words, so nothing was carried out. To make the call, send it alone; if this is your answer, send
+    Your last reply has a tool call among other words, so nothing was executed. To make the call, send it alone; if this is your answer, send
     it again.
     ");
     assert_eq!(agent.malformed(), 0);

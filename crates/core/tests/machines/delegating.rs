@@ -8,7 +8,7 @@ use dirigent_core::agent::{
 use dirigent_core::approval::{ApprovalAnswer, Decision};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
-use dirigent_core::observation::{AgentWork, CallDigest, Finding};
+use dirigent_core::observation::{AgentWork, CallSummary, SubTaskResult};
 use dirigent_core::recording::{Difference, Part, Recording, replay};
 use dirigent_core::run::{EndReason, Run, RunInput};
 use dirigent_core::spec::{RunContext, RunSpec};
@@ -106,7 +106,7 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
 fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_callers() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
-    let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallDigest {
+    let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallSummary {
         effect: of.map(effect),
         tool: tool.to_owned(),
         parameters: Value::Null,
@@ -121,7 +121,7 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
     let mut callers = report(text("Done."), &[]);
     callers.work.calls.push(digest(Some("a2.2"), "delegate", None));
     give(&mut run, 30, agent_ended("run.2", callers));
-    let Finding::Agent { work, .. } = &run.rounds()[0].observations[0].finding else {
+    let SubTaskResult::Agent { work, .. } = &run.iterations()[0].observations[0].finding else {
         panic!("an agent's");
     };
     let observed: Vec<_> = work
@@ -251,7 +251,7 @@ fn text(text: &str) -> Result<AgentAnswer, AgentFailure> {
 
 /// The changes of the only sub-task.
 fn observed_changes(run: &Run) -> Vec<String> {
-    let observation = &run.rounds()[0].observations[0];
+    let observation = &run.iterations()[0].observations[0];
     observation.changes().map(ToString::to_string).collect()
 }
 
@@ -278,7 +278,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
     assert_eq!(run.usage().tokens(), 30);
     // the caller knows of it, so that its own report has the change
     let mut own = report(text("Done."), &["a.rs"]);
-    own.work.calls.push(CallDigest {
+    own.work.calls.push(CallSummary {
         effect: Some(effect("a2.2")),
         tool: "delegate".to_owned(),
         parameters: Value::Null,
@@ -361,7 +361,7 @@ fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_h
         ["edited a.rs", "edited b.rs", "edited c.rs"]
     );
     assert_eq!(run.usage().tokens(), 60);
-    let Finding::Agent { name, result, .. } = &run.rounds()[0].observations[0].finding else {
+    let SubTaskResult::Agent { name, result, .. } = &run.iterations()[0].observations[0].finding else {
         panic!("{run:?}");
     };
     assert_eq!(name, "implement");
@@ -399,7 +399,7 @@ fn host_2_a_caller_that_has_ended_is_not_started_again_and_the_others_are_stoppe
         ["start run.3+1 a3 explore", "stop agent run.3+1"]
     );
     give(&mut run, 40, answered("run.3+1", "late"));
-    assert_eq!(run.rounds()[0].observations.len(), 1);
+    assert_eq!(run.iterations()[0].observations.len(), 1);
 }
 
 #[test]

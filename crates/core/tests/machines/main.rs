@@ -2,7 +2,6 @@
 //! every text that a model or a user reads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod accounts;
 mod agent;
 mod agent_context;
 mod agent_limits;
@@ -13,7 +12,7 @@ mod agent_seen;
 mod approvals;
 mod delegating;
 mod driver;
-mod earlier_rounds;
+mod earlier_iterations;
 mod fixture;
 mod journaled;
 mod judging;
@@ -28,5 +27,6 @@ mod run_properties;
 mod run_recovery;
 mod run_resume;
 mod system_prompts;
+mod usage;
 mod views;
 mod whole_run;

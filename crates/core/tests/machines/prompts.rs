@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use dirigent_core::agent::AgentFailure;
 use dirigent_core::id::{AgentId, EffectId};
-use dirigent_core::observation::{AgentWork, CallDigest, Finding, Observation, ObservedCall};
+use dirigent_core::observation::{AgentWork, CallSummary, Observation, ObservedCall, SubTaskResult};
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{
-    Answer, PastReflection, PastRound, RoundContext, observation_line, plan_request, reflect_request,
-    shorten, shorten_value, summarise_request, summary, task_request,
+    AnsweredQuestion, IterationContext, PastIteration, PastReflection, observation_line, plan_request,
+    reflect_request, shorten, shorten_value, summarise_request, summary, task_request,
 };
-use dirigent_core::reflection::Verdict;
+use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
@@ -51,12 +51,12 @@ fn observations() -> Vec<Observation> {
             subtask: "rename".into(),
             title: "Rename it".to_owned(),
             duration: Millis(1_250),
-            finding: Finding::Agent {
+            finding: SubTaskResult::Agent {
                 agent: AgentId(2),
                 name: "implement".to_owned(),
                 result: Ok("Renamed `a` to `b` in src/lib.rs:1.".to_owned()),
                 work: AgentWork {
-                    calls: vec![CallDigest {
+                    calls: vec![CallSummary {
                         effect: Some(effect("a2.2")),
                         tool: "change".to_owned(),
                         parameters: json!({"path": "src/lib.rs"}),
@@ -74,7 +74,7 @@ fn observations() -> Vec<Observation> {
             subtask: "check".into(),
             title: "Look at it".to_owned(),
             duration: Millis(7),
-            finding: Finding::Calls {
+            finding: SubTaskResult::Calls {
                 calls: vec![
                     ObservedCall {
                         effect: effect("run.3"),
@@ -95,7 +95,7 @@ fn observations() -> Vec<Observation> {
             subtask: "report".into(),
             title: "Report".to_owned(),
             duration: Millis(0),
-            finding: Finding::Skipped {
+            finding: SubTaskResult::Skipped {
                 because: Some("check".into()),
             },
         },
@@ -103,7 +103,7 @@ fn observations() -> Vec<Observation> {
             subtask: "explore".into(),
             title: "Explore".to_owned(),
             duration: Millis(60_000),
-            finding: Finding::Agent {
+            finding: SubTaskResult::Agent {
                 agent: AgentId(3),
                 name: "explore".to_owned(),
                 result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
@@ -113,52 +113,52 @@ fn observations() -> Vec<Observation> {
     ]
 }
 
-pub fn first_round(spec: &RunSpec) -> RoundContext<'_> {
-    RoundContext {
+pub fn first_iteration(spec: &RunSpec) -> IterationContext<'_> {
+    IterationContext {
         goal: &spec.goal,
-        round: 1,
-        max_rounds: 15,
+        iteration: 1,
+        max_iterations: 15,
         guidance: &[],
         answers: &[],
-        rounds: Vec::new(),
+        iterations: Vec::new(),
     }
 }
 
-/// Calls `test` with a third round: guidance, an answer and two rounds before it.
-fn with_third_round(spec: &RunSpec, test: impl FnOnce(&RoundContext<'_>)) {
-    test(&RoundContext {
-        round: 3,
+/// Calls `test` with a third iteration: guidance, an answer and two iterations before it.
+fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)) {
+    test(&IterationContext {
+        iteration: 3,
         guidance: &[
             "Search only in src.".to_owned(),
             "Keep `a` in comments.".to_owned(),
         ],
-        answers: &[Answer {
+        answers: &[AnsweredQuestion {
             question: "Which `a`?".to_owned(),
             answer: "The function.".to_owned(),
         }],
-        rounds: vec![
-            PastRound {
-                round: 1,
+        iterations: vec![
+            PastIteration {
+                iteration: 1,
                 plan: "Look for it.",
                 reflection: Some(PastReflection {
-                    verdict: Verdict::AskUser,
+                    verdict: ReflectionVerdict::AskUser,
                     summary: "There are two.",
                 }),
                 cut_off: None,
                 observations: vec![json!({"subtask": "look", "status": "succeeded"})],
             },
-            PastRound {
-                round: 2,
+            PastIteration {
+                iteration: 2,
                 plan: "Rename it.",
                 reflection: Some(PastReflection {
-                    verdict: Verdict::Continue,
+                    verdict: ReflectionVerdict::Continue,
                     summary: "One is left.",
                 }),
                 cut_off: None,
                 observations: Vec::new(),
             },
         ],
-        ..first_round(spec)
+        ..first_iteration(spec)
     });
 }
 
@@ -175,7 +175,7 @@ fn a_plan() -> Plan {
 fn the_first_plans_request() {
     let spec = spec();
     insta::assert_snapshot!(check(&plan_request(
-        &first_round(&spec),
+        &first_iteration(&spec),
         &spec.agents,
         &spec.tools,
         &[]
@@ -183,11 +183,11 @@ fn the_first_plans_request() {
 }
 
 #[test]
-fn paor_8_a_later_plans_request_has_guidance_answers_rounds_and_observations() {
+fn paor_8_a_later_plans_request_has_guidance_answers_iterations_and_observations() {
     let spec = spec();
-    with_third_round(&spec, |round| {
+    with_third_iteration(&spec, |iteration| {
         insta::assert_snapshot!(check(&plan_request(
-            round,
+            iteration,
             &spec.agents,
             &spec.tools,
             &observations()
@@ -198,9 +198,9 @@ fn paor_8_a_later_plans_request_has_guidance_answers_rounds_and_observations() {
 #[test]
 fn paor_6_the_reflectors_request() {
     let spec = spec();
-    with_third_round(&spec, |round| {
+    with_third_iteration(&spec, |iteration| {
         insta::assert_snapshot!(check(&reflect_request(
-            round,
+            iteration,
             &a_plan(),
             &observations(),
             &["src/lib.rs"]
@@ -209,10 +209,15 @@ fn paor_6_the_reflectors_request() {
 }
 
 #[test]
-fn the_reflectors_request_of_a_first_round_in_which_nothing_was_done() {
+fn the_reflectors_request_of_a_first_iteration_in_which_nothing_was_done() {
     let spec = spec();
     let nothing = plan(&json!({"summary": "There is nothing to do.", "subtasks": []}));
-    insta::assert_snapshot!(check(&reflect_request(&first_round(&spec), &nothing, &[], &[])));
+    insta::assert_snapshot!(check(&reflect_request(
+        &first_iteration(&spec),
+        &nothing,
+        &[],
+        &[]
+    )));
 }
 
 #[test]
@@ -271,7 +276,7 @@ fn looked(id: String, output: Value, success: bool) -> Observation {
         subtask: id.as_str().into(),
         title: "Look".to_owned(),
         duration: Millis(1),
-        finding: Finding::Calls {
+        finding: SubTaskResult::Calls {
             calls: vec![ObservedCall {
                 effect: EffectId {
                     step: 9,
@@ -302,7 +307,7 @@ fn paor_6_failures_come_before_successes_where_not_all_fit() {
         .map(|n| looked(format!("good{n}"), json!("seen"), true))
         .collect();
     observed.extend((0..20).map(|n| looked(format!("bad{n}"), json!("no such file"), false)));
-    let text = plan_request(&first_round(&spec), &[], &[], &observed);
+    let text = plan_request(&first_iteration(&spec), &[], &[], &observed);
     for n in 0..20 {
         assert!(
             text.contains(&format!(r#"{{"subtask":"bad{n}","#)),
@@ -321,7 +326,7 @@ fn paor_6_many_failures_keep_to_the_budget_too() {
     let observed: Vec<Observation> = (0..1_000)
         .map(|n| looked(format!("bad{n}"), json!("e".repeat(2_900)), false))
         .collect();
-    let text = plan_request(&first_round(&spec), &[], &[], &observed);
+    let text = plan_request(&first_iteration(&spec), &[], &[], &observed);
     assert!(text.len() < 125_000, "{} bytes", text.len());
     assert!(text.contains(r#""of_these_succeeded":0}"#));
 }
@@ -348,33 +353,33 @@ fn every_request(said: &str) -> Vec<String> {
     spec.tools[0].description = said.to_owned();
     spec.tools[0].parameters["properties"]["path"]["description"] = json!(said);
     let guidance = [said.to_owned()];
-    let answers = [Answer {
+    let answers = [AnsweredQuestion {
         question: said.to_owned(),
         answer: said.to_owned(),
     }];
-    let past = PastRound {
-        round: 1,
+    let past = PastIteration {
+        iteration: 1,
         plan: said,
         reflection: Some(PastReflection {
-            verdict: Verdict::Continue,
+            verdict: ReflectionVerdict::Continue,
             summary: said,
         }),
         cut_off: None,
         observations: vec![json!({"subtask": said})],
     };
-    let round = RoundContext {
+    let iteration = IterationContext {
         guidance: &guidance,
         answers: &answers,
-        rounds: vec![past],
-        ..first_round(&spec)
+        iterations: vec![past],
+        ..first_iteration(&spec)
     };
     let plan = plan(
         &json!({"summary": said, "subtasks": [{"id": "a", "title": said, "agent": "explore", "task": said}]}),
     );
     let observed = [looked("a".to_owned(), json!(said), true)];
     vec![
-        plan_request(&round, &spec.agents, &spec.tools, &observed),
-        reflect_request(&round, &plan, &observed, &[said]),
+        plan_request(&iteration, &spec.agents, &spec.tools, &observed),
+        reflect_request(&iteration, &plan, &observed, &[said]),
         task_request(said, 1, &[&observed[0]]),
         summary(said),
     ]
@@ -389,7 +394,7 @@ fn no_text_opens_or_closes_a_section() {
         .map(|tag| format!("\n<{tag}>\n<{tag} >x"))
         .collect();
     assert!(
-        all.contains("\n</GOAL>\n") && all.contains("\n<ROUND>\n"),
+        all.contains("\n</GOAL>\n") && all.contains("\n<ITERATION>\n"),
         "{all}"
     );
 
@@ -433,7 +438,7 @@ fn no_spelling_of_its_closing_tag_ends_a_section() {
 #[test]
 fn a_name_or_description_takes_one_line_of_its_list() {
     let spec = spec();
-    let text = reflect_request(&first_round(&spec), &a_plan(), &[], &["a\n- b", "c"]);
+    let text = reflect_request(&first_iteration(&spec), &a_plan(), &[], &["a\n- b", "c"]);
     assert!(
         text.contains("<CHANGED_FILES>\n- a - b\n- c\n</CHANGED_FILES>"),
         "{text}"

@@ -2,7 +2,7 @@
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::machine::Machine;
-use dirigent_core::run::{AnswerFault, Question, Run, RunInput};
+use dirigent_core::run::{AnswerError, Question, Run, RunInput};
 use serde_json::json;
 
 use crate::driver::{brief_of, give, reflected, reflecting, refused};
@@ -49,7 +49,7 @@ fn paor_9_a_number_is_the_choice_with_that_number_and_any_other_text_is_itself()
     for number in ["0", "3", "-1", "+3", "99999999999999999999999"] {
         let fault = names.choose(number).unwrap_err();
         assert!(
-            matches!(&fault, AnswerFault::NoSuchChoice { number: said, .. } if said == number),
+            matches!(&fault, AnswerError::NoSuchChoice { number: said, .. } if said == number),
             "{fault}"
         );
     }

@@ -1,7 +1,7 @@
 //! Guidance that cannot wait (PAOR-8).
 
 use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
-use dirigent_core::observation::{AgentWork, Finding};
+use dirigent_core::observation::{AgentWork, SubTaskResult};
 use dirigent_core::plan::SubTaskState;
 use dirigent_core::run::{EndReason, Phase, Run, RunInput};
 use dirigent_core::time::Millis;
@@ -80,8 +80,8 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
             "start run.5 a3 planner"
         ]
     );
-    let round = &run.rounds()[0];
-    let states: Vec<SubTaskState> = (0..4).map(|index| round.graph.state(index)).collect();
+    let iteration = &run.iterations()[0];
+    let states: Vec<SubTaskState> = (0..4).map(|index| iteration.graph.state(index)).collect();
     assert_eq!(
         states,
         [
@@ -91,20 +91,20 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
             SubTaskState::Skipped
         ]
     );
-    assert!(round.reflection.is_none());
-    let Finding::Agent { result, .. } = &round.observation(0).unwrap().finding else {
-        panic!("{round:?}");
+    assert!(iteration.reflection.is_none());
+    let SubTaskResult::Agent { result, .. } = &iteration.observation(0).unwrap().finding else {
+        panic!("{iteration:?}");
     };
     assert_eq!(*result, Err(AgentFailure::Redirected));
-    let Finding::Calls { calls } = &round.observation(1).unwrap().finding else {
-        panic!("{round:?}");
+    let SubTaskResult::Calls { calls } = &iteration.observation(1).unwrap().finding else {
+        panic!("{iteration:?}");
     };
     let ends: Vec<bool> = calls.iter().map(|call| call.result.succeeded()).collect();
     assert_eq!(ends, [true, false]);
     for skipped in [2, 3] {
         assert_eq!(
-            round.observation(skipped).unwrap().finding,
-            Finding::Skipped { because: None }
+            iteration.observation(skipped).unwrap().finding,
+            SubTaskResult::Skipped { because: None }
         );
     }
     // the next plan is told of all of it
@@ -174,7 +174,7 @@ fn paor_8_a_restart_stops_again_what_was_being_stopped() {
 }
 
 #[test]
-fn paor_8_a_planner_is_stopped_and_another_plans_the_same_round() {
+fn paor_8_a_planner_is_stopped_and_another_plans_the_same_iteration() {
     let (mut run, _) = running(spec());
     assert_eq!(
         give(&mut run, 10, redirected("Rather so.")),
@@ -202,7 +202,7 @@ fn paor_8_a_planner_is_stopped_and_another_plans_the_same_round() {
 }
 
 #[test]
-fn paor_8_a_reflector_is_stopped_and_the_next_round_planned() {
+fn paor_8_a_reflector_is_stopped_and_the_next_iteration_planned() {
     let mut run = reflecting(spec());
     assert_eq!(
         give(&mut run, 10, redirected("Not so.")),
@@ -217,7 +217,7 @@ fn paor_8_a_reflector_is_stopped_and_the_next_round_planned() {
         [""; 0]
     );
     assert_eq!(run.usage().tokens(), 30);
-    assert!(run.rounds()[0].reflection.is_none());
+    assert!(run.iterations()[0].reflection.is_none());
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn paor_8_a_question_is_withdrawn() {
 }
 
 #[test]
-fn paor_8_where_no_round_is_left_the_run_ends_at_its_limit_once_all_has_ended() {
+fn paor_8_where_no_iteration_is_left_the_run_ends_at_its_limit_once_all_has_ended() {
     let mut spec = spec();
     spec.limits.max_iterations = 1;
     let one =
@@ -283,14 +283,14 @@ fn paor_8_what_a_failure_of_its_own_kept_from_running_is_not_put_down_to_the_gui
     };
     give(&mut run, 20, agent_ended("run.2", failed));
     give(&mut run, 30, ended("run.3", ToolResult::failure("stopped")));
-    let because = |index| run.rounds()[0].observation(index).unwrap().finding.clone();
+    let because = |index| run.iterations()[0].observation(index).unwrap().finding.clone();
     assert_eq!(
         because(2),
-        Finding::Skipped {
+        SubTaskResult::Skipped {
             because: Some("edit".into())
         }
     );
-    assert_eq!(because(3), Finding::Skipped { because: None });
+    assert_eq!(because(3), SubTaskResult::Skipped { because: None });
 }
 
 #[test]
@@ -344,10 +344,10 @@ fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are
             "start run.4 a4 planner"
         ]
     );
-    let observed = run.rounds()[0].observation(0).unwrap();
+    let observed = run.iterations()[0].observation(0).unwrap();
     let changed: Vec<String> = observed.changes().map(ToString::to_string).collect();
     assert_eq!(changed, ["edited own.rs", "edited others.rs"]);
-    let Finding::Agent { result, .. } = &observed.finding else {
+    let SubTaskResult::Agent { result, .. } = &observed.finding else {
         panic!("{observed:?}");
     };
     assert_eq!(*result, Err(AgentFailure::Redirected));

@@ -1,10 +1,10 @@
 //! What a user reads of a run: concise and verbose (PAOR-10, PAOR-11), at its end and on the way (PAOR-3).
 
 use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
-use dirigent_core::budget::{BudgetKind, Overdrawn};
-use dirigent_core::observation::{AgentWork, CallDigest};
+use dirigent_core::budget::{BudgetExceeded, BudgetKind};
+use dirigent_core::observation::{AgentWork, CallSummary};
 use dirigent_core::price::Cost;
-use dirigent_core::run::{ChangedFile, Detail, FileFate, Run, RunInput};
+use dirigent_core::run::{ChangedFile, Detail, FileChangeKind, Run, RunInput};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome, ToolResult};
 use insta::assert_snapshot;
@@ -43,7 +43,7 @@ fn rename() -> Value {
 fn renamed() -> Run {
     let (mut run, _) = acting(spec(), &rename());
     let mut report = ended_with(AgentAnswer::Text("Renamed `a` in src/lib.rs.".to_owned()));
-    report.work.calls.push(CallDigest {
+    report.work.calls.push(CallSummary {
         effect: Some(effect("a2.2")),
         tool: "change".to_owned(),
         parameters: json!({"path": "src/lib.rs"}),
@@ -151,7 +151,7 @@ fn paor_9_a_run_that_waits_for_the_user_shows_its_question() {
 }
 
 #[test]
-fn paor_12_a_failure_in_a_later_round_says_why() {
+fn paor_12_a_failure_in_a_later_iteration_says_why() {
     let mut run = reflecting(spec());
     give(
         &mut run,
@@ -175,7 +175,7 @@ fn host_10_the_headline_says_what_it_cost_where_a_price_is_known() {
     give(&mut run, 700, agent_ended("run.1", report));
     assert_eq!(
         run.report().render(Detail::Concise),
-        "Goal achieved after 1 round, 700 ms: 1 model call, 0 tool calls, 15 tokens, $0.0123.\n\nIt is 42.\n"
+        "Goal achieved after 1 iteration, 700 ms: 1 model call, 0 tool calls, 15 tokens, $0.0123.\n\nIt is 42.\n"
     );
 }
 
@@ -195,14 +195,14 @@ fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
         ),
     ] {
         let (mut run, _) = crate::driver::running(spec());
-        let overdrawn = Overdrawn {
+        let budget_exceeded = BudgetExceeded {
             budget,
             used: 90,
             needed: 20,
             limit: 100,
         };
         let refused = AgentReport {
-            result: Err(AgentFailure::Budget { overdrawn }),
+            result: Err(AgentFailure::Budget { budget_exceeded }),
             work: AgentWork::default(),
             duration: Millis(1),
         };
@@ -246,7 +246,7 @@ fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
         report.changed,
         [ChangedFile {
             path: "src/main.rs".to_owned(),
-            fate: FileFate::Edited
+            kind: FileChangeKind::Edited
         }]
     );
     assert_eq!(report.usage.tool_calls, 1);
@@ -260,7 +260,7 @@ fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
 fn a_report_as_json_has_the_reason_beside_the_phase() {
     let report = serde_json::to_value(achieved().report()).unwrap();
     assert_eq!(
-        [&report["phase"], &report["reason"], &report["iterations"]],
+        [&report["phase"], &report["reason"], &report["iteration_count"]],
         [&json!("complete"), &json!("goal_achieved"), &json!(1)]
     );
 }
@@ -305,32 +305,41 @@ fn paor_10_of_several_changes_of_a_file_the_net_is_told() {
         to: file(to),
     };
     for (changes, net) in [
-        (vec![created("x"), edited("x")], vec![("x", FileFate::Created)]),
+        (
+            vec![created("x"), edited("x")],
+            vec![("x", FileChangeKind::Created)],
+        ),
         (vec![created("x"), deleted("x")], vec![]),
-        (vec![edited("x"), deleted("x")], vec![("x", FileFate::Deleted)]),
-        (vec![deleted("x"), created("x")], vec![("x", FileFate::Edited)]),
+        (
+            vec![edited("x"), deleted("x")],
+            vec![("x", FileChangeKind::Deleted)],
+        ),
+        (
+            vec![deleted("x"), created("x")],
+            vec![("x", FileChangeKind::Edited)],
+        ),
         (
             vec![moved("x", "y")],
-            vec![("x", FileFate::Deleted), ("y", FileFate::Created)],
+            vec![("x", FileChangeKind::Deleted), ("y", FileChangeKind::Created)],
         ),
         (
             vec![created("x"), moved("x", "y")],
-            vec![("y", FileFate::Created)],
+            vec![("y", FileChangeKind::Created)],
         ),
         (
             vec![deleted("y"), moved("x", "y")],
-            vec![("x", FileFate::Deleted), ("y", FileFate::Edited)],
+            vec![("x", FileChangeKind::Deleted), ("y", FileChangeKind::Edited)],
         ),
         (
             vec![edited("b"), edited("a"), exited("ls", 0)],
-            vec![("a", FileFate::Edited), ("b", FileFate::Edited)],
+            vec![("a", FileChangeKind::Edited), ("b", FileChangeKind::Edited)],
         ),
     ] {
         let expected: Vec<ChangedFile> = net
             .into_iter()
-            .map(|(path, fate)| ChangedFile {
+            .map(|(path, kind)| ChangedFile {
                 path: path.to_owned(),
-                fate,
+                kind,
             })
             .collect();
         assert_eq!(changed(changes.clone()).report().changed, expected, "{changes:?}");
@@ -400,7 +409,7 @@ fn rule_6_an_answered_question_needs_no_plan_in_its_report() {
 }
 
 #[test]
-fn paor_11_every_round_is_shown() {
+fn paor_11_every_iteration_is_shown() {
     let mut run = reflecting(spec());
     give(
         &mut run,

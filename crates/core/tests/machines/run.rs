@@ -3,7 +3,7 @@
 use dirigent_core::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Refusal;
-use dirigent_core::observation::{AgentWork, Finding, Observation, ObservedCall};
+use dirigent_core::observation::{AgentWork, Observation, ObservedCall, SubTaskResult};
 use dirigent_core::plan::SubTaskState;
 use dirigent_core::run::{ImpossibleTransition, Phase, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::time::Millis;
@@ -190,8 +190,8 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
         commands,
         ["Observing -> Reflecting (1)", "start run.5 a2 reflector"]
     );
-    let round = &run.rounds()[0];
-    let states: Vec<SubTaskState> = (0..4).map(|index| round.graph.state(index)).collect();
+    let iteration = &run.iterations()[0];
+    let states: Vec<SubTaskState> = (0..4).map(|index| iteration.graph.state(index)).collect();
     assert_eq!(
         states,
         [
@@ -201,7 +201,7 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
             SubTaskState::Succeeded
         ]
     );
-    let ends: Vec<(&str, bool)> = round
+    let ends: Vec<(&str, bool)> = iteration
         .observations
         .iter()
         .map(|seen| (seen.subtask.0.as_str(), seen.succeeded()))
@@ -211,8 +211,8 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
         [("top", true), ("left", false), ("join", false), ("right", true)]
     );
     assert_eq!(
-        round.observations[2].finding,
-        Finding::Skipped {
+        iteration.observations[2].finding,
+        SubTaskResult::Skipped {
             because: Some("left".into())
         }
     );
@@ -331,12 +331,12 @@ fn paor_6_a_sequence_is_observed_with_every_call_in_it() {
         },
     ];
     assert_eq!(
-        run.rounds()[0].observations,
+        run.iterations()[0].observations,
         [Observation {
             subtask: "p".into(),
             title: "P".to_owned(),
             duration: Millis(20),
-            finding: Finding::Calls { calls },
+            finding: SubTaskResult::Calls { calls },
         }]
     );
     assert_eq!(run.usage().tool_calls, 2);
@@ -383,8 +383,8 @@ fn paor_7_a_failed_or_broken_agent_is_an_observation() {
             ]
         );
         assert_eq!(
-            run.rounds()[0].observations[0].finding,
-            Finding::Agent {
+            run.iterations()[0].observations[0].finding,
+            SubTaskResult::Agent {
                 agent: AgentId(2),
                 name: "explore".to_owned(),
                 result: Err(failure.clone()),
@@ -420,7 +420,7 @@ fn paor_7_a_call_that_takes_too_long_is_stopped_and_observed() {
             "start run.3 a2 reflector"
         ]
     );
-    let Finding::Calls { calls } = &run.rounds()[0].observations[0].finding else {
+    let SubTaskResult::Calls { calls } = &run.iterations()[0].observations[0].finding else {
         panic!("calls");
     };
     assert_eq!(
@@ -502,7 +502,7 @@ fn paor_8_guidance_that_a_planners_answer_cannot_have_heard_is_planned_with() {
 fn paor_8_the_plan_says_which_guidance_it_answers() {
     let answers = json!({"summary": "s", "answers_guidance": [1], "subtasks": []});
     let (run, _) = acting(spec(), &answers);
-    assert_eq!(run.rounds()[0].graph.plan().answers_guidance, [1]);
+    assert_eq!(run.iterations()[0].graph.plan().answers_guidance, [1]);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         assert_eq!(refused(run, 9_999_999, guided), expected);
         assert_eq!(
             refused(run, 9_999_999, resumed()),
-            format!("the run is over: {reason}")
+            format!("the run has finished: {reason}")
         );
     }
 }
@@ -94,7 +94,7 @@ fn paor_3_paor_12_iteration_limit() {
         give(&mut run, 0, reflected("run.3", "continue", "Half of it is done.")),
         [
             "Reflecting -> Failed (1)",
-            "finish, iteration limit: 1 planning rounds did not reach the goal"
+            "finish, iteration limit: 1 planning iterations did not reach the goal"
         ]
     );
     check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
@@ -184,7 +184,7 @@ fn paor_6_the_agent_that_used_up_the_budget_is_observed() {
             "finish, budget: 30 of 30 tokens used"
         ]
     );
-    assert!(run.rounds()[0].observations[0].succeeded());
+    assert!(run.iterations()[0].observations[0].succeeded());
     assert_eq!(run.report().left, ["Q (not started)"]);
     check_ended(&mut run, exhausted());
 }
@@ -337,18 +337,18 @@ fn paor_9_a_run_that_waits_for_the_user_can_be_cancelled() {
 }
 
 #[test]
-fn paor_3_a_question_whose_answer_no_round_is_left_for_is_not_asked() {
+fn paor_3_a_question_whose_answer_no_iteration_is_left_for_is_not_asked() {
     let mut run = reflecting(limited(|spec| spec.limits.max_iterations = 1));
     assert_eq!(
         give(&mut run, 100, reflected("run.3", "ask_user", "Two fit.")),
         [
             "Reflecting -> Failed (1)",
-            "finish, iteration limit: 1 planning rounds did not reach the goal"
+            "finish, iteration limit: 1 planning iterations did not reach the goal"
         ]
     );
     check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
     assert_snapshot!(run.report().render(Detail::Concise), @r"
-    Stopped at a limit (iteration limit: 1 planning rounds did not reach the goal) after 1 round, 100 ms: 2 model calls, 1 tool call, 30 tokens.
+    Stopped at a limit (iteration limit: 1 planning iterations did not reach the goal) after 1 iteration, 100 ms: 2 model calls, 1 tool call, 30 tokens.
 
     Two fit.
 
@@ -356,7 +356,7 @@ fn paor_3_a_question_whose_answer_no_round_is_left_for_is_not_asked() {
       - a
       - b
 
-    To go on where it stopped, resume the run with more rounds allowed.
+    To go on where it stopped, resume the run with more iterations allowed.
     ");
 }
 

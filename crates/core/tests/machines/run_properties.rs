@@ -9,7 +9,7 @@ use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Usage;
-use dirigent_core::observation::{AgentWork, Finding};
+use dirigent_core::observation::{AgentWork, SubTaskResult};
 use dirigent_core::plan::{Plan, SubTaskState};
 use dirigent_core::run::{EndReason, Phase, Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
@@ -448,11 +448,11 @@ fn sorted(commands: &[RunCommand]) -> Vec<String> {
     lines
 }
 
-pub fn assert_rounds(run: &Run) {
-    for round in run.rounds() {
-        let graph = &round.graph;
+pub fn assert_iterations(run: &Run) {
+    for iteration in run.iterations() {
+        let graph = &iteration.graph;
         let mut ended = BTreeSet::new();
-        for observation in &round.observations {
+        for observation in &iteration.observations {
             assert!(
                 ended.insert(&observation.subtask),
                 "{} ended twice",
@@ -475,7 +475,7 @@ pub fn assert_rounds(run: &Run) {
                     assert!(dependencies.any(|state| state != SubTaskState::Succeeded));
                 }
                 SubTaskState::Skipped => assert!(
-                    round.observation(index).unwrap().finding == Finding::Skipped { because: None }
+                    iteration.observation(index).unwrap().finding == SubTaskResult::Skipped { because: None }
                         || dependencies
                             .any(|state| matches!(state, SubTaskState::Failed | SubTaskState::Skipped))
                 ),
@@ -485,7 +485,7 @@ pub fn assert_rounds(run: &Run) {
             .filter(|index| graph.state(*index) == SubTaskState::Running)
             .collect();
         assert_eq!(
-            round.active().map(|(index, _)| index).collect::<Vec<_>>(),
+            iteration.active().map(|(index, _)| index).collect::<Vec<_>>(),
             running
         );
     }
@@ -507,15 +507,15 @@ impl Waiting {
 
     fn assert_places(&self, before: &Run, run: &Run) {
         let started = |run: &Run| -> BTreeSet<usize> {
-            let round = run.rounds().last();
-            round
-                .map(|round| round.active().map(|(index, _)| index).collect())
+            let iteration = run.iterations().last();
+            iteration
+                .map(|iteration| iteration.active().map(|(index, _)| index).collect())
                 .unwrap_or_default()
         };
         if before.iteration() == run.iteration() && started(run).is_subset(&started(before)) {
             return;
         }
-        let (Some(spec), Some(round)) = (run.spec(), run.rounds().last()) else {
+        let (Some(spec), Some(iteration)) = (run.spec(), run.iterations().last()) else {
             return;
         };
         let briefs: Vec<_> = run.outstanding().into_iter().filter_map(brief).collect();
@@ -526,9 +526,9 @@ impl Waiting {
             let callers: Vec<AgentId> = callers.filter_map(|brief| brief.caller).map(agent_of).collect();
             waiting.extend(callers);
         }
-        let agents = round.active().filter_map(|(_, active)| active.agent);
+        let agents = iteration.active().filter_map(|(_, active)| active.agent);
         let waiting = agents.filter(|agent| waiting.contains(agent)).count() + run.approvals().count();
-        let at_work = round.graph.running() - waiting;
+        let at_work = iteration.graph.running() - waiting;
         assert!(
             at_work <= spec.limits.max_parallel.max(1) as usize,
             "{at_work} at work"
@@ -653,7 +653,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
             }
         }
         assert_eq!(run.phase(), phase);
-        assert_rounds(&run);
+        assert_iterations(&run);
         assert_agents(&run);
         assert_standstill(&run);
         assert_eq!(sorted(&run.outstanding()), sorted(&expected.0));
@@ -671,7 +671,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
     assert_ends(run, Timestamp(now.unsigned_abs()));
 }
 
-/// Completing whatever is under way brings the run to an end: every round has bounded work, and rounds are bounded.
+/// Completing whatever is under way brings the run to an end: every iteration has bounded work, and iterations are bounded.
 fn assert_ends(mut run: Run, now: Timestamp) {
     let two = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},

@@ -6,7 +6,7 @@ use dirigent_core::agent::{AgentFailure, AgentReport};
 use dirigent_core::id::AgentId;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, Usage};
-use dirigent_core::observation::{AgentWork, Finding};
+use dirigent_core::observation::{AgentWork, SubTaskResult};
 use dirigent_core::run::{EndReason, FailureCause, Phase, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
@@ -68,7 +68,7 @@ fn paor_3_a_run_at_its_iteration_limit_goes_on_with_a_higher_one() {
     assert_eq!(run.phase(), Phase::Failed);
     assert_eq!(
         refused(&mut run, 10, resumed_as_it_was()),
-        "the run cannot go on, as it is at its limit: iteration limit: 1 planning rounds did not reach the goal. Resume it with a \
+        "the run cannot go on, as it is at its limit: iteration limit: 1 planning iterations did not reach the goal. Resume it with a \
          higher limit"
     );
     assert_eq!(
@@ -78,7 +78,7 @@ fn paor_3_a_run_at_its_iteration_limit_goes_on_with_a_higher_one() {
     assert_eq!(run.end(), None);
     let task = &brief_of(&run, "run.4").task;
     assert!(task.contains("Half of it is done."), "{task}");
-    assert!(task.contains("<ROUND>2 of 2</ROUND>"), "{task}");
+    assert!(task.contains("<ITERATION>2 of 2</ITERATION>"), "{task}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn paor_1_what_is_over_for_good_is_not_taken_up() {
     give(&mut rejected, 0, reflected("run.3", "failed", "There is no `a`."));
     assert_eq!(
         refused(&mut rejected, 10, resumed_as_it_was()),
-        "the run is over: There is no `a`."
+        "the run has finished: There is no `a`."
     );
     let (mut refused_by_provider, _) = running(spec());
     let report = agent_ended("run.1", model_failed(ModelFailureKind::Rejected));
@@ -226,22 +226,22 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
         },
     );
     assert_eq!(commands, ["Failed -> Planning (2)", "start run.4 a3 planner"]);
-    let round = &run.rounds()[0];
-    let ids: Vec<String> = round
+    let iteration = &run.iterations()[0];
+    let ids: Vec<String> = iteration
         .observations
         .iter()
         .map(|seen| seen.subtask.to_string())
         .collect();
     assert_eq!(ids, ["p", "r", "s"]);
-    let Finding::Calls { calls } = &round.observations[0].finding else {
-        panic!("{:?}", round.observations[0]);
+    let SubTaskResult::Calls { calls } = &iteration.observations[0].finding else {
+        panic!("{:?}", iteration.observations[0]);
     };
     assert!(!calls[0].result.succeeded());
-    let Finding::Agent {
+    let SubTaskResult::Agent {
         result, work: seen, ..
-    } = &round.observations[1].finding
+    } = &iteration.observations[1].finding
     else {
-        panic!("{:?}", round.observations[1]);
+        panic!("{:?}", iteration.observations[1]);
     };
     assert_eq!((result, seen), (&Err(AgentFailure::RunEnded), &work));
     let mut used = Usage {

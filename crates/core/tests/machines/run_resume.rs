@@ -1,6 +1,6 @@
 //! What a run does when its process was started anew (HOST-2).
 
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{Run, RunInput, RunTimer};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;
@@ -62,8 +62,8 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
             "Acting -> Observing (1)",
         ]
     );
-    let observations = &run.rounds()[0].observations;
-    let Finding::Calls { calls } = &observations[0].finding else {
+    let observations = &run.iterations()[0].observations;
+    let SubTaskResult::Calls { calls } = &observations[0].finding else {
         panic!("{observations:?}");
     };
     assert_eq!(
@@ -76,7 +76,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
     );
     assert_eq!(
         observations[1].finding,
-        Finding::Skipped {
+        SubTaskResult::Skipped {
             because: Some("q".into())
         }
     );

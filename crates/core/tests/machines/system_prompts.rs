@@ -1,14 +1,14 @@
 //! What agents are told of their work: their system prompts, and what goes back when a reply can't be used.
 
-use dirigent_core::call::{CallForm, GivenCalls, Malformed, ReplyParser, Said, parse};
+use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
 use dirigent_core::limits::AgentLimits;
-use dirigent_core::prompt::{malformed, plan_request, roles, submission, system_prompt};
+use dirigent_core::prompt::{malformed, plan_request, roles, submission_tool, system_prompt};
 use dirigent_core::spec::{AgentSpec, AnswerForm, RunSpec};
 use dirigent_core::tool::{Repeat, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::fixture::{spec, text, tool};
-use crate::prompts::{check, first_round};
+use crate::prompts::{check, first_iteration};
 
 const FORMS: [CallForm; 5] = [
     CallForm::Json,
@@ -292,7 +292,7 @@ fn agents(calls: CallForm) -> [(AgentSpec, Vec<ToolSpec>); 3] {
     ]
     .map(|(mut agent, mut tools)| {
         agent.profile.calls = calls;
-        tools.extend(submission(agent.answer));
+        tools.extend(submission_tool(agent.answer));
         (agent, tools)
     })
 }
@@ -326,7 +326,7 @@ fn loop_3_an_agent_without_tools_is_shown_no_call() {
 #[test]
 fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
     let run = spec();
-    let request = plan_request(&first_round(&run), &run.agents, &run.tools, &[]);
+    let request = plan_request(&first_iteration(&run), &run.agents, &run.tools, &[]);
     for calls in FORMS {
         for (agent, tools) in agents(calls) {
             let offered: Vec<&ToolSpec> = tools
@@ -344,7 +344,7 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
             let lines = [&system, &request, &back]
                 .into_iter()
                 .flat_map(|text| text.lines());
-            let mut given = GivenCalls::new(&tools);
+            let mut given = ContextCalls::new(&tools);
             for text in [&system, &request, &back] {
                 given.add(text);
             }
@@ -359,9 +359,9 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
                     // The form alone, with its placeholder, is a call without a tool.
                     let is_shape = echo.starts_with('{') && echo.contains("name of the tool");
                     match said {
-                        Ok(Said::Text(_) | Said::CallAmongWords(_)) => {}
-                        Err(Malformed::WrongFields { .. } | Malformed::OtherForm) if is_shape => {}
-                        Ok(Said::Calls(_)) | Err(_) => panic!("{calls:?}: {echo}: {said:?}"),
+                        Ok(ReplyContent::Text(_) | ReplyContent::CallInProse(_)) => {}
+                        Err(MalformedReply::WrongFields { .. } | MalformedReply::OtherForm) if is_shape => {}
+                        Ok(ReplyContent::Calls(_)) | Err(_) => panic!("{calls:?}: {echo}: {said:?}"),
                     }
                 }
             }
@@ -375,7 +375,7 @@ fn call_7_examples_show_calls_as_they_are_made() {
     let shown = |prefix: &str| {
         let line = prompt.lines().find_map(|line| line.strip_prefix(prefix)).unwrap();
         match parse(&text(line), CallForm::Json) {
-            Ok(Said::Calls(calls)) => (calls[0].tool.clone(), calls[0].parameters.clone()),
+            Ok(ReplyContent::Calls(calls)) => (calls[0].tool.clone(), calls[0].parameters.clone()),
             other => panic!("{other:?}"),
         }
     };

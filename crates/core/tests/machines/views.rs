@@ -7,7 +7,7 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::message::{ModelReply, Usage};
 use dirigent_core::price::Cost;
-use dirigent_core::run::{ChangedFile, Detail, FileFate, RunInput};
+use dirigent_core::run::{ChangedFile, Detail, FileChangeKind, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::{StateChange, ToolResult};
 use dirigent_core::view::RunView;
@@ -275,7 +275,7 @@ fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_
         report.changed,
         [ChangedFile {
             path: "x".to_owned(),
-            fate: FileFate::Edited
+            kind: FileChangeKind::Edited
         }]
     );
     assert_eq!(report.usage.tool_calls, of_the_run.tool_calls + 1);

@@ -19,10 +19,10 @@ use dirigent_core::view::{Event, EventKind, RunView};
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
 use serde_json::json;
 
-use crate::accounts::assert_account;
 use crate::agent_properties::assert_conversation;
 use crate::fixture::{call, native, says_call, spec, text};
-use crate::run_properties::{a_plan, assert_rounds};
+use crate::run_properties::{a_plan, assert_iterations};
+use crate::usage::assert_account;
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
@@ -265,7 +265,7 @@ fn result(choice: &Choice) -> ToolResult {
     }
 }
 
-/// What a watcher is told is whole: every sub-task starts and ends once in its round, and the run ends once.
+/// What a watcher is told is whole: every sub-task starts and ends once in its iteration, and the run ends once.
 fn assert_events(events: &[Event]) {
     let (mut started, mut ended) = (BTreeSet::<SubTaskId>::new(), BTreeSet::<SubTaskId>::new());
     let mut ends = 0;
@@ -282,7 +282,7 @@ fn assert_events(events: &[Event]) {
                 assert!(ended.insert(observation.subtask.clone()));
                 let skipped = matches!(
                     observation.finding,
-                    dirigent_core::observation::Finding::Skipped { .. }
+                    dirigent_core::observation::SubTaskResult::Skipped { .. }
                 );
                 assert_eq!(started.contains(&observation.subtask), !skipped);
             }
@@ -316,7 +316,7 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
         } else {
             driver.end(choice);
         }
-        assert_rounds(&driver.run);
+        assert_iterations(&driver.run);
     }
     assert!(
         driver.run.phase().is_terminal(),

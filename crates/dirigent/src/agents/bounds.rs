@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use dirigent_core::delegate::DELEGATE;
+use dirigent_core::delegation::DELEGATE;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::tool::Access;
 
 use super::AgentDefinition;
-use super::abilities::Wanted;
-use super::file::Written;
-use super::limits::{GoalAgentLimits, limits_of};
-use super::roster::{Member, with_model};
+use super::file::ParsedAgentFile;
+use super::limits::{GoalAgentLimits, resolve_limits};
+use super::registry::{RegisteredAgent, with_model};
+use super::tool_selection::ToolSelection;
 use crate::config::Config;
 
 /// The most that a project's agents may have.
-pub(super) struct Bounds {
+pub(super) struct ProjectAgentBounds {
     access: Access,
     /// The tools of those others that have no more access than that, for each access.
     tools: [(Access, BTreeSet<String>); 3],
@@ -23,27 +23,27 @@ pub(super) struct Bounds {
 }
 
 /// The tools of all agents that may do no more than that.
-pub(super) fn tools_up_to(members: &[Member], access: Access) -> BTreeSet<String> {
-    let agents = members.iter().map(|member| &member.definition);
+pub(super) fn tools_within_access(entries: &[RegisteredAgent], access: Access) -> BTreeSet<String> {
+    let agents = entries.iter().map(|entry| &entry.definition);
     let tools = agents
         .filter(|agent| agent.access <= access)
         .flat_map(|agent| &agent.tools);
     tools.cloned().collect()
 }
 
-impl Bounds {
+impl ProjectAgentBounds {
     /// What the others have together, and no more access than `most`.
-    pub(super) fn new(others: &[Member], most: Access, config: &Config) -> Self {
-        let agents = || others.iter().map(|member| &member.definition);
+    pub(super) fn new(others: &[RegisteredAgent], most: Access, config: &Config) -> Self {
+        let agents = || others.iter().map(|entry| &entry.definition);
         let access = agents()
             .map(|agent| agent.access)
             .max()
             .unwrap_or(Access::ReadOnly);
         let limits = agents().map(|agent| configured_limits(agent, config));
-        Bounds {
+        ProjectAgentBounds {
             access: access.min(most),
             tools: [Access::ReadOnly, Access::Execute, Access::ReadWrite]
-                .map(|access| (access, tools_up_to(others, access))),
+                .map(|access| (access, tools_within_access(others, access))),
             limits: limits
                 .reduce(|one, other| one.highest(&other))
                 .unwrap_or_default(),
@@ -51,26 +51,26 @@ impl Bounds {
     }
 
     /// The agent of that file as it may be, and what was taken from it.
-    pub(super) fn apply(&self, written: Written, config: &Config) -> (AgentDefinition, Vec<String>) {
-        let mut notes = written.notes;
-        let access = written.access.min(self.access);
-        if access < written.access {
+    pub(super) fn apply(&self, parsed: ParsedAgentFile, config: &Config) -> (AgentDefinition, Vec<String>) {
+        let mut notes = parsed.notes;
+        let access = parsed.access.min(self.access);
+        if access < parsed.access {
             notes.push(format!(
                 "it may be {access} at most, not {}, as a project's agent ([agents] project)",
-                written.access
+                parsed.access
             ));
         }
         let allowed = self.tools.iter().find(|(of, _)| *of == access);
         let allowed = allowed.map(|(_, tools)| tools.clone()).unwrap_or_default();
-        let tools: BTreeSet<String> = match written.tools {
-            Wanted::All => allowed
+        let tools: BTreeSet<String> = match parsed.tools {
+            ToolSelection::All => allowed
                 .into_iter()
-                .filter(|tool| tool != DELEGATE && !written.without.contains(tool))
+                .filter(|tool| tool != DELEGATE && !parsed.excluded.contains(tool))
                 .collect(),
-            Wanted::Named(wanted) => {
-                let (tools, refused): (BTreeSet<String>, BTreeSet<String>) = wanted
+            ToolSelection::Named(requested) => {
+                let (tools, refused): (BTreeSet<String>, BTreeSet<String>) = requested
                     .into_iter()
-                    .filter(|tool| !written.without.contains(tool))
+                    .filter(|tool| !parsed.excluded.contains(tool))
                     .partition(|tool| allowed.contains(tool));
                 if !refused.is_empty() {
                     notes.push(format!(
@@ -81,7 +81,7 @@ impl Bounds {
                 tools
             }
         };
-        let model = written
+        let model = parsed
             .model
             .and_then(|(model, _)| match model_of(&model, config) {
                 Ok(model) => model,
@@ -91,16 +91,16 @@ impl Bounds {
                 }
             });
         // The planner reads it before it has looked at anything, and is to know whose words these are.
-        let description = format!("As the project describes it: {}", written.description);
-        let definition = AgentDefinition::new(written.name, description, written.role)
+        let description = format!("As the project describes it: {}", parsed.description);
+        let definition = AgentDefinition::new(parsed.name, description, parsed.role)
             .tools(tools)
             .access(access)
-            .limits(written.limits)
-            .default_limits(written.default_limits);
-        let wanted = configured_limits(&definition, config);
-        let limits = wanted.clone().lowest(&self.limits);
+            .limits(parsed.limits)
+            .default_limits(parsed.default_limits);
+        let requested = configured_limits(&definition, config);
+        let limits = requested.clone().lowest(&self.limits);
         let lowered: Vec<String> = limits
-            .differing(&wanted)
+            .differing(&requested)
             .into_iter()
             .map(|(name, limit)| format!("{name} to {limit}"))
             .collect();
@@ -115,12 +115,12 @@ impl Bounds {
 }
 
 fn configured_limits(agent: &AgentDefinition, config: &Config) -> AgentLimits {
-    limits_of(agent, Some(config), &GoalAgentLimits::default())
+    resolve_limits(agent, Some(config), &GoalAgentLimits::default())
 }
 
 /// The model that a project's file may choose: one that the user has named, as what it may cost and where it is asked is the user's.
 fn model_of(model: &str, config: &Config) -> Result<Option<String>, String> {
-    if !config.says_models() {
+    if !config.uses_file_models() {
         return Ok(None);
     }
     if model != "default" && !config.names().contains(model) {

@@ -7,10 +7,10 @@ use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, A
 use dirigent_core::time::Millis;
 use dirigent_core::tool::Access;
 
-use super::abilities::{self, Asked, Wanted};
-use super::front_matter::{self, Document, Fault, Field, Value};
-use super::{KnownTools, beyond};
-use crate::config::parse_span;
+use super::front_matter::{self, AgentFileError, Document, Field, Value};
+use super::tool_selection::{self, ClaudeToolSelection, ToolSelection};
+use super::{KnownTools, tools_beyond_access};
+use crate::config::parse_duration;
 
 /// Characters of a description: every planner reads all of them.
 const MAX_DESCRIPTION: usize = 1_000;
@@ -19,14 +19,14 @@ const MAX_ROLE: usize = 64 * 1024;
 /// Letters of a name.
 const MAX_NAME: usize = 64;
 /// Names of tools that are told one by one.
-const MAX_TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 /// Turns of an agent whose file was written for Claude Code and does not say: there it has as many as it wants.
 const CLAUDE_TURNS: u32 = 50;
 
 /// The fields of a file beside the limits.
 const OWN: [&str; 5] = ["name", "description", "tools", "model", "access"];
 
-fn own_fields() -> impl Iterator<Item = &'static str> {
+fn known_fields() -> impl Iterator<Item = &'static str> {
     OWN.into_iter()
         .chain(AgentLimit::ALL.iter().map(|limit| limit.name))
 }
@@ -62,13 +62,13 @@ pub(super) enum Dialect {
 
 /// What a file says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct ParsedAgentFile {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) role: String,
-    pub(super) tools: Wanted,
+    pub(super) tools: ToolSelection,
     /// Tools that it is not to have.
-    pub(super) without: BTreeSet<String>,
+    pub(super) excluded: BTreeSet<String>,
     pub(super) access: Access,
     /// With its line.
     pub(super) model: Option<(String, usize)>,
@@ -81,46 +81,58 @@ pub(super) struct Written {
 }
 
 /// Reads a file's text. `path` gives an agent without a name its own; `known` are the tools that there are.
-pub(super) fn read(text: &str, path: &Path, dialect: Dialect, known: &KnownTools) -> Result<Written, Fault> {
+pub(super) fn read(
+    text: &str,
+    path: &Path,
+    dialect: Dialect,
+    known: &KnownTools,
+) -> Result<ParsedAgentFile, AgentFileError> {
     match dialect {
-        Dialect::Dirigent => own(front_matter::strict(text)?, path, known),
-        Dialect::ClaudeCode => claude(front_matter::lenient(text, &CLAUDE)?, path, known),
+        Dialect::Dirigent => parse_dirigent(front_matter::strict(text)?, path, known),
+        Dialect::ClaudeCode => parse_claude(front_matter::lenient(text, &CLAUDE)?, path, known),
     }
 }
 
-fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, Fault> {
+fn parse_dirigent(
+    document: Document,
+    path: &Path,
+    known: &KnownTools,
+) -> Result<ParsedAgentFile, AgentFileError> {
     if let Some(field) = document
         .fields
         .iter()
-        .find(|field| !own_fields().any(|known| known == field.key))
+        .find(|field| !known_fields().any(|known| known == field.key))
     {
         return Err(unknown_field(field));
     }
     let fields = Fields(&document.fields);
     let name = name(fields.text("name")?, path)?;
     let (tools, line) = match fields.get("tools") {
-        None => (Wanted::All, None),
+        None => (ToolSelection::All, None),
         Some(field) => {
             let tools = field.names()?;
             if let Some(tool) = tools.iter().find(|tool| !known.contains_key(*tool)) {
-                return Err(Fault::new(field.line, unknown_tool(tool, known)));
+                return Err(AgentFileError::new(field.line, unknown_tool(tool, known)));
             }
-            (Wanted::Named(tools.into_iter().collect()), Some(field.line))
+            (
+                ToolSelection::Named(tools.into_iter().collect()),
+                Some(field.line),
+            )
         }
     };
     let needed = match &tools {
-        Wanted::All => Access::ReadOnly,
-        Wanted::Named(tools) => abilities::needed_by(tools, known),
+        ToolSelection::All => Access::ReadOnly,
+        ToolSelection::Named(tools) => tool_selection::required_access(tools, known),
     };
     let access = match fields.text("access")? {
         None => needed,
         Some((text, line)) => access(&text, line)?,
     };
-    if let Wanted::Named(tools) = &tools
-        && let Some((tool, needs)) = beyond(access, tools, known).next()
+    if let ToolSelection::Named(tools) = &tools
+        && let Some((tool, needs)) = tools_beyond_access(access, tools, known).next()
     {
         let problem = format!("`{tool}` needs `access: {needs}`, but `access` is {access}");
-        return Err(Fault::new(line, problem));
+        return Err(AgentFileError::new(line, problem));
     }
     let mut limits = AgentLimitSettings::default();
     for limit in AgentLimit::ALL {
@@ -130,11 +142,11 @@ fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, F
         }
     }
     let mut notes = Vec::new();
-    Ok(Written {
+    Ok(ParsedAgentFile {
         description: description(fields.text("description")?, &mut notes)?,
         role: role(&document.body)?,
         tools,
-        without: BTreeSet::new(),
+        excluded: BTreeSet::new(),
         access,
         model: fields.text("model")?,
         limits,
@@ -144,14 +156,18 @@ fn own(document: Document, path: &Path, known: &KnownTools) -> Result<Written, F
     })
 }
 
-fn claude(document: Document, path: &Path, known: &KnownTools) -> Result<Written, Fault> {
+fn parse_claude(
+    document: Document,
+    path: &Path,
+    known: &KnownTools,
+) -> Result<ParsedAgentFile, AgentFileError> {
     let fields = Fields(&document.fields);
     let mut notes = Vec::new();
     let name = match fields.text("name")? {
         Some((text, line)) => {
             let plain = hyphenated(&text);
             if plain != text {
-                notes.push(format!("it is called `{}` here", short(&plain)));
+                notes.push(format!("it is called `{}` here", truncated(&plain)));
             }
             name(Some((plain, line)), path)?
         }
@@ -160,17 +176,17 @@ fn claude(document: Document, path: &Path, known: &KnownTools) -> Result<Written
     let names = |key| fields.get(key).map(Field::names).transpose();
     // Without a value it says nothing.
     let allowed = names("tools")?.filter(|names| !names.is_empty());
-    let asked = Asked::new(
+    let selection = ClaudeToolSelection::new(
         allowed.as_deref(),
         &names("disallowedTools")?.unwrap_or_default(),
         known,
     );
     for (names, why) in [
-        (&asked.unknown, "there is no such tool here"),
-        (&asked.partial, "it would be allowed for all calls here"),
+        (&selection.unknown, "there is no such tool here"),
+        (&selection.per_call_only, "it would be allowed for all calls here"),
     ] {
         if !names.is_empty() {
-            notes.push(format!("left out, as {why}: {}", told(names)));
+            notes.push(format!("left out, as {why}: {}", join_names(names)));
         }
     }
     let plans = fields
@@ -187,12 +203,12 @@ fn claude(document: Document, path: &Path, known: &KnownTools) -> Result<Written
     let described = fields.text("description")?;
     let described = described.map(|(text, line)| (without_examples(&text.replace("\\n", "\n")), line));
     let described = described.filter(|(text, _)| !text.is_empty());
-    Ok(Written {
+    Ok(ParsedAgentFile {
         description: description(described, &mut notes)?,
         role: role(&document.body)?,
-        tools: asked.tools,
-        without: asked.without,
-        access: if plans { Access::ReadOnly } else { asked.access },
+        tools: selection.tools,
+        excluded: selection.excluded,
+        access: if plans { Access::ReadOnly } else { selection.access },
         model: fields.text("model")?.filter(|(model, _)| model != "inherit"),
         limits,
         default_limits,
@@ -210,25 +226,27 @@ impl<'a> Fields<'a> {
     }
 
     /// A text that is not empty, with its line.
-    fn text(&self, key: &str) -> Result<Option<(String, usize)>, Fault> {
+    fn text(&self, key: &str) -> Result<Option<(String, usize)>, AgentFileError> {
         let Some(field) = self.get(key) else {
             return Ok(None);
         };
         match &field.value {
             Value::Text(text) if text.trim().is_empty() => Ok(None),
             Value::Text(text) => Ok(Some((text.trim().to_owned(), field.line))),
-            Value::List(_) | Value::Nested => Err(Fault::new(field.line, format!("`{key}` must be a text"))),
+            Value::List(_) | Value::Nested => {
+                Err(AgentFileError::new(field.line, format!("`{key}` must be a text")))
+            }
         }
     }
 
     /// A whole number, from 1.
-    fn count(&self, key: &str) -> Result<Option<u32>, Fault> {
+    fn count(&self, key: &str) -> Result<Option<u32>, AgentFileError> {
         let Some((text, line)) = self.text(key)? else {
             return Ok(None);
         };
         match text.parse() {
             Ok(count) if count > 0 => Ok(Some(count)),
-            Ok(_) | Err(_) => Err(Fault::new(
+            Ok(_) | Err(_) => Err(AgentFileError::new(
                 line,
                 format!("`{key}` must be a whole number, from 1"),
             )),
@@ -236,24 +254,24 @@ impl<'a> Fields<'a> {
     }
 
     /// A span of time, more than nothing.
-    fn time(&self, key: &str) -> Result<Option<Millis>, Fault> {
+    fn time(&self, key: &str) -> Result<Option<Millis>, AgentFileError> {
         let Some((text, line)) = self.text(key)? else {
             return Ok(None);
         };
-        match parse_span(&text) {
+        match parse_duration(&text) {
             Ok(span) => Ok(Some(span)),
-            Err(problem) => Err(Fault::new(line, format!("`{key}` {problem}"))),
+            Err(problem) => Err(AgentFileError::new(line, format!("`{key}` {problem}"))),
         }
     }
 }
 
 impl Field {
     /// Several names, as a list or with commas between.
-    fn names(&self) -> Result<Vec<String>, Fault> {
+    fn names(&self) -> Result<Vec<String>, AgentFileError> {
         match &self.value {
-            Value::Text(text) => Ok(abilities::names(text)),
+            Value::Text(text) => Ok(tool_selection::names(text)),
             Value::List(items) => Ok(items.iter().map(|item| item.trim().to_owned()).collect()),
-            Value::Nested => Err(Fault::new(
+            Value::Nested => Err(AgentFileError::new(
                 self.line,
                 format!(
                     "`{}` must be a list of names, such as [search, file_operations]",
@@ -264,42 +282,42 @@ impl Field {
     }
 }
 
-fn access(text: &str, line: usize) -> Result<Access, Fault> {
+fn access(text: &str, line: usize) -> Result<Access, AgentFileError> {
     let all = [Access::ReadOnly, Access::Execute, Access::ReadWrite];
     let found = all.into_iter().find(|access| access.to_string() == text);
-    found.ok_or_else(|| Fault::new(line, "`access` must be one of read-only, execute, read-write"))
+    found.ok_or_else(|| AgentFileError::new(line, "`access` must be one of read-only, execute, read-write"))
 }
 
-fn unknown_field(field: &Field) -> Fault {
-    let key = short(&field.key);
-    let hint = match nearest(&key, own_fields()) {
+fn unknown_field(field: &Field) -> AgentFileError {
+    let key = truncated(&field.key);
+    let hint = match nearest(&key, known_fields()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", own_fields().collect::<Vec<_>>().join(", ")),
+        None => format!("there are {}", known_fields().collect::<Vec<_>>().join(", ")),
     };
-    Fault::new(field.line, format!("there is no field `{key}`; {hint}"))
+    AgentFileError::new(field.line, format!("there is no field `{key}`; {hint}"))
 }
 
 fn unknown_tool(tool: &str, known: &KnownTools) -> String {
     let known: Vec<&str> = known.keys().map(String::as_str).collect();
-    let hint = match abilities::stands_for(tool).or_else(|| nearest(tool, known.iter().copied())) {
+    let hint = match tool_selection::equivalent_tool(tool).or_else(|| nearest(tool, known.iter().copied())) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("there are {}", known.join(", ")),
     };
-    format!("there is no tool `{}`; {hint}", short(tool))
+    format!("there is no tool `{}`; {hint}", truncated(tool))
 }
 
 /// Some names of many.
-fn told(names: &[String]) -> String {
-    let told = names.iter().take(MAX_TOLD);
-    let told: Vec<String> = told.map(|name| format!("`{}`", short(name))).collect();
-    match names.len().saturating_sub(MAX_TOLD) {
+fn join_names(names: &[String]) -> String {
+    let told = names.iter().take(MAX_LISTED);
+    let told: Vec<String> = told.map(|name| format!("`{}`", truncated(name))).collect();
+    match names.len().saturating_sub(MAX_LISTED) {
         0 => told.join(", "),
         others => format!("{} and {others} others", told.join(", ")),
     }
 }
 
 /// The beginning of a word that may be of any length.
-fn short(word: &str) -> String {
+fn truncated(word: &str) -> String {
     match word.char_indices().nth(MAX_NAME) {
         None => word.to_owned(),
         Some((end, _)) => format!("{}…", &word[..end]),
@@ -316,37 +334,37 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
 }
 
 /// The name that a file gives its agent, or its own.
-fn name(said: Option<(String, usize)>, path: &Path) -> Result<String, Fault> {
-    let (name, line) = match said {
+fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFileError> {
+    let (name, line) = match value {
         Some((name, line)) => (name, Some(line)),
-        None => (own_name(path), None),
+        None => (default_name(path), None),
     };
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     let well = name.len() <= MAX_NAME
         && name.chars().all(fits)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric());
     match name.as_str() {
-        "planner" | "reflector" => Err(Fault::new(
+        "planner" | "reflector" => Err(AgentFileError::new(
             line,
             format!("`{name}` is the name of one that every run has: give the agent another"),
         )),
-        "agents" => Err(Fault::new(
+        "agents" => Err(AgentFileError::new(
             line,
             "`agents` stands for all of them in [roles]: give the agent another name",
         )),
         _ if well => Ok(name),
-        _ => Err(Fault::new(
+        _ => Err(AgentFileError::new(
             line,
             format!(
                 "`{}` is no name: it must be of the letters a to z, digits, `-` and `_`, {MAX_NAME} at most, such as `api-expert`",
-                short(&name)
+                truncated(&name)
             ),
         )),
     }
 }
 
 /// The names that a file with a fault may have been meant to give its agent: as far as it can be read, and by its lines alone.
-pub(super) fn said_names(text: &str) -> Vec<String> {
+pub(super) fn claimed_names(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("name:"));
     let fields = front_matter::lenient(text, &OWN).map(|document| document.fields);
     let said = fields
@@ -365,7 +383,7 @@ pub(super) fn said_names(text: &str) -> Vec<String> {
 }
 
 /// The name of a file without its ending: that of its agent, where it gives none.
-pub(super) fn own_name(path: &Path) -> String {
+pub(super) fn default_name(path: &Path) -> String {
     hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
@@ -374,9 +392,9 @@ fn hyphenated(name: &str) -> String {
     words.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-fn description(said: Option<(String, usize)>, notes: &mut Vec<String>) -> Result<String, Fault> {
-    let Some((text, _)) = said else {
-        return Err(Fault::new(
+fn description(value: Option<(String, usize)>, notes: &mut Vec<String>) -> Result<String, AgentFileError> {
+    let Some((text, _)) = value else {
+        return Err(AgentFileError::new(
             None,
             "it has no `description`: say what it is good for, so that plans can choose it",
         ));
@@ -415,18 +433,18 @@ fn without_examples(text: &str) -> String {
     kept.to_owned()
 }
 
-fn role(body: &str) -> Result<String, Fault> {
+fn role(body: &str) -> Result<String, AgentFileError> {
     let body = body.trim();
     if body.is_empty() {
         let problem = "there is nothing below its front matter: say there what the agent is and how it works";
-        return Err(Fault::new(None, problem));
+        return Err(AgentFileError::new(None, problem));
     }
     if body.len() > MAX_ROLE {
         let problem = format!(
             "what is below its front matter is longer than {} KiB: say less, or have the agent read the rest from a file",
             MAX_ROLE / 1024
         );
-        return Err(Fault::new(None, problem));
+        return Err(AgentFileError::new(None, problem));
     }
     Ok(body.to_owned())
 }

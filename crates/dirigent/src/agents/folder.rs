@@ -14,15 +14,15 @@ const MAX_ENTRIES: usize = 10_000;
 const MAX_DEPTH: usize = 4;
 
 /// A file that may define an agent, or a place that is not read and why.
-pub(super) struct Found {
+pub(super) struct AgentFile {
     pub(super) path: PathBuf,
-    unread: Option<String>,
+    error: Option<String>,
 }
 
-impl Found {
+impl AgentFile {
     /// Its text, or the reason why it is not read: nothing is that is not beneath `within`. Reads the disk.
     pub(super) fn read(&self, within: Option<&Path>) -> Result<String, String> {
-        match &self.unread {
+        match &self.error {
             None => read(&self.path, within),
             Some(problem) => Err(problem.clone()),
         }
@@ -31,18 +31,21 @@ impl Found {
 
 /// The `*.md` files of a folder and of those in it, in the order of their paths; none where there is no such folder. A `README.md` is for
 /// people. No folder that is not beneath `within` is looked into. Reads the disk.
-pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<Found> {
-    let mut search = Search::default();
+pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<AgentFile> {
+    let mut search = FolderScan::default();
     search.walk(folder, within, 0);
     search.paths.sort();
     let too_many = search.paths.len() > MAX_FILES || search.entries > MAX_ENTRIES;
     search.paths.truncate(MAX_FILES);
-    let files = search.paths.into_iter().map(|path| Found { path, unread: None });
-    let mut found: Vec<Found> = search.unread.into_iter().chain(files).collect();
+    let files = search
+        .paths
+        .into_iter()
+        .map(|path| AgentFile { path, error: None });
+    let mut found: Vec<AgentFile> = search.unreadable.into_iter().chain(files).collect();
     if too_many {
-        found.push(Found {
+        found.push(AgentFile {
             path: folder.to_owned(),
-            unread: Some(format!(
+            error: Some(format!(
                 "there are more files than the {MAX_FILES} that are read: those after the first are left out"
             )),
         });
@@ -51,13 +54,13 @@ pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<Found> {
 }
 
 #[derive(Default)]
-struct Search {
+struct FolderScan {
     paths: Vec<PathBuf>,
-    unread: Vec<Found>,
+    unreadable: Vec<AgentFile>,
     entries: usize,
 }
 
-impl Search {
+impl FolderScan {
     fn walk(&mut self, folder: &Path, within: Option<&Path>, depth: usize) {
         let entries = confined(folder, within).and_then(|()| fs::read_dir(folder).map_err(|e| reason(&e)));
         let entries = match entries {
@@ -65,9 +68,9 @@ impl Search {
             Err(_) if is_missing(folder) => return,
             Err(problem) => {
                 let path = folder.to_owned();
-                self.unread.push(Found {
+                self.unreadable.push(AgentFile {
                     path,
-                    unread: Some(problem),
+                    error: Some(problem),
                 });
                 return;
             }

@@ -35,14 +35,14 @@ pub(super) enum Value {
 
 /// What is wrong with a file, and where.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct AgentFileError {
     pub(super) line: Option<usize>,
     pub(super) problem: String,
 }
 
-impl Fault {
+impl AgentFileError {
     pub(super) fn new(line: impl Into<Option<usize>>, problem: impl Into<String>) -> Self {
-        Fault {
+        AgentFileError {
             line: line.into(),
             problem: problem.into(),
         }
@@ -50,7 +50,7 @@ impl Fault {
 }
 
 /// Takes a file apart whose front matter is YAML.
-pub(super) fn strict(text: &str) -> Result<Document, Fault> {
+pub(super) fn strict(text: &str) -> Result<Document, AgentFileError> {
     let (front, body) = split(text)?;
     Ok(Document {
         fields: yaml(&front)?,
@@ -61,7 +61,7 @@ pub(super) fn strict(text: &str) -> Result<Document, Fault> {
 /// Takes a file apart whose front matter should be YAML, but may have been written by something that puts colons, quotes and whole
 /// examples into a line without quoting them. Where it is not YAML, each line that begins with one of the `known` keys and a colon is
 /// a field, and goes on to the next such line.
-pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, Fault> {
+pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, AgentFileError> {
     let (front, body) = split(text)?;
     Ok(Document {
         fields: yaml(&front).unwrap_or_else(|_| lines(&front, known)),
@@ -70,7 +70,7 @@ pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, Fault> {
 }
 
 /// The text between the two lines `---`, and what comes after them; all lines end with `\n` then.
-fn split(text: &str) -> Result<(String, String), Fault> {
+fn split(text: &str) -> Result<(String, String), AgentFileError> {
     let text = text
         .strip_prefix('\u{feff}')
         .unwrap_or(text)
@@ -78,7 +78,7 @@ fn split(text: &str) -> Result<(String, String), Fault> {
     let is_fence = |line: &str| line.trim_end() == "---";
     let mut lines = text.split_inclusive('\n');
     if !lines.next().is_some_and(is_fence) {
-        return Err(Fault::new(
+        return Err(AgentFileError::new(
             1,
             "it has no front matter: begin it with a line `---`, fields such as `name: …` and `description: …`, and another line `---`",
         ));
@@ -90,13 +90,13 @@ fn split(text: &str) -> Result<(String, String), Fault> {
         }
         front.push_str(line);
     }
-    Err(Fault::new(
+    Err(AgentFileError::new(
         1,
         "its front matter does not end: put a line `---` after it",
     ))
 }
 
-fn yaml(front: &str) -> Result<Vec<Field>, Fault> {
+fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
     let mut events = Events {
         parser: Parser::new_from_str(front),
     };
@@ -114,16 +114,24 @@ fn yaml(front: &str) -> Result<Vec<Field>, Fault> {
                 | Event::SequenceEnd
                 | Event::MappingEnd,
                 mark,
-            ) => return Err(Fault::new(line_of(&mark), "this is no field: write `key: value`")),
+            ) => {
+                return Err(AgentFileError::new(
+                    line_of(&mark),
+                    "this is no field: write `key: value`",
+                ));
+            }
         }
     }
     let mut fields: Vec<Field> = Vec::new();
     while let Some((key, line)) = events.key()? {
         if fields.iter().any(|field| field.key == key) {
-            return Err(Fault::new(line, format!("`{key}` is there twice: leave one out")));
+            return Err(AgentFileError::new(
+                line,
+                format!("`{key}` is there twice: leave one out"),
+            ));
         }
         if fields.len() == MAX_FIELDS {
-            return Err(Fault::new(
+            return Err(AgentFileError::new(
                 line,
                 format!("there are more than {MAX_FIELDS} fields: leave some out"),
             ));
@@ -144,9 +152,9 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    fn next(&mut self) -> Result<(Event, Marker), Fault> {
+    fn next(&mut self) -> Result<(Event, Marker), AgentFileError> {
         self.parser.next_token().map_err(|error: ScanError| {
-            Fault::new(
+            AgentFileError::new(
                 line_of(error.marker()),
                 format!(
                     "this is not YAML: {}; a text with a colon or a quote in it needs quotes around it",
@@ -157,15 +165,18 @@ impl Events<'_> {
     }
 
     /// The next field's key; none where the fields end.
-    fn key(&mut self) -> Result<Option<(String, usize)>, Fault> {
+    fn key(&mut self) -> Result<Option<(String, usize)>, AgentFileError> {
         match self.next()? {
             (Event::MappingEnd, _) => Ok(None),
             (Event::Scalar(key, ..), mark) => Ok(Some((key, line_of(&mark)))),
-            (_, mark) => Err(Fault::new(line_of(&mark), "this is no field: write `key: value`")),
+            (_, mark) => Err(AgentFileError::new(
+                line_of(&mark),
+                "this is no field: write `key: value`",
+            )),
         }
     }
 
-    fn value(&mut self) -> Result<Value, Fault> {
+    fn value(&mut self) -> Result<Value, AgentFileError> {
         match self.next()?.0 {
             Event::Scalar(text, ..) => Ok(Value::Text(text)),
             Event::SequenceStart(..) => self.list(),
@@ -174,7 +185,7 @@ impl Events<'_> {
         }
     }
 
-    fn list(&mut self) -> Result<Value, Fault> {
+    fn list(&mut self) -> Result<Value, AgentFileError> {
         let mut items = Vec::new();
         loop {
             match self.next()?.0 {
@@ -187,7 +198,7 @@ impl Events<'_> {
     }
 
     /// Leaves what is that deep behind.
-    fn nested(&mut self, mut depth: usize) -> Result<Value, Fault> {
+    fn nested(&mut self, mut depth: usize) -> Result<Value, AgentFileError> {
         while depth > 0 {
             match self.next()?.0 {
                 Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,

@@ -13,34 +13,34 @@ use crate::config::{ALL_AGENTS, Config};
 /// The limits that a goal sets for its agents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GoalAgentLimits {
-    every: AgentLimitSettings,
+    all: AgentLimitSettings,
     /// By the agents' names.
-    each: BTreeMap<String, AgentLimitSettings>,
+    by_agent: BTreeMap<String, AgentLimitSettings>,
 }
 
 impl GoalAgentLimits {
     /// Sets limits of every agent.
-    pub(crate) fn set_every(&mut self, limits: AgentLimitSettings) {
-        let before = std::mem::take(&mut self.every);
-        self.every = limits.or(before);
+    pub(crate) fn set_all(&mut self, limits: AgentLimitSettings) {
+        let before = std::mem::take(&mut self.all);
+        self.all = limits.or(before);
     }
 
     /// Sets limits of the agent with that name.
     pub(crate) fn set(&mut self, agent: String, limits: AgentLimitSettings) {
-        let of_agent = self.each.entry(agent).or_default();
+        let of_agent = self.by_agent.entry(agent).or_default();
         let before = std::mem::take(of_agent);
         *of_agent = limits.or(before);
     }
 
-    fn of(&self, agent: &str) -> AgentLimitSettings {
-        let own = self.each.get(agent).cloned().unwrap_or_default();
-        own.or(self.every.clone())
+    fn for_agent(&self, agent: &str) -> AgentLimitSettings {
+        let own = self.by_agent.get(agent).cloned().unwrap_or_default();
+        own.or(self.all.clone())
     }
 
     /// Checks that the agents whose limits are set exist.
     pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), DirigentError> {
         let known: Vec<&str> = agents.collect();
-        let Some(unknown) = self.each.keys().find(|name| !known.contains(&name.as_str())) else {
+        let Some(unknown) = self.by_agent.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
         let hint = match nearest(unknown, known.iter().copied()) {
@@ -55,7 +55,7 @@ impl GoalAgentLimits {
 }
 
 /// The limits of an agent.
-pub(crate) fn limits_of(
+pub(crate) fn resolve_limits(
     agent: &AgentDefinition,
     config: Option<&Config>,
     goal: &GoalAgentLimits,
@@ -65,9 +65,9 @@ pub(crate) fn limits_of(
         AnswerForm::Text => configured(ALL_AGENTS),
         AnswerForm::Plan | AnswerForm::Reflection => AgentLimitSettings::default(),
     };
-    goal.of(agent.name())
+    goal.for_agent(agent.name())
         .or(configured(agent.name()))
         .or(agent.limits.clone())
         .or(of_all)
-        .over(agent.default_limits.clone())
+        .unwrap_or(agent.default_limits.clone())
 }

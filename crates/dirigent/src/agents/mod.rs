@@ -1,34 +1,34 @@
 //! Who there is: the planner, the reflector and the sub-agents, defined by what they are told and allowed; and where a sub-agent's
 //! definition comes from: a file that ships, the program, the user's files, or the project's, which can't widen what the others allow.
 
-mod abilities;
 mod bounds;
-mod crew;
 mod file;
 mod folder;
 mod front_matter;
 mod limits;
-mod roster;
+mod registry;
+mod run_spec_factory;
+mod tool_selection;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dirigent_core::delegate::{DELEGATE, delegate_tool};
+use dirigent_core::delegation::{DELEGATE, delegate_tool};
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
 
-pub(crate) use crew::{Crew, Models};
 pub(crate) use file::nearest;
 pub(crate) use limits::GoalAgentLimits;
-pub(crate) use roster::Roster;
-pub use roster::{AgentSource, Agents, ListedAgent, RefusedAgent};
+pub(crate) use registry::AgentRegistry;
+pub use registry::{AgentSource, Agents, ListedAgent, RefusedAgent};
+pub(crate) use run_spec_factory::{ModelResolver, RunSpecFactory};
 
 use crate::DirigentError;
-use abilities::Wanted;
 use file::Dialect;
+use tool_selection::ToolSelection;
 
 /// All tools that an agent can list, each with what an agent must be allowed at the least to call it.
 pub(crate) type KnownTools = BTreeMap<String, Access>;
@@ -41,7 +41,7 @@ pub(crate) fn known_tools(tools: &[ToolSpec]) -> KnownTools {
 }
 
 /// Of these tools, those that need more than that.
-pub(crate) fn beyond<'a>(
+pub(crate) fn tools_beyond_access<'a>(
     access: Access,
     tools: impl IntoIterator<Item = &'a String>,
     known: &KnownTools,
@@ -85,7 +85,7 @@ impl AgentDefinition {
         }
     }
 
-    /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::delegate::DELEGATE) among them it may have the run's other
+    /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::delegation::DELEGATE) among them it may have the run's other
     /// sub-agents, and others of its own kind, do parts of its task, as long as their access is no wider than its own (PAOR-5). Its own
     /// time stands still while they work.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
@@ -144,13 +144,13 @@ impl AgentDefinition {
     }
 
     /// The first of its tools that needs more than it is allowed, with what that is.
-    pub(crate) fn beyond_its_access(&self, known: &KnownTools) -> Option<(&str, Access)> {
-        beyond(self.access, &self.tools, known).next()
+    pub(crate) fn first_tool_beyond_access(&self, known: &KnownTools) -> Option<(&str, Access)> {
+        tools_beyond_access(self.access, &self.tools, known).next()
     }
 
     /// The same without the tools that need more than it is allowed, as it could never call them, and what is to be said of that.
-    fn fitted(mut self, known: &KnownTools) -> (Self, Vec<String>) {
-        let left_out: Vec<String> = beyond(self.access, &self.tools, known)
+    fn without_inaccessible_tools(mut self, known: &KnownTools) -> (Self, Vec<String>) {
+        let left_out: Vec<String> = tools_beyond_access(self.access, &self.tools, known)
             .map(|(tool, _)| tool.to_owned())
             .collect();
         if left_out.is_empty() {
@@ -166,7 +166,7 @@ impl AgentDefinition {
     }
 
     /// What other agents, which may delegate to it, are told of it.
-    fn outline(&self) -> AgentSpec {
+    fn stub(&self) -> AgentSpec {
         AgentSpec {
             name: self.name.clone(),
             description: self.description.clone(),
@@ -226,12 +226,12 @@ impl AgentDefinition {
             model,
             profile,
             limits,
-            ..self.outline()
+            ..self.stub()
         })
     }
 }
 
-const LOOKING: [&str; 7] = [
+const PLANNER_TOOLS: [&str; 7] = [
     "file_operations",
     "find_definition",
     "git",
@@ -242,18 +242,18 @@ const LOOKING: [&str; 7] = [
 ];
 
 /// The limits of the planner and the reflector where nobody sets them.
-fn limits_of_every_run() -> AgentLimits {
+fn planner_limits() -> AgentLimits {
     AgentLimits {
         max_turns: 60,
-        timeout: Millis::seconds(30 * 60),
+        timeout: Millis::from_secs(30 * 60),
         ..AgentLimits::default()
     }
 }
 
 pub(crate) fn planner() -> AgentDefinition {
     let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER)
-        .tools(LOOKING)
-        .default_limits(limits_of_every_run());
+        .tools(PLANNER_TOOLS)
+        .default_limits(planner_limits());
     AgentDefinition {
         answer: AnswerForm::Plan,
         ..definition
@@ -261,9 +261,9 @@ pub(crate) fn planner() -> AgentDefinition {
 }
 
 pub(crate) fn reflector() -> AgentDefinition {
-    let definition = AgentDefinition::new("reflector", "Judges the round.", roles::REFLECTOR)
+    let definition = AgentDefinition::new("reflector", "Judges the iteration.", roles::REFLECTOR)
         .tools([READ_OUTPUT])
-        .default_limits(limits_of_every_run());
+        .default_limits(planner_limits());
     AgentDefinition {
         answer: AnswerForm::Reflection,
         ..definition
@@ -289,16 +289,16 @@ pub fn shipped_agents() -> Vec<AgentDefinition> {
             clippy::expect_used,
             reason = "constants, read whenever a `Dirigent` is built"
         )]
-        let written =
+        let parsed =
             file::read(text, Path::new(name), Dialect::Dirigent, &known).expect("a file without fault");
-        let tools = match written.tools {
-            Wanted::All => Vec::new(),
-            Wanted::Named(tools) => tools.into_iter().collect(),
+        let tools = match parsed.tools {
+            ToolSelection::All => Vec::new(),
+            ToolSelection::Named(tools) => tools.into_iter().collect(),
         };
-        AgentDefinition::new(written.name, written.description, written.role)
+        AgentDefinition::new(parsed.name, parsed.description, parsed.role)
             .tools(tools)
-            .access(written.access)
-            .default_limits(written.limits.over(written.default_limits))
+            .access(parsed.access)
+            .default_limits(parsed.limits.unwrap_or(parsed.default_limits))
     };
     SHIPPED.map(read).into()
 }

@@ -94,16 +94,16 @@ pub enum ConfigError {
     },
     /// A run would go on with another model than it was started with.
     #[error(
-        "the run was started with {asked} as the model `{model}`, which is {present} now: go on with the configuration of then \
+        "the run was started with {recorded} as the model `{model}`, which is {current} now: go on with the configuration of then \
          (--config FILE, DIRIGENT_MODEL, OPENAI_BASE_URL)"
     )]
-    OtherModel {
+    ModelChanged {
         /// Its name in the configuration.
         model: String,
         /// What it stood for.
-        asked: String,
+        recorded: String,
         /// What it stands for.
-        present: String,
+        current: String,
     },
     /// A model can't be set up.
     #[error("the model `{model}`: {problem}")]

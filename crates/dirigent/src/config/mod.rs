@@ -12,14 +12,14 @@
 //!
 //! It never reads a file that the user has not put into the configuration folder or named, and never shows a key.
 
-mod connect;
 mod error;
 mod model;
 mod models;
 mod notes;
+mod probe;
+mod remote_model;
 mod rules;
 mod schema;
-mod server;
 mod settings;
 mod sources;
 mod tools;
@@ -35,15 +35,15 @@ use dirigent_core::price::Price;
 use dirigent_core::spec::ModelProfile;
 use dirigent_model::ModelLimits;
 
-pub use connect::{ConnectError, Connection};
 pub use error::{ConfigError, Origin};
 pub use model::{ApiKey, ModelSettings, Provider};
 pub use models::ConfiguredModels;
-use settings::{Key, Settings, read_file, read_file_if_there};
+pub use probe::{ProbeError, ProbeOutcome};
+use settings::{Key, Settings, read_file, read_file_if_exists};
 pub use sources::Sources;
 pub use tools::ConnectionSettings;
 use value::Value;
-pub(crate) use value::span as parse_span;
+pub(crate) use value::parse_duration;
 
 use crate::agents::nearest;
 
@@ -103,14 +103,14 @@ impl Config {
         if let Some(folder) = &sources.folder {
             for (name, under) in [("prices.toml", &["prices"][..]), ("dirigent.toml", &[])] {
                 let path = folder.join(name);
-                if let Some(found) = read_file_if_there(&path, under)? {
-                    settings.lay(found);
+                if let Some(found) = read_file_if_exists(&path, under)? {
+                    settings.merge(found);
                     files.push(path);
                 }
             }
         }
         if let Some((path, _)) = sources.named_file() {
-            settings.lay(read_file(&path, &[])?);
+            settings.merge(read_file(&path, &[])?);
             files.push(path);
         }
         let chosen = sources.named_model().unwrap_or_else(|| {
@@ -139,7 +139,7 @@ impl Config {
                 let problem =
                     "stands for something else already, or has a slash in it: give the model another name";
                 return Err(ConfigError::Value {
-                    origin: table.place(),
+                    origin: table.table_origin(),
                     key: format!("models.{name}"),
                     problem: problem.to_owned(),
                 });
@@ -149,7 +149,7 @@ impl Config {
         self.check_model("default", &["model"])?;
         let _ = self.connections()?;
         let (chosen, origin) = &self.shared.chosen;
-        let roles = self.said_roles().map(|(_, model, origin)| (model, origin));
+        let roles = self.configured_roles().map(|(_, model, origin)| (model, origin));
         for (reference, origin) in [(chosen.as_str(), origin)].into_iter().chain(roles) {
             let _ = self.find(reference, origin)?;
         }
@@ -158,14 +158,14 @@ impl Config {
 
     fn check_model(&self, name: &str, table: &[&str]) -> Result<(), ConfigError> {
         let table = self.shared.settings.table(table);
-        let model = self.find(name, &table.place())?;
+        let model = self.find(name, &table.table_origin())?;
         let origin = table.origin("fallback").unwrap_or(&Origin::BuiltIn);
         for next in &model.fallback {
             if next == name {
-                return Err(table.wrong("fallback", "names the model itself: leave it out"));
+                return Err(table.invalid("fallback", "names the model itself: leave it out"));
             }
             if self.find(next, origin)?.provider == Provider::Offline {
-                return Err(table.wrong(
+                return Err(table.invalid(
                     "fallback",
                     "names the offline model, which understands only its own goals and can't stand in for another: leave it out",
                 ));
@@ -197,7 +197,9 @@ impl Config {
             .into_iter()
             .chain(agents)
             .collect();
-        let roles = self.said_roles().map(|(name, _, origin)| ("roles", name, origin));
+        let roles = self
+            .configured_roles()
+            .map(|(name, _, origin)| ("roles", name, origin));
         let limits = self
             .shared
             .settings
@@ -222,12 +224,12 @@ impl Config {
     /// The names of `[roles]`, each with its model and where that was said; none where the model was chosen by `--model` or
     /// `DIRIGENT_MODEL`, as all agents ask that one then: whoever chooses `offline` wants nothing sent elsewhere.
     pub fn roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
-        let count = if self.says_models() { usize::MAX } else { 0 };
-        self.said_roles().take(count)
+        let count = if self.uses_file_models() { usize::MAX } else { 0 };
+        self.configured_roles().take(count)
     }
 
     /// All that `[roles]` says, whether it counts or not.
-    fn said_roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
+    fn configured_roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
         self.shared.settings.iter().filter_map(|(key, found)| {
             let parts = key.parts();
             let (&["roles", name], Value::Text(model)) = (&parts[..], &found.value) else {
@@ -251,7 +253,7 @@ impl Config {
 
     /// The models that runs may ask: the default and those of roles, each followed by those that stand in for it. Others are asked
     /// only by name.
-    pub fn used(&self) -> Vec<String> {
+    pub fn used_models(&self) -> Vec<String> {
         let mut used: Vec<String> = Vec::new();
         for (reference, _) in self.references() {
             let fallback = self.model(&reference).map(|model| model.fallback);
@@ -327,20 +329,22 @@ impl Config {
         let table = self.shared.settings.table(&["limits"]);
         let default = RunLimits::default();
         RunLimits {
-            max_iterations: table.small("max_iterations").unwrap_or(default.max_iterations),
-            max_parallel: table.small("max_parallel").unwrap_or(default.max_parallel),
-            max_subtasks: table.small("max_subtasks").unwrap_or(default.max_subtasks),
-            max_agents: table.small("max_agents").unwrap_or(default.max_agents),
-            max_depth: table.small("max_depth").unwrap_or(default.max_depth),
-            approval_timeout: table.span("approval_timeout").or(default.approval_timeout),
-            call_timeout: table.span("call_timeout").unwrap_or(default.call_timeout),
-            timeout: table.span("timeout"),
+            max_iterations: table
+                .count_u32("max_iterations")
+                .unwrap_or(default.max_iterations),
+            max_parallel: table.count_u32("max_parallel").unwrap_or(default.max_parallel),
+            max_subtasks: table.count_u32("max_subtasks").unwrap_or(default.max_subtasks),
+            max_agents: table.count_u32("max_agents").unwrap_or(default.max_agents),
+            max_depth: table.count_u32("max_depth").unwrap_or(default.max_depth),
+            approval_timeout: table.duration("approval_timeout").or(default.approval_timeout),
+            call_timeout: table.duration("call_timeout").unwrap_or(default.call_timeout),
+            timeout: table.duration("timeout"),
             max_tokens: table.count("max_tokens"),
             max_cost: match table.value("max_cost") {
                 Some(Value::Dollars(cost)) => Some(*cost),
                 Some(_) | None => None,
             },
-            max_model_calls: table.small("max_model_calls"),
+            max_model_calls: table.count_u32("max_model_calls"),
         }
     }
 
@@ -351,8 +355,8 @@ impl Config {
         let mut limits = AgentLimitSettings::default();
         for limit in AgentLimit::ALL {
             match limit.setting {
-                AgentLimitSetting::Count(setting) => *setting(&mut limits) = table.small(limit.name),
-                AgentLimitSetting::Time(setting) => *setting(&mut limits) = table.span(limit.name),
+                AgentLimitSetting::Count(setting) => *setting(&mut limits) = table.count_u32(limit.name),
+                AgentLimitSetting::Time(setting) => *setting(&mut limits) = table.duration(limit.name),
             }
         }
         limits
@@ -374,7 +378,7 @@ impl Config {
     }
 
     /// Whether agents ask the models that files give them: not where a model was chosen outside of files, as all agents ask that one then.
-    pub(crate) fn says_models(&self) -> bool {
+    pub(crate) fn uses_file_models(&self) -> bool {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => true,
             Origin::Variable(_) | Origin::Flag(_) => false,
@@ -401,7 +405,7 @@ impl Config {
 
     /// What all who ask a model are kept to (HOST-7): where several tables have the same one at the same address, the tightest of
     /// theirs.
-    pub fn limits_of(&self, model: &ModelSettings) -> ModelLimits {
+    pub fn model_limits(&self, model: &ModelSettings) -> ModelLimits {
         let all = ["default"].into_iter().chain(self.names());
         let same = all
             .filter_map(|reference| self.model(reference).ok())
@@ -459,13 +463,13 @@ impl Config {
     }
 
     /// Where the user's own file is or would be.
-    pub fn users_file(&self) -> Option<PathBuf> {
+    pub fn user_file(&self) -> Option<PathBuf> {
         let folder = self.shared.sources.folder.as_ref()?;
         Some(folder.join("dirigent.toml"))
     }
 
     /// A `dirigent.toml` in that folder, which was not read, as it may be somebody else's.
-    pub fn not_read(&self, folder: &Path) -> Option<PathBuf> {
+    pub fn unread_file(&self, folder: &Path) -> Option<PathBuf> {
         let path = folder.join("dirigent.toml");
         let found = path.canonicalize().ok()?;
         let was_read = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file == found);
@@ -475,7 +479,7 @@ impl Config {
 
 fn built_in() -> Result<Settings, ConfigError> {
     let mut settings = Settings::read(PRICES, &["prices"], |_| Origin::BuiltIn)?;
-    settings.lay(Settings::read(DEFAULTS, &[], |_| Origin::BuiltIn)?);
+    settings.merge(Settings::read(DEFAULTS, &[], |_| Origin::BuiltIn)?);
     Ok(settings)
 }
 
@@ -488,7 +492,7 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 fn dearest(one: Option<Price>, other: Option<Price>) -> Option<Price> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(one.dearer(other)),
+        (Some(one), Some(other)) => Some(one.highest(other)),
         (one, other) => one.or(other),
     }
 }

@@ -52,7 +52,7 @@ impl Provider {
     }
 
     /// Its own address, as a setting would have it.
-    fn address(self) -> &'static str {
+    fn default_base_url(self) -> &'static str {
         match self {
             Provider::Offline => "",
             Provider::OpenAi => "https://api.openai.com/v1",
@@ -71,7 +71,7 @@ impl Provider {
         }
     }
 
-    pub(super) fn address_variable(self) -> Option<&'static str> {
+    pub(super) fn base_url_variable(self) -> Option<&'static str> {
         match self {
             Provider::Offline | Provider::Gemini => None,
             Provider::OpenAi => Some("OPENAI_BASE_URL"),
@@ -128,7 +128,7 @@ pub struct ModelSettings {
     pub delivery: Delivery,
     /// How long one reply may take.
     pub timeout: Option<Millis>,
-    /// Requests side by side (HOST-7).
+    /// Concurrent requests (HOST-7).
     pub concurrent: Option<u32>,
     /// Tokens a minute (HOST-7).
     pub tokens_per_minute: Option<u64>,
@@ -189,12 +189,12 @@ impl ModelSettings {
     }
 
     /// Whether the address is the provider's own.
-    pub fn is_at_its_provider(&self) -> bool {
-        is_own_address(self.provider, &self.base_url)
+    pub fn is_official_endpoint(&self) -> bool {
+        is_official_url(self.provider, &self.base_url)
     }
 
     /// The address, as far as it may be shown.
-    pub fn shown_address(&self) -> &str {
+    pub fn display_url(&self) -> &str {
         value::without_query(&self.base_url)
     }
 }
@@ -230,7 +230,7 @@ fn read(
     sources: &Sources,
 ) -> Result<ModelSettings, ConfigError> {
     let Some(provider) = table.text("provider").and_then(Provider::named) else {
-        return Err(table.wrong(
+        return Err(table.invalid(
             "provider",
             format!("is not set: say one of offline, {}", PROVIDERS.join(", ")),
         ));
@@ -241,7 +241,7 @@ fn read(
                 reference: reference.to_owned(),
                 ..ModelSettings::offline()
             }),
-            Some((name, _)) => Err(table.wrong(
+            Some((name, _)) => Err(table.invalid(
                 name,
                 format!(
                     "means nothing for the offline model: set `provider` of the same table to one of {}, or leave it out",
@@ -251,7 +251,7 @@ fn read(
         };
     }
     let Some(name) = table.text("name") else {
-        return Err(table.wrong(
+        return Err(table.invalid(
             "name",
             format!("is not set: say what {provider} calls the model; `dirigent models --model {provider}/any` lists what there is"),
         ));
@@ -260,7 +260,7 @@ fn read(
         .into_iter()
         .find(|name| table.value(name).is_some());
     if let (Provider::Anthropic | Provider::Gemini, Some(name)) = (provider, foreign) {
-        return Err(table.wrong(name, "is for provider \"openai\" alone: leave it out"));
+        return Err(table.invalid(name, "is for provider \"openai\" alone: leave it out"));
     }
     complete(reference, provider, name, table, settings, sources)
 }
@@ -274,7 +274,7 @@ fn complete(
     sources: &Sources,
 ) -> Result<ModelSettings, ConfigError> {
     let base_url = base_url(provider, table, sources)?;
-    let is_own = is_own_address(provider, &base_url);
+    let is_own = is_official_url(provider, &base_url);
     let offline = ModelSettings::offline();
     Ok(ModelSettings {
         reference: reference.to_owned(),
@@ -289,10 +289,10 @@ fn complete(
             Some("whole") => Delivery::Whole,
             Some(_) | None => Delivery::Streamed,
         },
-        timeout: table.span("timeout"),
-        concurrent: table.small("concurrent"),
+        timeout: table.duration("timeout"),
+        concurrent: table.count_u32("concurrent"),
         tokens_per_minute: table.count("tokens_per_minute"),
-        attempts: table.small("attempts"),
+        attempts: table.count_u32("attempts"),
         price: match table.value("price") {
             Some(Value::Price(price)) => Some(*price),
             Some(_) | None => listed_price(provider, name, settings).filter(|_| is_own),
@@ -318,7 +318,7 @@ fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<
         .iter()
         .any(|name| table.value(name).is_some());
     let set = provider
-        .address_variable()
+        .base_url_variable()
         .filter(|_| !has_key)
         .and_then(|name| Some((name, sources.variable(name)?)));
     match set {
@@ -327,16 +327,16 @@ fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<
             key: name.to_owned(),
             problem,
         }),
-        None => Ok(provider.address().to_owned()),
+        None => Ok(provider.default_base_url().to_owned()),
     }
 }
 
-fn is_own_address(provider: Provider, base_url: &str) -> bool {
+fn is_official_url(provider: Provider, base_url: &str) -> bool {
     let host = |address: &str| {
         let url = Url::parse(address).ok().filter(|url| url.scheme() == "https")?;
         url.host_str().map(str::to_owned)
     };
-    let (Some(own), Some(host)) = (host(provider.address()), host(base_url)) else {
+    let (Some(own), Some(host)) = (host(provider.default_base_url()), host(base_url)) else {
         return false;
     };
     // A region's address, such as eu.api.openai.com, is the provider's own, too.
@@ -360,11 +360,14 @@ fn api_key(
     let not_set = |how: String| Ok(ApiKey::NotSet { how });
     match (table.value("api_key"), table.text("api_key_env")) {
         (Some(_), Some(_)) => {
-            Err(table.wrong("api_key", "and `api_key_env` can't both be set: leave one out"))
+            Err(table.invalid("api_key", "and `api_key_env` can't both be set: leave one out"))
         }
         (Some(Value::Secret(key)), None) => Ok(ApiKey::Set {
             key: key.clone(),
-            origin: table.origin("api_key").cloned().unwrap_or_else(|| table.place()),
+            origin: table
+                .origin("api_key")
+                .cloned()
+                .unwrap_or_else(|| table.table_origin()),
         }),
         (_, Some(name)) => match from(name) {
             Some(key) => Ok(key),

@@ -12,7 +12,7 @@ use dirigent_model::{
 use futures::future::BoxFuture;
 
 use super::model::{ModelSettings, Provider};
-use super::server::Server;
+use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 
 /// The models of a configuration as one: a request's `model` is a reference (`default`, a name of `[models.NAME]`, `offline` or
@@ -27,7 +27,7 @@ pub struct ConfiguredModels {
 #[derive(Default)]
 struct State {
     /// By reference.
-    ready: BTreeMap<String, Ready>,
+    prepared: BTreeMap<String, PreparedModel>,
     /// By address and the provider's name for the model.
     limits: BTreeMap<(String, String), Limited<()>>,
     client: Option<HttpClient>,
@@ -35,7 +35,7 @@ struct State {
 
 /// A model to ask, and the name by which its provider knows it.
 #[derive(Clone)]
-struct Ready {
+struct PreparedModel {
     model: Arc<dyn ChatModel>,
     name: Option<String>,
 }
@@ -53,72 +53,76 @@ impl ConfiguredModels {
     /// # Errors
     /// No such model, a key that is not set, or another reason why it can't be set up.
     pub fn prepare(&self, reference: &str) -> Result<(), ConfigError> {
-        self.ready(reference).map(drop)
+        self.prepared(reference).map(drop)
     }
 
     /// Looks whether a name still stands for what it stood for when a run was started. A table of the user's own, `[models.NAME]`, may
     /// have been moved to another server by its user; what `default` or `provider/name` are depends on what was said in passing.
     ///
     /// # Errors
-    /// [`ConfigError::OtherModel`], or no such model.
-    pub(crate) fn check_same(&self, reference: &str, asked: Option<&str>) -> Result<(), ConfigError> {
-        let present = self.config.model(reference)?.to_string();
-        match asked {
-            Some(asked) if asked != present && !self.config.names().contains(reference) => {
-                Err(ConfigError::OtherModel {
+    /// [`ConfigError::ModelChanged`], or no such model.
+    pub(crate) fn check_unchanged(&self, reference: &str, recorded: Option<&str>) -> Result<(), ConfigError> {
+        let current = self.config.model(reference)?.to_string();
+        match recorded {
+            Some(recorded) if recorded != current && !self.config.names().contains(reference) => {
+                Err(ConfigError::ModelChanged {
                     model: reference.to_owned(),
-                    asked: asked.to_owned(),
-                    present,
+                    recorded: recorded.to_owned(),
+                    current,
                 })
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn ready(&self, reference: &str) -> Result<Ready, ConfigError> {
+    fn prepared(&self, reference: &str) -> Result<PreparedModel, ConfigError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ready) = state.ready.get(reference) {
-            return Ok(ready.clone());
+        if let Some(prepared) = state.prepared.get(reference) {
+            return Ok(prepared.clone());
         }
         let settings = self.config.model(reference)?;
-        let first = self.single(&settings, &mut state)?;
+        let first = self.prepare_single(&settings, &mut state)?;
         let mut others = Vec::new();
         for next in &settings.fallback {
-            let next = self.single(&self.config.model(next)?, &mut state)?;
+            let next = self.prepare_single(&self.config.model(next)?, &mut state)?;
             others.push(Alternative {
                 model: next.model,
                 name: next.name,
             });
         }
-        let ready = if others.is_empty() {
+        let prepared = if others.is_empty() {
             first
         } else {
-            Ready {
+            PreparedModel {
                 model: Arc::new(Fallback::new(first.model, others)),
                 name: first.name,
             }
         };
-        state.ready.insert(reference.to_owned(), ready.clone());
-        Ok(ready)
+        state.prepared.insert(reference.to_owned(), prepared.clone());
+        Ok(prepared)
     }
 
     /// A model without those that stand in for it.
-    fn single(&self, settings: &ModelSettings, state: &mut State) -> Result<Ready, ConfigError> {
+    fn prepare_single(
+        &self,
+        settings: &ModelSettings,
+        state: &mut State,
+    ) -> Result<PreparedModel, ConfigError> {
         if settings.provider == Provider::Offline {
-            return Ok(Ready {
+            return Ok(PreparedModel {
                 model: Arc::new(OfflineModel),
                 name: None,
             });
         }
-        let server = Server::set_up(settings, timeouts(settings), &mut state.client)?;
+        let server = RemoteModel::connect(settings, timeouts(settings), &mut state.client)?;
         let place = (settings.base_url.clone(), settings.name.clone());
         let shared = state
             .limits
             .entry(place)
-            .or_insert_with(|| Limited::new((), self.config.limits_of(settings)));
+            .or_insert_with(|| Limited::new((), self.config.model_limits(settings)));
         // What has no price costs nothing.
-        let limited = shared.around(Priced::new(server, settings.price.unwrap_or_default()));
-        Ok(Ready {
+        let limited = shared.share_limits(Priced::new(server, settings.price.unwrap_or_default()));
+        Ok(PreparedModel {
             model: Arc::new(Retrying::new(limited, settings.retries())),
             name: Some(settings.name.clone()),
         })
@@ -128,8 +132,8 @@ impl ConfiguredModels {
 impl ChatModel for ConfiguredModels {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
         let reference = request.model.as_deref();
-        match self.ready(reference.unwrap_or_else(|| self.config.default_model())) {
-            Ok(ready) => ready.model.chat(request.model(ready.name)),
+        match self.prepared(reference.unwrap_or_else(|| self.config.default_model())) {
+            Ok(prepared) => prepared.model.chat(request.model(prepared.name)),
             Err(error) => Box::pin(std::future::ready(Err(ModelFailure {
                 kind: ModelFailureKind::Configuration,
                 message: error.to_string(),

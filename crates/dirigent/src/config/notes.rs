@@ -9,7 +9,7 @@ use super::model::{ModelSettings, Provider};
 use super::value::{self, Value};
 
 /// Less memory than interpreters begin with, in bytes.
-const LITTLE_MEMORY: u64 = 8 << 20;
+const LOW_MEMORY_LIMIT: u64 = 8 << 20;
 
 impl Config {
     /// What may be a mistake though nothing is wrong with it, for people.
@@ -18,9 +18,9 @@ impl Config {
         notes.extend(self.no_model_chosen());
         notes.extend(self.unused_roles());
         notes.extend(self.unused_addresses());
-        notes.extend(self.open_keys());
-        notes.extend(self.wide_writes());
-        notes.extend(self.little_memory());
+        notes.extend(self.exposed_secrets());
+        notes.extend(self.writable_home());
+        notes.extend(self.low_memory_limit());
         notes
     }
 
@@ -30,7 +30,7 @@ impl Config {
             Origin::BuiltIn | Origin::File { .. } => {}
             Origin::Variable(_) | Origin::Flag(_) => return None,
         }
-        let used = self.used();
+        let used = self.used_models();
         let is_offline = |reference: &String| {
             self.model(reference)
                 .is_ok_and(|model| model.provider == Provider::Offline)
@@ -44,7 +44,7 @@ impl Config {
             (Provider::Gemini, "gemini-2.5-flash"),
         ];
         providers.into_iter().find_map(|(provider, name)| {
-            let variables = provider.key_variables().iter().copied().chain(provider.address_variable());
+            let variables = provider.key_variables().iter().copied().chain(provider.base_url_variable());
             let set = variables.into_iter().find(|name| self.shared.sources.variable(name).is_some())?;
             Some(format!(
                 "{set} is set, but no model is chosen, so the offline model is asked. Choose one: DIRIGENT_MODEL={provider}/{name}, \
@@ -54,7 +54,7 @@ impl Config {
     }
 
     /// Folders for commands to write in that have the user's whole home in them.
-    fn wide_writes(&self) -> Vec<String> {
+    fn writable_home(&self) -> Vec<String> {
         let sandbox = self.sandbox();
         let home = self.shared.sources.variable("HOME").map(PathBuf::from);
         let Some(home) = home.filter(|home| home.is_absolute()) else {
@@ -75,18 +75,21 @@ impl Config {
     }
 
     /// A limit under which hardly a command runs.
-    fn little_memory(&self) -> Option<String> {
-        let max_memory = self.sandbox().max_memory.filter(|bytes| *bytes < LITTLE_MEMORY)?;
+    fn low_memory_limit(&self) -> Option<String> {
+        let max_memory = self
+            .sandbox()
+            .max_memory
+            .filter(|bytes| *bytes < LOW_MEMORY_LIMIT)?;
         Some(format!(
             "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about {} MiB",
             max_memory.div_ceil(1 << 10),
-            LITTLE_MEMORY >> 20
+            LOW_MEMORY_LIMIT >> 20
         ))
     }
 
     /// Roles that files have, where all agents ask the model that was chosen outside of them.
     fn unused_roles(&self) -> Option<String> {
-        let (_, _, said) = self.said_roles().next()?;
+        let (_, _, said) = self.configured_roles().next()?;
         if self.roles().next().is_some() {
             return None;
         }
@@ -99,12 +102,12 @@ impl Config {
     /// Addresses in the environment that no model goes by.
     fn unused_addresses(&self) -> impl Iterator<Item = String> {
         let models: Vec<ModelSettings> = self
-            .used()
+            .used_models()
             .iter()
             .filter_map(|name| self.model(name).ok())
             .collect();
         [Provider::OpenAi, Provider::Anthropic].into_iter().filter_map(move |provider| {
-            let variable = provider.address_variable()?;
+            let variable = provider.base_url_variable()?;
             let address = value::address(&self.shared.sources.variable(variable)?).ok()?;
             let mut of_provider = models.iter().filter(|model| model.provider == provider).peekable();
             of_provider.peek()?;
@@ -115,7 +118,7 @@ impl Config {
     }
 
     /// Files that hold a key or a database's address, and that others than their owner can read.
-    fn open_keys(&self) -> Vec<String> {
+    fn exposed_secrets(&self) -> Vec<String> {
         let holders: BTreeSet<&Path> = self
             .shared
             .settings
@@ -129,7 +132,7 @@ impl Config {
             .collect();
         holders
             .into_iter()
-            .filter(|path| is_open(path))
+            .filter(|path| is_readable_by_others(path))
             .map(|path| {
                 let path = path.display();
                 format!("{path} holds a key or a password, and others on this computer can read it: chmod 600 {path}")
@@ -139,12 +142,12 @@ impl Config {
 }
 
 #[cfg(unix)]
-fn is_open(path: &Path) -> bool {
+fn is_readable_by_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_open(_path: &Path) -> bool {
+fn is_readable_by_others(_path: &Path) -> bool {
     false
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dirigent_core::delegate::DELEGATE;
+use dirigent_core::delegation::DELEGATE;
 use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling};
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::ToolSpec;
@@ -54,7 +54,7 @@ impl Config {
                 key: format!("approvals.{list}"),
                 problem,
             };
-            let own = own_tools().map(|(name, _)| name);
+            let own = runtime_tools().map(|(name, _)| name);
             let fitting: BTreeSet<&str> = known
                 .keys()
                 .map(String::as_str)
@@ -83,7 +83,7 @@ type Schema = serde_json::Map<String, serde_json::Value>;
 
 /// What the tools take that runs have besides those of the registry, or may have: there is none for databases without a connection, and
 /// rules about it can wait for one.
-fn own_tools() -> [(&'static str, serde_json::Value); 3] {
+fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     [
         (
             "execute_sql",
@@ -102,7 +102,7 @@ fn own_tools() -> [(&'static str, serde_json::Value); 3] {
 /// The parameters of a tool that takes no others.
 fn schema(specs: &[ToolSpec], tool: &str) -> Option<Schema> {
     let Some(spec) = specs.iter().find(|spec| spec.name == tool) else {
-        let own = own_tools().into_iter().find(|(name, _)| *name == tool);
+        let own = runtime_tools().into_iter().find(|(name, _)| *name == tool);
         return own.and_then(|(_, parameters)| parameters.as_object().cloned());
     };
     let schema = &spec.parameters;

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use super::value::Kind;
 
 /// What a path of the files leads to.
-pub(super) enum Place {
+pub(super) enum SchemaNode {
     /// More settings.
     Table,
     Setting(Kind),
@@ -28,10 +28,10 @@ const SECTIONS: [&str; 10] = [
     "prices",
 ];
 
-const ANY: Kind = Kind::Count {
+const COUNT: Kind = Kind::Count {
     most: i64::MAX as u64,
 };
-const SMALL: Kind = Kind::Count {
+const COUNT_U32: Kind = Kind::Count {
     most: u32::MAX as u64,
 };
 
@@ -49,30 +49,30 @@ const MODEL: [(&str, Kind); 16] = [
         "calls",
         Kind::OneOf(&["auto", "json", "json_schema", "native", "tool_call"]),
     ),
-    ("context_window", ANY),
-    ("max_output_tokens", ANY),
+    ("context_window", COUNT),
+    ("max_output_tokens", COUNT),
     ("delivery", Kind::OneOf(&["streamed", "whole"])),
-    ("timeout", Kind::Span),
-    ("concurrent", SMALL),
-    ("tokens_per_minute", ANY),
-    ("attempts", SMALL),
+    ("timeout", Kind::Duration),
+    ("concurrent", COUNT_U32),
+    ("tokens_per_minute", COUNT),
+    ("attempts", COUNT_U32),
     ("price", Kind::Price),
     ("extra", Kind::Fields),
     ("fallback", Kind::Texts),
 ];
 
 const LIMITS: [(&str, Kind); 11] = [
-    ("max_iterations", SMALL),
-    ("max_parallel", SMALL),
-    ("max_subtasks", SMALL),
-    ("max_agents", SMALL),
-    ("max_depth", SMALL),
-    ("approval_timeout", Kind::Span),
-    ("call_timeout", Kind::Span),
-    ("timeout", Kind::Span),
-    ("max_tokens", ANY),
+    ("max_iterations", COUNT_U32),
+    ("max_parallel", COUNT_U32),
+    ("max_subtasks", COUNT_U32),
+    ("max_agents", COUNT_U32),
+    ("max_depth", COUNT_U32),
+    ("approval_timeout", Kind::Duration),
+    ("call_timeout", Kind::Duration),
+    ("timeout", Kind::Duration),
+    ("max_tokens", COUNT),
     ("max_cost", Kind::Dollars),
-    ("max_model_calls", SMALL),
+    ("max_model_calls", COUNT_U32),
 ];
 
 const AGENTS: [(&str, Kind); 1] = [("project", Kind::OneOf(&["off", "read-only", "read-write"]))];
@@ -85,13 +85,13 @@ const APPROVALS: [(&str, Kind); 3] = [
 
 const SANDBOX: [(&str, Kind); 8] = [
     ("commands", Kind::OneOf(&["confined", "unconfined"])),
-    ("network", Kind::Truth),
+    ("network", Kind::Bool),
     ("read", Kind::Paths),
     ("write", Kind::Paths),
     ("environment", Kind::Variables),
     ("max_memory", Kind::Bytes),
     ("max_file", Kind::Bytes),
-    ("max_processes", ANY),
+    ("max_processes", COUNT),
 ];
 
 const CONNECTION: [(&str, Kind); 7] = [
@@ -100,39 +100,39 @@ const CONNECTION: [(&str, Kind); 7] = [
     ("url", Kind::Secret),
     ("url_env", Kind::Variable),
     ("access", Kind::OneOf(&["read-only", "read-write"])),
-    ("max_rows", SMALL),
-    ("timeout", Kind::Span),
+    ("max_rows", COUNT_U32),
+    ("timeout", Kind::Duration),
 ];
 
 const HTTP: [(&str, Kind); 3] = [
     ("allow", Kind::Hosts),
-    ("timeout", Kind::Span),
+    ("timeout", Kind::Duration),
     ("max_bytes", Kind::Bytes),
 ];
 
 /// What is at that path of the files, where that value stands; `None` where nothing can be.
-pub(super) fn place(path: &[&str], value: &DeValue<'_>) -> Option<Place> {
+pub(super) fn lookup(path: &[&str], value: &DeValue<'_>) -> Option<SchemaNode> {
     let among = |settings: &[(&str, Kind)], key: &str| {
         settings
             .iter()
             .find(|(name, _)| *name == key)
-            .map(|(_, kind)| Place::Setting(*kind))
+            .map(|(_, kind)| SchemaNode::Setting(*kind))
     };
     match *path {
-        [section] => SECTIONS.contains(&section).then_some(Place::Table),
-        ["models" | "connections", _] => Some(Place::Table),
+        [section] => SECTIONS.contains(&section).then_some(SchemaNode::Table),
+        ["models" | "connections", _] => Some(SchemaNode::Table),
         ["model", key] | ["models", _, key] => among(&MODEL, key),
-        ["roles", _] => Some(Place::Setting(Kind::Text)),
+        ["roles", _] => Some(SchemaNode::Setting(Kind::Text)),
         ["agents", key] => among(&AGENTS, key),
         ["approvals", key] => among(&APPROVALS, key),
         ["sandbox", key] => among(&SANDBOX, key),
         ["connections", _, key] => among(&CONNECTION, key),
         ["http", key] => among(&HTTP, key),
         // A table is an agent's, by its name.
-        ["limits", key] => among(&LIMITS, key).or(value.is_table().then_some(Place::Table)),
-        ["limits", _, key] => agent_limit(key).map(Place::Setting),
-        ["prices", provider] => PROVIDERS.contains(&provider).then_some(Place::Table),
-        ["prices", _, _] => Some(Place::Setting(Kind::Price)),
+        ["limits", key] => among(&LIMITS, key).or(value.is_table().then_some(SchemaNode::Table)),
+        ["limits", _, key] => agent_limit(key).map(SchemaNode::Setting),
+        ["prices", provider] => PROVIDERS.contains(&provider).then_some(SchemaNode::Table),
+        ["prices", _, _] => Some(SchemaNode::Setting(Kind::Price)),
         _ => None,
     }
 }
@@ -141,8 +141,8 @@ pub(super) fn place(path: &[&str], value: &DeValue<'_>) -> Option<Place> {
 fn agent_limit(name: &str) -> Option<Kind> {
     let limit = AgentLimit::ALL.iter().find(|limit| limit.name == name)?;
     Some(match limit.setting {
-        AgentLimitSetting::Count(_) => SMALL,
-        AgentLimitSetting::Time(_) => Kind::Span,
+        AgentLimitSetting::Count(_) => COUNT_U32,
+        AgentLimitSetting::Time(_) => Kind::Duration,
     })
 }
 

@@ -10,7 +10,7 @@ use dirigent_core::time::Millis;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};
-use super::schema::{self, Place};
+use super::schema::{self, SchemaNode};
 use super::value::Value;
 
 /// A setting's key: `model.name`, `prices.openai."gpt-4.1"`.
@@ -31,7 +31,7 @@ impl Key {
     }
 
     /// The table of a model or a connection, and the name of the setting in it.
-    fn of_something_named(&self) -> Option<(&[String], &str)> {
+    fn split_named_table(&self) -> Option<(&[String], &str)> {
         let (name, table) = self.0.split_last()?;
         matches!(table.first()?.as_str(), "model" | "models" | "connections").then_some((table, name))
     }
@@ -56,14 +56,14 @@ impl fmt::Display for Key {
 
 /// A value with where it comes from.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct SettingValue {
     pub(super) value: Value,
     pub(super) origin: Origin,
 }
 
 /// Settings by key.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settings(BTreeMap<Key, Found>);
+pub(super) struct Settings(BTreeMap<Key, SettingValue>);
 
 impl Settings {
     /// The settings of a TOML text. Those of a file of prices stand `under` a table that the file does not name.
@@ -107,17 +107,17 @@ impl Settings {
                 key: key.to_string(),
                 problem,
             };
-            match (schema::place(&key.parts(), value.get_ref()), value.get_ref()) {
-                (Some(Place::Setting(kind)), value) => {
+            match (schema::lookup(&key.parts(), value.get_ref()), value.get_ref()) {
+                (Some(SchemaNode::Setting(kind)), value) => {
                     let value = kind.read(value, origin).map_err(wrong)?;
-                    let found = Found {
+                    let found = SettingValue {
                         value,
                         origin: origin_here,
                     };
                     self.0.insert(key, found);
                 }
-                (Some(Place::Table), DeValue::Table(inner)) => self.walk(inner, &key, origin)?,
-                (Some(Place::Table), _) => return Err(wrong("must be a table".to_owned())),
+                (Some(SchemaNode::Table), DeValue::Table(inner)) => self.walk(inner, &key, origin)?,
+                (Some(SchemaNode::Table), _) => return Err(wrong("must be a table".to_owned())),
                 (None, _) => {
                     return Err(ConfigError::UnknownKey {
                         origin: origin_here,
@@ -134,11 +134,11 @@ impl Settings {
     /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for. The
     /// same goes for a connection that names its database, and for where that is. Rules come beside those below: none that denies is
     /// lost. Any other list takes the place of the one below, so that a later file can narrow what an earlier one allows.
-    pub(super) fn lay(&mut self, above: Settings) {
-        for (table, name) in above.0.keys().filter_map(Key::of_something_named) {
+    pub(super) fn merge(&mut self, above: Settings) {
+        for (table, name) in above.0.keys().filter_map(Key::split_named_table) {
             let is_replaced = |key: &Key| {
                 let beside = |names: &[&str]| {
-                    key.of_something_named()
+                    key.split_named_table()
                         .is_some_and(|(of, other)| of == table && names.contains(&other))
                 };
                 match name {
@@ -160,11 +160,11 @@ impl Settings {
         }
     }
 
-    pub(super) fn get(&self, key: &[&str]) -> Option<&Found> {
+    pub(super) fn get(&self, key: &[&str]) -> Option<&SettingValue> {
         self.0.get(&Key::new(key))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Found)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &SettingValue)> {
         self.0.iter()
     }
 
@@ -185,7 +185,7 @@ impl Settings {
 /// The settings of one table.
 pub(super) struct Table<'a> {
     key: Key,
-    settings: BTreeMap<&'a str, &'a Found>,
+    settings: BTreeMap<&'a str, &'a SettingValue>,
 }
 
 impl<'a> Table<'a> {
@@ -193,7 +193,7 @@ impl<'a> Table<'a> {
         self.settings.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Found)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a SettingValue)> + '_ {
         self.settings.iter().map(|(name, found)| (*name, *found))
     }
 
@@ -202,7 +202,7 @@ impl<'a> Table<'a> {
     }
 
     /// Where the table stands: the place of its first setting.
-    pub(super) fn place(&self) -> Origin {
+    pub(super) fn table_origin(&self) -> Origin {
         let first = self.settings.values().min_by_key(|found| match &found.origin {
             Origin::File { line, .. } => *line,
             Origin::BuiltIn | Origin::Variable(_) | Origin::Flag(_) => 0,
@@ -238,21 +238,21 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub(super) fn truth(&self, name: &str) -> Option<bool> {
+    pub(super) fn boolean(&self, name: &str) -> Option<bool> {
         match self.value(name) {
-            Some(Value::Truth(truth)) => Some(*truth),
+            Some(Value::Bool(boolean)) => Some(*boolean),
             Some(_) | None => None,
         }
     }
 
     /// A count that the schema keeps below 2^32.
-    pub(super) fn small(&self, name: &str) -> Option<u32> {
+    pub(super) fn count_u32(&self, name: &str) -> Option<u32> {
         self.count(name).and_then(|count| u32::try_from(count).ok())
     }
 
-    pub(super) fn span(&self, name: &str) -> Option<Millis> {
+    pub(super) fn duration(&self, name: &str) -> Option<Millis> {
         match self.value(name) {
-            Some(Value::Span(span)) => Some(*span),
+            Some(Value::Duration(span)) => Some(*span),
             Some(_) | None => None,
         }
     }
@@ -263,11 +263,11 @@ impl<'a> Table<'a> {
     }
 
     /// An error about one of its settings, or about the table where that is not set.
-    pub(super) fn wrong(&self, name: &str, problem: impl Into<String>) -> ConfigError {
+    pub(super) fn invalid(&self, name: &str, problem: impl Into<String>) -> ConfigError {
         let mut key = self.key.clone();
         key.0.push(name.to_owned());
         ConfigError::Value {
-            origin: self.origin(name).cloned().unwrap_or_else(|| self.place()),
+            origin: self.origin(name).cloned().unwrap_or_else(|| self.table_origin()),
             key: key.to_string(),
             problem: problem.into(),
         }
@@ -280,7 +280,7 @@ pub(super) fn read_file(path: &Path, under: &[&str]) -> Result<Settings, ConfigE
 }
 
 /// A file's settings, if there is such a file.
-pub(super) fn read_file_if_there(path: &Path, under: &[&str]) -> Result<Option<Settings>, ConfigError> {
+pub(super) fn read_file_if_exists(path: &Path, under: &[&str]) -> Result<Option<Settings>, ConfigError> {
     match std::fs::read_to_string(path) {
         // A home that is no folder, such as /dev/null, holds no file.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),

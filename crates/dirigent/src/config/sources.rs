@@ -34,7 +34,7 @@ impl Sources {
 
     /// What a command of the user's reads: `dirigent/dirigent.toml` and `dirigent/prices.toml` in the user's configuration folder
     /// (`XDG_CONFIG_HOME`, or `~/.config`), and this process's environment.
-    pub fn of_process() -> Self {
+    pub fn from_environment() -> Self {
         let folder = etcetera::choose_base_strategy().ok();
         Sources {
             folder: folder.map(|strategy| strategy.config_dir().join("dirigent")),
@@ -70,7 +70,7 @@ impl Sources {
     /// The file to be laid over the folder's, with who named it.
     pub(super) fn named_file(&self) -> Option<(PathBuf, Origin)> {
         let said = |path: &PathBuf| (path.clone(), Origin::Flag("--config"));
-        let set = || self.set("DIRIGENT_CONFIG");
+        let set = || self.variable_with_origin("DIRIGENT_CONFIG");
         self.file
             .as_ref()
             .map(said)
@@ -83,7 +83,7 @@ impl Sources {
         self.model
             .as_ref()
             .map(said)
-            .or_else(|| self.set("DIRIGENT_MODEL"))
+            .or_else(|| self.variable_with_origin("DIRIGENT_MODEL"))
     }
 
     /// A variable's value, trimmed; an empty one counts as not set.
@@ -98,7 +98,7 @@ impl Sources {
     }
 
     /// The same, with where it comes from.
-    fn set(&self, name: &str) -> Option<(String, Origin)> {
+    fn variable_with_origin(&self, name: &str) -> Option<(String, Origin)> {
         Some((self.variable(name)?, Origin::Variable(name.to_owned())))
     }
 }

@@ -28,11 +28,11 @@ pub struct ConnectionSettings {
     /// What may be done with it.
     pub access: Access,
     /// Where its address or its file is said: the file's path, or where the address comes from, which is not shown.
-    pub place: String,
+    pub address: String,
     /// It, or what has to be set before it can be used.
     pub connection: Result<Connection, ConfigError>,
     /// It without its address: enough to tell of it.
-    outline: Connection,
+    placeholder: Connection,
 }
 
 impl Config {
@@ -49,10 +49,10 @@ impl Config {
     }
 
     /// The same without the addresses of databases, which need not be set: enough to tell of the tools, not to call them.
-    pub(crate) fn tool_settings_in_outline(&self) -> ToolSettings {
+    pub(crate) fn tool_settings_without_secrets(&self) -> ToolSettings {
         let connections = self.connections().unwrap_or_default().into_iter();
-        let outlines = connections.map(|settings| (settings.name, settings.outline));
-        self.with_connections(outlines.collect())
+        let placeholders = connections.map(|settings| (settings.name, settings.placeholder));
+        self.with_connections(placeholders.collect())
     }
 
     fn with_connections(&self, connections: Connections) -> ToolSettings {
@@ -73,7 +73,7 @@ impl Config {
                 // `confined`, as the schema allows no other word.
                 Some(_) | None => Confinement::Required,
             },
-            network: table.truth("network").unwrap_or(false),
+            network: table.boolean("network").unwrap_or(false),
             read: paths("read"),
             write: paths("write"),
             environment: table.texts("environment").to_vec(),
@@ -90,7 +90,7 @@ impl Config {
         HttpRules {
             allow: table.texts("allow").to_vec(),
             timeout: table
-                .span("timeout")
+                .duration("timeout")
                 .map_or(default.timeout, |span| Duration::from_millis(span.0)),
             max_bytes: table.bytes("max_bytes").unwrap_or(default.max_bytes),
         }
@@ -118,15 +118,15 @@ impl Config {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(fits) {
             return Err(ConfigError::Value {
-                origin: table.place(),
+                origin: table.table_origin(),
                 key: format!("connections.{name:?}"),
                 problem: "is no name for a connection: use letters, digits, - and _".to_owned(),
             });
         }
         let Some(kind) = table.text("database") else {
-            return Err(table.wrong("database", "is not set: say one of sqlite, postgres, mysql"));
+            return Err(table.invalid("database", "is not set: say one of sqlite, postgres, mysql"));
         };
-        let (place, database) = match kind {
+        let (address, database) = match kind {
             "sqlite" => sqlite(&table)?,
             kind => self.server(kind, &table)?,
         };
@@ -139,18 +139,18 @@ impl Config {
             database,
             access,
             max_rows: table
-                .small("max_rows")
+                .count_u32("max_rows")
                 .map_or(MAX_ROWS, |rows| usize::try_from(rows).unwrap_or(usize::MAX)),
             timeout: table
-                .span("timeout")
+                .duration("timeout")
                 .map_or(TIMEOUT, |span| Duration::from_millis(span.0)),
         };
         Ok(ConnectionSettings {
-            outline: connection(outline(kind)),
+            placeholder: connection(placeholder(kind)),
             name: name.to_owned(),
             database: kind.to_owned(),
             access,
-            place,
+            address,
             connection: database.map(connection),
         })
     }
@@ -164,7 +164,7 @@ impl Config {
         if table.value("path").is_some() {
             let problem =
                 format!("is for database \"sqlite\" alone: say where {kind} is by `url_env`, or `url`");
-            return Err(table.wrong("path", problem));
+            return Err(table.invalid("path", problem));
         }
         let with = |url| match kind {
             "mysql" => Database::Mysql { url },
@@ -172,10 +172,13 @@ impl Config {
             _ => Database::Postgres { url },
         };
         match (table.value("url"), table.text("url_env")) {
-            (Some(_), Some(_)) => Err(table.wrong("url", "and `url_env` can't both be set: leave one out")),
+            (Some(_), Some(_)) => Err(table.invalid("url", "and `url_env` can't both be set: leave one out")),
             (Some(Value::Secret(url)), None) => {
-                check_address(kind, url).map_err(|problem| table.wrong("url", problem))?;
-                let origin = table.origin("url").cloned().unwrap_or_else(|| table.place());
+                check_address(kind, url).map_err(|problem| table.invalid("url", problem))?;
+                let origin = table
+                    .origin("url")
+                    .cloned()
+                    .unwrap_or_else(|| table.table_origin());
                 Ok((format!("set, from {origin}"), Ok(with(url.clone()))))
             }
             (None, Some(variable)) => match self.shared.sources.variable(variable) {
@@ -190,20 +193,20 @@ impl Config {
                 }
                 None => {
                     let missing =
-                        table.wrong("url_env", format!("names {variable}, which is not set: set it"));
+                        table.invalid("url_env", format!("names {variable}, which is not set: set it"));
                     Ok((format!("not set: set {variable}"), Err(missing)))
                 }
             },
             (Some(_) | None, None) => {
                 let problem = "is not set: name the variable that holds the address, or say it as `url` in a file that only you can read";
-                Err(table.wrong("url_env", problem))
+                Err(table.invalid("url_env", problem))
             }
         }
     }
 }
 
 /// Such a database, anywhere.
-fn outline(kind: &str) -> Database {
+fn placeholder(kind: &str) -> Database {
     let url = SecretString::default();
     match kind {
         "sqlite" => Database::Sqlite { path: PathBuf::new() },
@@ -218,13 +221,13 @@ fn sqlite(table: &Table<'_>) -> Result<(String, Result<Database, ConfigError>), 
         .into_iter()
         .find(|name| table.value(name).is_some())
     {
-        return Err(table.wrong(
+        return Err(table.invalid(
             name,
             "is not for database \"sqlite\": say where the file is by `path`",
         ));
     }
     let Some(path) = table.text("path") else {
-        return Err(table.wrong(
+        return Err(table.invalid(
             "path",
             "is not set: say where the file is in the folder that is worked in, such as \"data/app.db\"",
         ));

@@ -34,7 +34,7 @@ pub(super) enum Kind {
     /// Several hosts, each with a port or without.
     Hosts,
     /// True or false.
-    Truth,
+    Bool,
     /// An amount of memory, such as `512 MiB`.
     Bytes,
     /// Several patterns of calls. Read with the place of each by [`super::settings`].
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     /// An amount of money, more than nothing.
     Dollars,
     /// A span of time, such as `90s`.
-    Span,
+    Duration,
     OneOf(&'static [&'static str]),
     /// What a million tokens cost.
     Price,
@@ -63,10 +63,10 @@ pub(super) enum Value {
     /// Each with where it stands.
     Rules(Vec<(CallPattern, Origin)>),
     Count(u64),
-    Truth(bool),
+    Bool(bool),
     Bytes(u64),
     Dollars(Cost),
-    Span(Millis),
+    Duration(Millis),
     Price(Price),
     Fields(Map<String, serde_json::Value>),
 }
@@ -93,12 +93,12 @@ impl Kind {
                 HttpRules::is_host,
             )
             .map(Value::Texts),
-            Kind::Truth => truth(value).map(Value::Truth),
+            Kind::Bool => boolean(value).map(Value::Bool),
             Kind::Bytes => bytes(value).map(Value::Bytes),
             Kind::Rules => rules(value, origin).map(Value::Rules),
             Kind::Count { most } => count(value, most).map(Value::Count),
             Kind::Dollars => some_dollars(value).map(Value::Dollars),
-            Kind::Span => span(&text(value)?).map(Value::Span),
+            Kind::Duration => parse_duration(&text(value)?).map(Value::Duration),
             Kind::OneOf(words) => one_of(text(value)?, words).map(Value::Text),
             Kind::Price => price(value).map(Value::Price),
             Kind::Fields => fields(value).map(Value::Fields),
@@ -118,10 +118,10 @@ impl fmt::Display for Value {
                 f.write_str(&rules.join(", "))
             }
             Value::Count(count) => count.fmt(f),
-            Value::Truth(truth) => truth.fmt(f),
+            Value::Bool(boolean) => boolean.fmt(f),
             Value::Bytes(bytes) => f.write_str(&shown_bytes(*bytes)),
             Value::Dollars(cost) => cost.fmt(f),
-            Value::Span(span) => span.fmt(f),
+            Value::Duration(span) => span.fmt(f),
             Value::Price(price) => f.write_str(&shown_price(price)),
             Value::Fields(fields) => {
                 let names: Vec<&str> = fields.keys().map(String::as_str).collect();
@@ -252,9 +252,9 @@ fn in_workspace(path: String) -> Result<String, String> {
     Ok(path)
 }
 
-fn truth(value: &DeValue<'_>) -> Result<bool, String> {
+fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
     match value {
-        DeValue::Boolean(truth) => Ok(*truth),
+        DeValue::Boolean(boolean) => Ok(*boolean),
         DeValue::String(_)
         | DeValue::Integer(_)
         | DeValue::Float(_)
@@ -347,7 +347,7 @@ fn some_dollars(value: &DeValue<'_>) -> Result<Cost, String> {
 }
 
 /// A span of time as people write it, or what is wrong with the text: `must be a time, …`.
-pub(crate) fn span(text: &str) -> Result<Millis, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Millis, String> {
     let wanted = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
     let span: jiff::SignedDuration = text.parse().map_err(|_| wanted.to_owned())?;
     match std::time::Duration::try_from(span) {
@@ -418,7 +418,7 @@ fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
             .and_then(Number::from_f64)
             .ok_or("has a number that JSON can't hold")?
             .into(),
-        DeValue::Boolean(truth) => (*truth).into(),
+        DeValue::Boolean(boolean) => (*boolean).into(),
         DeValue::Datetime(_) => return Err("has a date, which JSON can't hold: write a text".to_owned()),
         DeValue::Array(items) => items
             .iter()

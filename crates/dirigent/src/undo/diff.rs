@@ -2,13 +2,13 @@
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::RunId;
-use dirigent_core::tool::{FileVersion, shown_path};
-use dirigent_core::undo::{MoveBack, Restoration, Step, There};
+use dirigent_core::tool::{FileVersion, display_path};
+use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep};
 use dirigent_store::Journal;
 use dirigent_tools::text::git_diff;
 use dirigent_tools::workspace::Workspace;
 
-use super::{Told, UnfinishedCall};
+use super::{RecordedChanges, UnfinishedCall};
 use crate::DirigentError;
 
 /// What a run changed in files; [`crate::Dirigent::diff`] makes it.
@@ -30,32 +30,32 @@ pub struct FileDiff {
 }
 
 impl RunDiff {
-    pub(crate) fn of(journal: &Journal, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
-        let told = Told::of(journal, run, to)?;
+    pub(crate) fn load(journal: &Journal, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
+        let changes = RecordedChanges::load(journal, run, to)?;
         // It may be gone.
-        let workspace = Workspace::open(&told.workspace).ok();
-        let reader = Reader { journal, workspace };
+        let workspace = Workspace::open(&changes.workspace).ok();
+        let reader = ContentReader { journal, workspace };
         let mut files = Vec::new();
-        for step in &told.undoing.steps {
+        for step in &changes.undoing.steps {
             files.extend(match step {
-                Step::Restore(restoration) => Some(reader.net(restoration)?),
-                Step::Move(MoveBack { from, to, .. }) => Some(FileDiff {
+                RestoreStep::Restore(restoration) => Some(reader.net_diff(restoration)?),
+                RestoreStep::Move(MoveBack { from, to, .. }) => Some(FileDiff {
                     path: from.clone(),
-                    diff: format!("# moved {} to {}\n", shown_path(to), shown_path(from)).into_bytes(),
+                    diff: format!("# moved {} to {}\n", display_path(to), display_path(from)).into_bytes(),
                 }),
             });
         }
-        for original in &told.interrupted {
+        for original in &changes.interrupted {
             if files.iter().any(|file: &FileDiff| file.path == original.path) {
                 continue;
             }
             files.extend(
                 reader
-                    .since(original.path.as_str(), &original.version)?
+                    .diff_since(original.path.as_str(), &original.version)?
                     .map(|diff| {
                         let head = format!(
                             "# {} may have been changed by the call {}, which was cut off:\n",
-                            shown_path(&original.path),
+                            display_path(&original.path),
                             original.effect
                         );
                         FileDiff {
@@ -70,7 +70,7 @@ impl RunDiff {
         files.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(RunDiff {
             files,
-            unfinished: told.unfinished,
+            unfinished: changes.unfinished,
         })
     }
 
@@ -84,23 +84,23 @@ impl RunDiff {
 }
 
 /// Finds contents where they are.
-struct Reader<'a> {
+struct ContentReader<'a> {
     journal: &'a Journal,
     workspace: Option<Workspace>,
 }
 
-impl Reader<'_> {
+impl ContentReader<'_> {
     /// Before the first change against after the last, where both are there; else the changes one by one.
-    fn net(&self, restoration: &Restoration) -> Result<FileDiff, DirigentError> {
-        let Restoration {
+    fn net_diff(&self, restoration: &RestorePath) -> Result<FileDiff, DirigentError> {
+        let RestorePath {
             path,
-            now,
-            then,
+            expected,
+            original,
             diffs,
             ..
         } = restoration;
-        let diff = match (self.content(path, then)?, self.content(path, now)?) {
-            (Content::Lost, _) | (_, Content::Lost) => told(path, diffs),
+        let diff = match (self.content(path, original)?, self.content(path, expected)?) {
+            (Content::Unknown, _) | (_, Content::Unknown) => reported_diffs(path, diffs),
             (before, after) => git_diff(path, before.side(), after.side()),
         };
         Ok(FileDiff {
@@ -110,15 +110,15 @@ impl Reader<'_> {
     }
 
     /// What has become of a file since that version.
-    fn since(&self, path: &str, version: &FileVersion) -> Result<Option<Vec<u8>>, DirigentError> {
+    fn diff_since(&self, path: &str, version: &FileVersion) -> Result<Option<Vec<u8>>, DirigentError> {
         let Some(workspace) = &self.workspace else {
             return Ok(None);
         };
-        let (Some(before), Ok(there)) = (self.journal.content(&version.digest)?, workspace.there(path))
+        let (Some(before), Ok(there)) = (self.journal.content(&version.digest)?, workspace.path_state(path))
         else {
             return Ok(None);
         };
-        if there == There::File(version.clone()) {
+        if there == PathState::File(version.clone()) {
             return Ok(None);
         }
         let before = Some((before.as_slice(), version.mode));
@@ -126,11 +126,11 @@ impl Reader<'_> {
         Ok(Some(git_diff(path, before, after.side())))
     }
 
-    fn content(&self, path: &str, there: &There) -> Result<Content, DirigentError> {
+    fn content(&self, path: &str, there: &PathState) -> Result<Content, DirigentError> {
         let version = match there {
-            There::Nothing | There::Folder => return Ok(Content::Nothing),
-            There::Unknown => return Ok(Content::Lost),
-            There::File(version) => version,
+            PathState::Nothing | PathState::Folder => return Ok(Content::Absent),
+            PathState::Unknown => return Ok(Content::Unknown),
+            PathState::File(version) => version,
         };
         if let Some(bytes) = self.journal.content(&version.digest)? {
             return Ok(Content::File(bytes, version.mode));
@@ -140,16 +140,16 @@ impl Reader<'_> {
             .as_ref()
             .and_then(|workspace| workspace.read(path).ok())
             .filter(|bytes| sha256_hex(bytes) == version.digest);
-        Ok(bytes.map_or(Content::Lost, |bytes| Content::File(bytes, version.mode)))
+        Ok(bytes.map_or(Content::Unknown, |bytes| Content::File(bytes, version.mode)))
     }
 }
 
 /// What was at a path.
 enum Content {
     /// That is not known any more.
-    Lost,
+    Unknown,
     /// No file.
-    Nothing,
+    Absent,
     /// That, with its mode.
     File(Vec<u8>, u32),
 }
@@ -158,17 +158,17 @@ impl Content {
     /// One side of a diff.
     fn side(&self) -> Option<(&[u8], u32)> {
         match self {
-            Content::Lost | Content::Nothing => None,
+            Content::Unknown | Content::Absent => None,
             Content::File(bytes, mode) => Some((bytes, *mode)),
         }
     }
 }
 
 /// The diffs as the tools told them.
-fn told(path: &str, diffs: &[Option<String>]) -> Vec<u8> {
+fn reported_diffs(path: &str, diffs: &[Option<String>]) -> Vec<u8> {
     let mut text = format!(
         "# {}: its content after the run is not known any more; its changes one by one:\n",
-        shown_path(path)
+        display_path(path)
     );
     for diff in diffs {
         match diff {

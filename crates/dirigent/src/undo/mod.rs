@@ -13,12 +13,12 @@ use std::sync::Arc;
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{Access, FileVersion, StateChange};
-use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing};
+use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan};
 use dirigent_core::view::EventKind;
 use dirigent_runtime::read_run;
 use dirigent_store::{Journal, Original, StoreError};
-use dirigent_tools::workspace::{FileFault, Past, Workspace};
-use dirigent_tools::{ChangedByRun, Contents};
+use dirigent_tools::workspace::{FileError, PreviousState, Workspace};
+use dirigent_tools::{ContentStore, RunChanges};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,8 +33,8 @@ pub struct Undo {
     run: RunId,
     to: u64,
     workspace: PathBuf,
-    undoing: Undoing,
-    refused: Vec<Refused>,
+    undoing: UndoPlan,
+    refused: Vec<RefusedPath>,
     unfinished: Vec<UnfinishedCall>,
 }
 
@@ -63,7 +63,7 @@ pub enum UndoStep {
         /// Which.
         path: String,
         /// Whether somebody else, such as a command of the run, changed it between two changes of the run: that goes, too.
-        others: bool,
+        changed_by_others: bool,
     },
     /// A file or an empty folder that is gone is there again.
     Recreate {
@@ -86,18 +86,18 @@ pub enum UndoStep {
 
 /// A path that is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refused {
+pub struct RefusedPath {
     /// Which.
     pub path: String,
     /// Why.
     #[serde(flatten)]
-    pub because: RefusedBecause,
+    pub reason: RefusalReason,
 }
 
-/// Why a path cannot be put back. As JSON `{"because": "changed"}`; as text for people, after the path.
+/// Why a path cannot be put back. As JSON `{"reason": "changed"}`; as text for people, after the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(tag = "because", rename_all = "snake_case")]
-pub enum RefusedBecause {
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum RefusalReason {
     /// Its content is not what the run left.
     #[error("has changed since the run")]
     Changed,
@@ -109,7 +109,7 @@ pub enum RefusedBecause {
     Gone,
     /// Something is where the run left nothing.
     #[error("is there again since the run")]
-    InTheWay,
+    Exists,
     /// No version was journaled.
     #[error(
         "was changed by a command, or was too big or no regular file, or its run is of an older Dirigent: what was in it is not known"
@@ -117,8 +117,8 @@ pub enum RefusedBecause {
     Unknown,
     /// What was in it is not in this journal.
     #[error("cannot be put back: what was in it is not in this journal")]
-    NotKept,
-    /// A call that was interrupted, or failed, may have changed it and never told; what was in it before the call is kept.
+    NoSnapshot,
+    /// A call that was interrupted, or failed, may have changed it and did not report it; what was in it before the call is kept.
     #[error("is other than before the call {call}, which was cut off")]
     Interrupted {
         /// The call.
@@ -126,7 +126,7 @@ pub enum RefusedBecause {
     },
     /// It can only be put back with something that could not be: the other name of a moved file, or a folder around it.
     #[error("hangs together with {with}, which could not be put back")]
-    HangsTogether {
+    DependsOn {
         /// With what.
         with: String,
     },
@@ -144,38 +144,39 @@ pub struct Undone {
     /// What was done.
     pub done: Vec<UndoStep>,
     /// What was not done after all, as it changed meanwhile or could not be written.
-    pub failed: Vec<Refused>,
+    pub failed: Vec<RefusedPath>,
 }
 
 /// A run's past, as far as undoing it goes.
-struct Told {
+struct RecordedChanges {
     to: u64,
     workspace: PathBuf,
-    undoing: Undoing,
+    undoing: UndoPlan,
     /// What calls kept that never told what became of it.
     interrupted: Vec<Original>,
     unfinished: Vec<UnfinishedCall>,
 }
 
-impl Told {
-    fn of(journal: &Journal, run: RunId, to: Option<u64>) -> Result<Told, DirigentError> {
+impl RecordedChanges {
+    fn load(journal: &Journal, run: RunId, to: Option<u64>) -> Result<RecordedChanges, DirigentError> {
         let record = journal.run(run)?;
         let to = to
             .or(record.forked_from.map(|point| point.seq))
             .unwrap_or_default();
         if to > record.entries {
             let last = record.entries;
-            return Err(StoreError::NoSuchPlace { run, at: to, last }.into());
+            return Err(StoreError::NoSuchEntry { run, at: to, last }.into());
         }
         let entries = journal.entries(run, 0, usize::MAX)?;
-        let undoing = Undoing::of(&entries, to);
+        let undoing = UndoPlan::from_entries(&entries, to);
         let mut interrupted = journal.originals(run)?;
-        interrupted.retain(|original| undoing.is_untold(original.effect, &original.path, &original.version));
+        interrupted
+            .retain(|original| undoing.is_unreported(original.effect, &original.path, &original.version));
         let unfinished = match undoing.unfinished.is_empty() {
             true => Vec::new(),
             false => unfinished(journal, run, &undoing.unfinished)?,
         };
-        Ok(Told {
+        Ok(RecordedChanges {
             to,
             workspace: PathBuf::from(record.workspace),
             undoing,
@@ -186,24 +187,24 @@ impl Told {
 }
 
 impl Undo {
-    pub(crate) fn of(journal: &Journal, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
-        if let Some(pid) = journal.run(run)?.held_by {
-            return Err(DirigentError::UnderWay { run, pid });
+    pub(crate) fn load(journal: &Journal, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
+        if let Some(pid) = journal.run(run)?.owner_pid {
+            return Err(DirigentError::RunActive { run, pid });
         }
-        let told = Told::of(journal, run, to)?;
-        let workspace = open(&told.workspace)?;
+        let changes = RecordedChanges::load(journal, run, to)?;
+        let workspace = open(&changes.workspace)?;
         let mut undo = Undo {
             journal: journal.clone(),
             run,
-            to: told.to,
-            workspace: told.workspace,
-            undoing: told.undoing,
+            to: changes.to,
+            workspace: changes.workspace,
+            undoing: changes.undoing,
             refused: Vec::new(),
-            unfinished: told.unfinished,
+            unfinished: changes.unfinished,
         };
         undo.compare(&workspace)?;
-        for original in told.interrupted {
-            undo.look_at_interrupted(&workspace, &original);
+        for original in changes.interrupted {
+            undo.check_interrupted(&workspace, &original);
         }
         Ok(undo)
     }
@@ -225,17 +226,17 @@ impl Undo {
 
     /// What would be done, in that order; with [`Undo::refused`] nothing unless these are left out.
     pub fn steps(&self) -> Vec<UndoStep> {
-        self.undoing.steps.iter().map(UndoStep::of).collect()
+        self.undoing.steps.iter().map(UndoStep::from_step).collect()
     }
 
     /// What cannot be undone, and why.
-    pub fn refused(&self) -> &[Refused] {
+    pub fn refused(&self) -> &[RefusedPath] {
         &self.refused
     }
 
     /// What the run changed elsewhere than in files, which is not undone: with commands, in databases, by requests.
-    pub fn elsewhere(&self) -> &[StateChange] {
-        &self.undoing.elsewhere
+    pub fn other_changes(&self) -> &[StateChange] {
+        &self.undoing.other_changes
     }
 
     /// Calls of the run that may have changed something and could not say what.
@@ -255,50 +256,52 @@ impl Undo {
     /// is and named, and so is what hangs together with it; the others are done. Blocks on the disk.
     ///
     /// # Errors
-    /// [`DirigentError::NotUndone`] where something is refused; [`DirigentError::UnderWay`] where the run goes on by now. Nothing was
+    /// [`DirigentError::UndoRefused`] where something is refused; [`DirigentError::RunActive`] where the run goes on by now. Nothing was
     /// done then.
     pub fn apply(&self) -> Result<Undone, DirigentError> {
         if !self.refused.is_empty() {
             let refused = self.refused.len();
-            return Err(DirigentError::NotUndone { refused });
+            return Err(DirigentError::UndoRefused { refused });
         }
         // Nobody may go on with the run meanwhile.
         let _claim = self.journal.claim(self.run).map_err(|error| match error {
-            StoreError::Held { run, pid } => DirigentError::UnderWay { run, pid },
+            StoreError::AlreadyClaimed { run, pid } => DirigentError::RunActive { run, pid },
             error => error.into(),
         })?;
-        let keeper = Arc::new(Keeper(self.journal.clone()));
-        let workspace = open(&self.workspace)?.keeping(keeper);
+        let snapshots = Arc::new(UndoSnapshots(self.journal.clone()));
+        let workspace = open(&self.workspace)?.with_content_store(snapshots);
         let mut undone = Undone {
             done: Vec::new(),
             failed: Vec::new(),
         };
-        self.keep_what_moves(&workspace)?;
+        self.save_moved_contents(&workspace)?;
         let mut rest = self.undoing.clone();
         rest.steps.reverse();
         while let Some(step) = rest.steps.pop() {
             let result = match &step {
-                Step::Restore(restoration) => self.restore(&workspace, restoration),
-                Step::Move(MoveBack { from, to, .. }) => workspace.move_back(from, to).map_err(Into::into),
+                RestoreStep::Restore(restoration) => self.restore(&workspace, restoration),
+                RestoreStep::Move(MoveBack { from, to, .. }) => {
+                    workspace.move_back(from, to).map_err(Into::into)
+                }
             };
-            let Err(because) = result else {
-                undone.done.push(UndoStep::of(&step));
+            let Err(reason) = result else {
+                undone.done.push(UndoStep::from_step(&step));
                 continue;
             };
             let (path, touched) = match step {
-                Step::Restore(Restoration { path, .. }) => (path.clone(), BTreeSet::from([path])),
-                Step::Move(MoveBack { from, to, .. }) => (from.clone(), BTreeSet::from([from, to])),
+                RestoreStep::Restore(RestorePath { path, .. }) => (path.clone(), BTreeSet::from([path])),
+                RestoreStep::Move(MoveBack { from, to, .. }) => (from.clone(), BTreeSet::from([from, to])),
             };
             let left = rest.clone().without(&touched);
             let with = &path;
             let hang_together = rest.steps.iter().rev().filter(|step| !left.steps.contains(step));
             let hang_together: Vec<_> = hang_together
-                .map(|step| Refused {
-                    path: path_of(step).to_owned(),
-                    because: RefusedBecause::HangsTogether { with: with.clone() },
+                .map(|step| RefusedPath {
+                    path: step_path(step).to_owned(),
+                    reason: RefusalReason::DependsOn { with: with.clone() },
                 })
                 .collect();
-            undone.failed.push(Refused { path, because });
+            undone.failed.push(RefusedPath { path, reason });
             undone.failed.extend(hang_together);
             rest = left;
         }
@@ -306,19 +309,19 @@ impl Undo {
     }
 
     /// What is to be put back under another name may be in the workspace alone as yet.
-    fn keep_what_moves(&self, workspace: &Workspace) -> Result<(), DirigentError> {
+    fn save_moved_contents(&self, workspace: &Workspace) -> Result<(), DirigentError> {
         let steps = &self.undoing.steps;
         let needed: BTreeSet<&str> = steps
             .iter()
             .filter_map(|step| match step {
-                Step::Restore(Restoration {
-                    then: There::File(version),
+                RestoreStep::Restore(RestorePath {
+                    original: PathState::File(version),
                     ..
                 }) => Some(version.digest.as_str()),
-                Step::Restore(_) | Step::Move(_) => None,
+                RestoreStep::Restore(_) | RestoreStep::Move(_) => None,
             })
             .collect();
-        for (path, digest) in there_before_moves(steps) {
+        for (path, digest) in contents_before_moves(steps) {
             if !needed.contains(digest) || self.journal.has_content(digest)? {
                 continue;
             }
@@ -328,31 +331,36 @@ impl Undo {
                 Err(_) => workspace.read(path).ok(),
             };
             if let Some(bytes) = bytes.filter(|bytes| sha256_hex(bytes) == digest) {
-                self.journal.keep_content(digest, &bytes)?;
+                self.journal.record_content(digest, &bytes)?;
             }
         }
         Ok(())
     }
 
-    fn restore(&self, workspace: &Workspace, restoration: &Restoration) -> Result<(), RefusedBecause> {
-        let Restoration { path, now, then, .. } = restoration;
+    fn restore(&self, workspace: &Workspace, restoration: &RestorePath) -> Result<(), RefusalReason> {
+        let RestorePath {
+            path,
+            expected,
+            original,
+            ..
+        } = restoration;
         let content;
-        let past = match then {
-            There::Nothing => Past::Nothing,
-            There::Folder => Past::Folder,
-            There::Unknown => return Err(RefusedBecause::Unknown),
-            There::File(FileVersion { digest, mode }) => {
+        let past = match original {
+            PathState::Nothing => PreviousState::Nothing,
+            PathState::Folder => PreviousState::Folder,
+            PathState::Unknown => return Err(RefusalReason::Unknown),
+            PathState::File(FileVersion { digest, mode }) => {
                 content = self
                     .journal
                     .content(digest)
-                    .map_err(|error| RefusedBecause::Failed {
+                    .map_err(|error| RefusalReason::Failed {
                         error: error.to_string(),
                     })?
-                    .ok_or(RefusedBecause::NotKept)?;
-                Past::File(&content, *mode)
+                    .ok_or(RefusalReason::NoSnapshot)?;
+                PreviousState::File(&content, *mode)
             }
         };
-        Ok(workspace.restore(path, now, past)?)
+        Ok(workspace.restore(path, expected, past)?)
     }
 
     /// Leaves out what is as it was already, and refuses what is not what the run left.
@@ -360,32 +368,32 @@ impl Undo {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.undoing.steps);
         let mut moved = false;
-        let moves_on: BTreeSet<String> = there_before_moves(&steps)
+        let moves_on: BTreeSet<String> = contents_before_moves(&steps)
             .map(|(_, digest)| digest.to_owned())
             .collect();
         for step in steps {
             let refused = match &step {
                 // What is not at its place yet is compared when it is.
-                Step::Restore(restoration) if moved => self.has_content(restoration, &moves_on)?,
-                Step::Restore(restoration) => {
-                    let there = there(workspace, &restoration.path, &restoration.now);
+                RestoreStep::Restore(restoration) if moved => self.content_refusal(restoration, &moves_on)?,
+                RestoreStep::Restore(restoration) => {
+                    let there = path_state(workspace, &restoration.path, &restoration.expected);
                     match there {
-                        Ok(there) if there == restoration.then && there != There::Unknown => continue,
-                        Ok(there) => match difference(&there, &restoration.now) {
-                            Some(because) => Some(because),
-                            None => self.has_content(restoration, &moves_on)?,
+                        Ok(there) if there == restoration.original && there != PathState::Unknown => continue,
+                        Ok(there) => match state_mismatch(&there, &restoration.expected) {
+                            Some(reason) => Some(reason),
+                            None => self.content_refusal(restoration, &moves_on)?,
                         },
                         Err(fault) => Some(fault.into()),
                     }
                 }
-                Step::Move(back) => {
+                RestoreStep::Move(back) => {
                     moved = true;
-                    cannot_move(workspace, back, &freed)
+                    move_refusal(workspace, back, &freed)
                 }
             };
-            if let Some(because) = refused {
-                let path = path_of(&step).to_owned();
-                self.refused.push(Refused { path, because });
+            if let Some(reason) = refused {
+                let path = step_path(&step).to_owned();
+                self.refused.push(RefusedPath { path, reason });
             }
             self.undoing.steps.push(step);
         }
@@ -393,19 +401,19 @@ impl Undo {
     }
 
     /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are in the workspace under some name.
-    fn has_content(
+    fn content_refusal(
         &self,
-        restoration: &Restoration,
+        restoration: &RestorePath,
         moves_on: &BTreeSet<String>,
-    ) -> Result<Option<RefusedBecause>, DirigentError> {
-        Ok(match (&restoration.then, &restoration.now) {
-            (There::Unknown, _) | (_, There::Unknown) => Some(RefusedBecause::Unknown),
-            (There::File(FileVersion { digest, .. }), _)
+    ) -> Result<Option<RefusalReason>, DirigentError> {
+        Ok(match (&restoration.original, &restoration.expected) {
+            (PathState::Unknown, _) | (_, PathState::Unknown) => Some(RefusalReason::Unknown),
+            (PathState::File(FileVersion { digest, .. }), _)
                 if !moves_on.contains(digest) && !self.journal.has_content(digest)? =>
             {
-                Some(RefusedBecause::NotKept)
+                Some(RefusalReason::NoSnapshot)
             }
-            (There::File(_) | There::Nothing | There::Folder, _) => None,
+            (PathState::File(_) | PathState::Nothing | PathState::Folder, _) => None,
         })
     }
 
@@ -413,19 +421,19 @@ impl Undo {
         let steps = self.undoing.steps.iter();
         steps
             .filter_map(|step| match step {
-                Step::Restore(restoration) => Some(restoration.path.clone()),
-                Step::Move(_) => None,
+                RestoreStep::Restore(restoration) => Some(restoration.path.clone()),
+                RestoreStep::Move(_) => None,
             })
             .collect()
     }
 
-    /// A call kept that and never told what became of it.
-    fn look_at_interrupted(&mut self, workspace: &Workspace, original: &Original) {
-        let there = workspace.there(&original.path);
-        let same = there.is_ok_and(|there| there == There::File(original.version.clone()));
-        let refused = Refused {
+    /// A call kept that and did not report it what became of it.
+    fn check_interrupted(&mut self, workspace: &Workspace, original: &Original) {
+        let there = workspace.path_state(&original.path);
+        let same = there.is_ok_and(|there| there == PathState::File(original.version.clone()));
+        let refused = RefusedPath {
             path: original.path.clone(),
-            because: RefusedBecause::Interrupted {
+            reason: RefusalReason::Interrupted {
                 call: original.effect,
             },
         };
@@ -436,23 +444,23 @@ impl Undo {
 }
 
 impl UndoStep {
-    fn of(step: &Step) -> UndoStep {
+    fn from_step(step: &RestoreStep) -> UndoStep {
         match step {
-            Step::Restore(Restoration {
+            RestoreStep::Restore(RestorePath {
                 path,
-                now,
-                then,
-                others,
+                expected,
+                original,
+                changed_by_others,
                 ..
-            }) => match (now, then) {
-                (_, There::Nothing) => UndoStep::Delete { path: path.clone() },
-                (There::Nothing, _) => UndoStep::Recreate { path: path.clone() },
-                (There::File(_) | There::Folder | There::Unknown, _) => UndoStep::Restore {
+            }) => match (expected, original) {
+                (_, PathState::Nothing) => UndoStep::Delete { path: path.clone() },
+                (PathState::Nothing, _) => UndoStep::Recreate { path: path.clone() },
+                (PathState::File(_) | PathState::Folder | PathState::Unknown, _) => UndoStep::Restore {
                     path: path.clone(),
-                    others: *others,
+                    changed_by_others: *changed_by_others,
                 },
             },
-            Step::Move(MoveBack { from, to, .. }) => UndoStep::Move {
+            RestoreStep::Move(MoveBack { from, to, .. }) => UndoStep::Move {
                 from: from.clone(),
                 to: to.clone(),
             },
@@ -460,13 +468,13 @@ impl UndoStep {
     }
 }
 
-impl From<FileFault> for RefusedBecause {
-    fn from(fault: FileFault) -> Self {
+impl From<FileError> for RefusalReason {
+    fn from(fault: FileError) -> Self {
         match fault {
-            FileFault::Changed { .. } => RefusedBecause::Changed,
-            FileFault::NotFound { .. } => RefusedBecause::Gone,
-            FileFault::Exists { .. } => RefusedBecause::InTheWay,
-            fault => RefusedBecause::Failed {
+            FileError::Changed { .. } => RefusalReason::Changed,
+            FileError::NotFound { .. } => RefusalReason::Gone,
+            FileError::Exists { .. } => RefusalReason::Exists,
+            fault => RefusalReason::Failed {
                 error: fault.to_string(),
             },
         }
@@ -475,19 +483,19 @@ impl From<FileFault> for RefusedBecause {
 
 /// Keeps what undoing replaces.
 #[derive(Debug)]
-struct Keeper(Journal);
+struct UndoSnapshots(Journal);
 
-impl Contents for Keeper {
-    fn keep(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
-        let kept = self.0.keep_content(&version.digest, bytes);
+impl ContentStore for UndoSnapshots {
+    fn record(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+        let kept = self.0.record_content(&version.digest, bytes);
         kept.map_err(|error| error.to_string())
     }
 
-    fn kept(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+    fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
         self.0.content(digest).map_err(|error| error.to_string())
     }
 
-    fn changed(&self) -> Result<ChangedByRun, String> {
+    fn run_changes(&self) -> Result<RunChanges, String> {
         Err("the run is being undone".to_owned())
     }
 }
@@ -502,32 +510,32 @@ fn open(path: &Path) -> Result<Workspace, DirigentError> {
 }
 
 /// What there is, for who expects that: a folder with nothing in it counts for nothing where nothing is expected.
-fn there(workspace: &Workspace, path: &str, expected: &There) -> Result<There, FileFault> {
-    let there = workspace.there(path)?;
-    if there == There::Folder && *expected == There::Nothing && workspace.is_free(path)? {
-        return Ok(There::Nothing);
+fn path_state(workspace: &Workspace, path: &str, expected: &PathState) -> Result<PathState, FileError> {
+    let there = workspace.path_state(path)?;
+    if there == PathState::Folder && *expected == PathState::Nothing && workspace.is_free(path)? {
+        return Ok(PathState::Nothing);
     }
     Ok(there)
 }
 
-fn difference(there: &There, expected: &There) -> Option<RefusedBecause> {
+fn state_mismatch(there: &PathState, expected: &PathState) -> Option<RefusalReason> {
     match (expected, there) {
         (expected, there) if expected == there => None,
-        (There::Unknown, _) => Some(RefusedBecause::Unknown),
-        (There::Nothing, _) => Some(RefusedBecause::InTheWay),
-        (_, There::Nothing) => Some(RefusedBecause::Gone),
-        (There::File(expected), There::File(there)) if expected.digest == there.digest => {
-            Some(RefusedBecause::Mode)
+        (PathState::Unknown, _) => Some(RefusalReason::Unknown),
+        (PathState::Nothing, _) => Some(RefusalReason::Exists),
+        (_, PathState::Nothing) => Some(RefusalReason::Gone),
+        (PathState::File(expected), PathState::File(there)) if expected.digest == there.digest => {
+            Some(RefusalReason::Mode)
         }
-        (There::File(_) | There::Folder, _) => Some(RefusedBecause::Changed),
+        (PathState::File(_) | PathState::Folder, _) => Some(RefusalReason::Changed),
     }
 }
 
-fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>) -> Option<RefusedBecause> {
+fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>) -> Option<RefusalReason> {
     if let Some(source) = &back.source {
-        match workspace.there(source) {
-            Ok(There::Nothing) => return Some(RefusedBecause::Gone),
-            Ok(There::File(_) | There::Folder | There::Unknown) => {}
+        match workspace.path_state(source) {
+            Ok(PathState::Nothing) => return Some(RefusalReason::Gone),
+            Ok(PathState::File(_) | PathState::Folder | PathState::Unknown) => {}
             Err(fault) => return Some(fault.into()),
         }
     }
@@ -542,7 +550,7 @@ fn cannot_move(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>)
     }
     match workspace.is_free(target) {
         Ok(true) => None,
-        Ok(false) => Some(RefusedBecause::InTheWay),
+        Ok(false) => Some(RefusalReason::Exists),
         Err(fault) => Some(fault.into()),
     }
 }
@@ -577,23 +585,23 @@ fn unfinished(
 }
 
 /// The files that are there before anything is moved, with the digests of their contents: these can be put back under other names.
-fn there_before_moves(steps: &[Step]) -> impl Iterator<Item = (&str, &str)> {
+fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &str)> {
     steps
         .iter()
         .map_while(|step| match step {
-            Step::Restore(restoration) => Some(restoration),
-            Step::Move(_) => None,
+            RestoreStep::Restore(restoration) => Some(restoration),
+            RestoreStep::Move(_) => None,
         })
-        .filter_map(|restoration| match &restoration.now {
-            There::File(version) => Some((restoration.path.as_str(), version.digest.as_str())),
-            There::Nothing | There::Folder | There::Unknown => None,
+        .filter_map(|restoration| match &restoration.expected {
+            PathState::File(version) => Some((restoration.path.as_str(), version.digest.as_str())),
+            PathState::Nothing | PathState::Folder | PathState::Unknown => None,
         })
 }
 
 /// What a step is named by.
-fn path_of(step: &Step) -> &str {
+fn step_path(step: &RestoreStep) -> &str {
     match step {
-        Step::Restore(restoration) => &restoration.path,
-        Step::Move(back) => &back.from,
+        RestoreStep::Restore(restoration) => &restoration.path,
+        RestoreStep::Move(back) => &back.from,
     }
 }

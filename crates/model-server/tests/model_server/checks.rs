@@ -7,7 +7,7 @@ use crate::socket::{asking, post, post_as};
 
 /// What is found in a body, as kinds and places. The answer says it too.
 async fn check(body: &Value, expected: &[(ViolationKind, &str)]) {
-    let server = ModelServer::start(Script::answering(|_| Turn::text("Fine.")))
+    let server = ModelServer::start(Script::from_fn(|_| Turn::text("Fine.")))
         .await
         .unwrap();
     let answer = post(&server, body).await.unwrap();
@@ -15,13 +15,13 @@ async fn check(body: &Value, expected: &[(ViolationKind, &str)]) {
     let violations = server.violations();
     let found: Vec<(ViolationKind, &str)> = violations
         .iter()
-        .map(|violation| (violation.kind, violation.place.as_str()))
+        .map(|violation| (violation.kind, violation.path.as_str()))
         .collect();
     assert_eq!(found, expected, "{body}");
     assert_eq!(server.requests()[0].violations, violations);
     if let Some(first) = violations.first() {
         assert_eq!(answer.status, 400);
-        assert_eq!(answer.json()["error"]["param"], first.place);
+        assert_eq!(answer.json()["error"]["param"], first.path);
         assert!(
             answer.json()["error"]["message"]
                 .as_str()

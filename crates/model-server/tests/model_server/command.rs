@@ -90,7 +90,7 @@ async fn its_help_shows_a_script_and_names_every_fault_and_flaw() {
     for kind in [r#"{"fault": "x"}"#, r#"{"reply": {"flaws": ["x"]}}"#] {
         // What a script can say is in the complaint about what it can't.
         let error = Script::from_json(&format!(r#"{{"rules": [{{"turns": [{kind}]}}]}}"#)).unwrap_err();
-        let (_, names) = error.fault.split_once("expected one of ").unwrap();
+        let (_, names) = error.problem.split_once("expected one of ").unwrap();
         let names: Vec<&str> = names.split('`').skip(1).step_by(2).collect();
         assert!(names.len() > 20, "{names:?}");
         for name in names {

@@ -119,7 +119,7 @@ async fn first_attempts_can_fail_by_rule() {
 
 #[tokio::test]
 async fn a_function_sees_the_request() {
-    let server = ModelServer::start(Script::answering(|request: &Request| {
+    let server = ModelServer::start(Script::from_fn(|request: &Request| {
         match request.tool_results().as_slice() {
             [] => Turn::calls([ToolCall::new(
                 "read",
@@ -186,10 +186,10 @@ fn a_script_file_is_refused_with_the_place_and_the_reason() {
     );
     let unknown =
         Script::from_json(r#"{ "rules": [{ "when": { "user": "x" }, "turns": [] }] }"#).unwrap_err();
-    assert_eq!(unknown.place, "rules[0].when.user");
+    assert_eq!(unknown.path, "rules[0].when.user");
     assert!(
         unknown
-            .fault
+            .problem
             .starts_with("unknown field `user`, expected one of `system_contains`")
     );
 }

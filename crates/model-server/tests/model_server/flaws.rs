@@ -43,7 +43,7 @@ fn timeless(text: &str) -> String {
 
 #[tokio::test]
 async fn a_cut_in_the_middle_of_an_event() {
-    let stream = stream_of(text().with(Flaw::CutMidEvent)).await;
+    let stream = stream_of(text().with_flaw(Flaw::CutMidEvent)).await;
     assert!(!stream.complete);
     assert_eq!(stream.streamed_text(), "Once upo", "two events of text are whole");
     let last = stream.text().rsplit_once("\n\n").unwrap().1.to_owned();
@@ -52,7 +52,7 @@ async fn a_cut_in_the_middle_of_an_event() {
         "{last:?}"
     );
 
-    let plain = plain_of(text().with(Flaw::CutMidEvent)).await;
+    let plain = plain_of(text().with_flaw(Flaw::CutMidEvent)).await;
     let whole = plain_of(text()).await.text();
     assert!(!plain.complete);
     assert_eq!(plain.header("content-length").unwrap(), whole.len().to_string());
@@ -62,7 +62,7 @@ async fn a_cut_in_the_middle_of_an_event() {
 #[tokio::test]
 async fn a_cut_inside_a_character() {
     for reply in [Reply::text("Caf\u{e9} noir"), Reply::text("Cafe")] {
-        let reply = reply.with(Flaw::CutMidCharacter);
+        let reply = reply.with_flaw(Flaw::CutMidCharacter);
         for answer in [stream_of(reply.clone()).await, plain_of(reply.clone()).await] {
             assert!(!answer.complete);
             let bytes = answer.bytes();
@@ -75,22 +75,22 @@ async fn a_cut_inside_a_character() {
 
 #[tokio::test]
 async fn a_cut_between_two_events() {
-    let stream = stream_of(text().with(Flaw::CutBetweenEvents)).await;
+    let stream = stream_of(text().with_flaw(Flaw::CutBetweenEvents)).await;
     assert!(!stream.complete);
     assert!(stream.text().ends_with("\n\n"));
     assert_eq!(stream.streamed_text(), "Once upo");
 
-    assert!(plain_of(text().with(Flaw::CutBetweenEvents)).await.complete);
+    assert!(plain_of(text().with_flaw(Flaw::CutBetweenEvents)).await.complete);
 }
 
 #[tokio::test]
 async fn an_early_end_that_http_finds_good() {
-    let stream = stream_of(text().with(Flaw::EndsEarly)).await;
+    let stream = stream_of(text().with_flaw(Flaw::EndsEarly)).await;
     assert!(stream.complete);
     assert_eq!(stream.streamed_text(), "Once upo");
     assert!(!stream.text().contains("[DONE]"));
 
-    let plain = plain_of(text().with(Flaw::EndsEarly)).await;
+    let plain = plain_of(text().with_flaw(Flaw::EndsEarly)).await;
     assert!(plain.complete);
     assert_eq!(
         timeless(&plain.text()),
@@ -100,7 +100,7 @@ async fn an_early_end_that_http_finds_good() {
 
 #[tokio::test]
 async fn small_frames_split_lines_and_characters() {
-    let reply = Reply::text("\u{1f980}\u{1f980}").with(Flaw::SmallFrames { bytes: 3 });
+    let reply = Reply::text("\u{1f980}\u{1f980}").with_flaw(Flaw::SmallFrames { bytes: 3 });
     let stream = stream_of(reply.clone()).await;
     let (last, others) = stream.frames.split_last().unwrap();
     assert!(others.iter().all(|frame| frame.len() == 3) && last.len() <= 3);
@@ -119,7 +119,7 @@ async fn small_frames_split_lines_and_characters() {
         "\u{1f980}\u{1f980}"
     );
     assert_eq!(
-        stream_of(Reply::text("a").with(Flaw::SmallFrames { bytes: 0 }))
+        stream_of(Reply::text("a").with_flaw(Flaw::SmallFrames { bytes: 0 }))
             .await
             .frames[0]
             .len(),
@@ -129,7 +129,7 @@ async fn small_frames_split_lines_and_characters() {
 
 #[tokio::test]
 async fn done_is_missing() {
-    let stream = stream_of(text().with(Flaw::MissingDone)).await;
+    let stream = stream_of(text().with_flaw(Flaw::MissingDone)).await;
     assert!(stream.complete && !stream.text().contains("[DONE]"));
     assert_eq!(
         stream.chunks().last().unwrap()["choices"][0]["finish_reason"],
@@ -139,13 +139,13 @@ async fn done_is_missing() {
 
 #[tokio::test]
 async fn an_error_with_a_good_status() {
-    let stream = stream_of(text().with(Flaw::ErrorObject)).await;
+    let stream = stream_of(text().with_flaw(Flaw::ErrorObject)).await;
     assert_eq!((stream.status, stream.complete), (200, true));
     assert_eq!(stream.streamed_text(), "Once upo");
     let last: Value = serde_json::from_str(stream.events().last().unwrap()).unwrap();
     assert_eq!(last["error"]["type"], "server_error");
 
-    let plain = plain_of(text().with(Flaw::ErrorObject)).await;
+    let plain = plain_of(text().with_flaw(Flaw::ErrorObject)).await;
     assert_eq!(
         (plain.status, plain.json()["error"]["type"].clone()),
         (200, json!("server_error"))
@@ -154,7 +154,7 @@ async fn an_error_with_a_good_status() {
 
 #[tokio::test]
 async fn one_event_is_garbage() {
-    let stream = stream_of(text().with(Flaw::GarbageEvent)).await;
+    let stream = stream_of(text().with_flaw(Flaw::GarbageEvent)).await;
     let bad: Vec<String> = stream
         .events()
         .into_iter()
@@ -166,14 +166,14 @@ async fn one_event_is_garbage() {
 
 #[tokio::test]
 async fn comments_between_events() {
-    let stream = stream_of(text().with(Flaw::KeepAliveComments)).await;
+    let stream = stream_of(text().with_flaw(Flaw::KeepAliveComments)).await;
     assert_eq!(
         stream.text().matches(": keep-alive\n\ndata: ").count(),
         stream.events().len()
     );
     assert_eq!(stream.streamed_text(), "Once upon a time");
 
-    let plain = plain_of(text().with(Flaw::KeepAliveComments)).await;
+    let plain = plain_of(text().with_flaw(Flaw::KeepAliveComments)).await;
     assert!(plain.text().starts_with("\n\n{"));
     assert_eq!(
         plain.json()["choices"][0]["message"]["content"],
@@ -183,7 +183,7 @@ async fn comments_between_events() {
 
 #[tokio::test]
 async fn events_come_twice() {
-    let events = stream_of(Reply::text("Hey").with(Flaw::DuplicatedEvents))
+    let events = stream_of(Reply::text("Hey").with_flaw(Flaw::DuplicatedEvents))
         .await
         .events();
     assert_eq!(events.len(), 7, "role, text and reason twice, and the end once");
@@ -193,7 +193,7 @@ async fn events_come_twice() {
 
 #[tokio::test]
 async fn lines_end_with_cr_lf() {
-    let stream = stream_of(text().with(Flaw::CrlfLines)).await;
+    let stream = stream_of(text().with_flaw(Flaw::CrlfLines)).await;
     assert_eq!(stream.text().matches("\r\n\r\n").count(), 7);
     assert_eq!(stream.text().matches('\n').count(), 14, "no line ends otherwise");
     assert_eq!(stream.streamed_text(), "Once upon a time");
@@ -201,7 +201,7 @@ async fn lines_end_with_cr_lf() {
 
 #[tokio::test]
 async fn an_event_of_many_data_lines() {
-    let stream = stream_of(text().with(Flaw::MultiLineData)).await;
+    let stream = stream_of(text().with_flaw(Flaw::MultiLineData)).await;
     assert!(
         stream
             .text()
@@ -212,7 +212,7 @@ async fn an_event_of_many_data_lines() {
 
 #[tokio::test]
 async fn no_space_after_the_colon() {
-    let stream = stream_of(text().with(Flaw::NoSpaceAfterColon)).await;
+    let stream = stream_of(text().with_flaw(Flaw::NoSpaceAfterColon)).await;
     assert!(stream.text().starts_with("data:{"));
     assert!(stream.text().ends_with("data:[DONE]\n\n"));
     assert_eq!(stream.streamed_text(), "Once upon a time");
@@ -221,8 +221,8 @@ async fn no_space_after_the_colon() {
 #[tokio::test]
 async fn a_wrong_content_type() {
     for answer in [
-        stream_of(text().with(Flaw::WrongContentType)).await,
-        plain_of(text().with(Flaw::WrongContentType)).await,
+        stream_of(text().with_flaw(Flaw::WrongContentType)).await,
+        plain_of(text().with_flaw(Flaw::WrongContentType)).await,
     ] {
         assert_eq!(
             (answer.status, answer.header("content-type")),
@@ -236,20 +236,22 @@ async fn a_wrong_content_type() {
 async fn calls_in_turns_and_calls_backwards() {
     assert_eq!(indices(&stream_of(two_calls()).await), [0, 0, 0, 1, 1, 1]);
     assert_eq!(
-        indices(&stream_of(two_calls().with(Flaw::InterleavedCalls)).await),
+        indices(&stream_of(two_calls().with_flaw(Flaw::InterleavedCalls)).await),
         [0, 1, 0, 1, 0, 1]
     );
     assert_eq!(
-        indices(&stream_of(two_calls().with(Flaw::ReversedCalls)).await),
+        indices(&stream_of(two_calls().with_flaw(Flaw::ReversedCalls)).await),
         [1, 1, 1, 0, 0, 0]
     );
-    let both = two_calls().with(Flaw::InterleavedCalls).with(Flaw::ReversedCalls);
+    let both = two_calls()
+        .with_flaw(Flaw::InterleavedCalls)
+        .with_flaw(Flaw::ReversedCalls);
     assert_eq!(indices(&stream_of(both).await), [1, 0, 1, 0, 1, 0]);
 }
 
 #[tokio::test]
 async fn arguments_one_character_at_a_time() {
-    let reply = Reply::calls([ToolCall::raw("say", r#"{"t":"\u00e9\n"}"#)]).with(Flaw::SplitArguments);
+    let reply = Reply::calls([ToolCall::raw("say", r#"{"t":"\u00e9\n"}"#)]).with_flaw(Flaw::SplitArguments);
     let fragments = stream_of(reply).await.call_fragments();
     let arguments: Vec<&str> = fragments
         .iter()
@@ -272,9 +274,12 @@ fn ids(calls: &[Value]) -> Vec<Value> {
 async fn call_ids_missing_or_reused() {
     let cases = [
         (two_calls(), [json!("call_1_0"), json!("call_1_1")]),
-        (two_calls().with(Flaw::CallIdsMissing), [Value::Null, Value::Null]),
         (
-            two_calls().with(Flaw::CallIdsReused),
+            two_calls().with_flaw(Flaw::CallIdsMissing),
+            [Value::Null, Value::Null],
+        ),
+        (
+            two_calls().with_flaw(Flaw::CallIdsReused),
             [json!("call_1_0"), json!("call_1_0")],
         ),
     ];
@@ -290,7 +295,7 @@ async fn call_ids_missing_or_reused() {
 
 #[tokio::test]
 async fn call_indices_missing() {
-    let fragments = stream_of(two_calls().with(Flaw::CallIndexMissing))
+    let fragments = stream_of(two_calls().with_flaw(Flaw::CallIndexMissing))
         .await
         .call_fragments();
     assert_eq!(fragments.len(), 6);
@@ -299,27 +304,27 @@ async fn call_indices_missing() {
 
 #[tokio::test]
 async fn choices_are_empty() {
-    let stream = stream_of(text().with(Flaw::EmptyChoices)).await;
+    let stream = stream_of(text().with_flaw(Flaw::EmptyChoices)).await;
     assert_eq!(stream.chunks()[0]["choices"], json!([]));
     assert_eq!(stream.streamed_text(), "Once upon a time");
     assert_eq!(
-        plain_of(text().with(Flaw::EmptyChoices)).await.json()["choices"],
+        plain_of(text().with_flaw(Flaw::EmptyChoices)).await.json()["choices"],
         json!([])
     );
 }
 
 #[tokio::test]
 async fn content_is_null() {
-    let stream = stream_of(text().with(Flaw::NullContent)).await;
+    let stream = stream_of(text().with_flaw(Flaw::NullContent)).await;
     assert_eq!(stream.deltas()[1], json!({ "content": null }));
     assert_eq!(stream.streamed_text(), "Once upon a time");
-    let plain = plain_of(text().with(Flaw::NullContent)).await.json();
+    let plain = plain_of(text().with_flaw(Flaw::NullContent)).await.json();
     assert_eq!(plain["choices"][0]["message"]["content"], Value::Null);
 }
 
 #[tokio::test]
 async fn the_finish_reason_is_missing() {
-    let stream = stream_of(text().with(Flaw::FinishReasonMissing)).await;
+    let stream = stream_of(text().with_flaw(Flaw::FinishReasonMissing)).await;
     assert!(
         stream
             .chunks()
@@ -327,13 +332,13 @@ async fn the_finish_reason_is_missing() {
             .all(|chunk| chunk["choices"][0]["finish_reason"].is_null())
     );
     assert_eq!(stream.events().last().unwrap(), "[DONE]");
-    let plain = plain_of(text().with(Flaw::FinishReasonMissing)).await.json();
+    let plain = plain_of(text().with_flaw(Flaw::FinishReasonMissing)).await.json();
     assert_eq!(plain["choices"][0]["finish_reason"], Value::Null);
 }
 
 #[tokio::test]
 async fn a_huge_reply() {
-    let reply = Reply::text("Big: ").with(Flaw::Padded { bytes: 3_000_000 });
+    let reply = Reply::text("Big: ").with_flaw(Flaw::Padded { bytes: 3_000_000 });
     let stream = stream_of(reply.clone()).await;
     assert!(stream.complete);
     assert_eq!(stream.streamed_text().len(), 3_000_005);

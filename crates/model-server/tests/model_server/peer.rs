@@ -25,7 +25,7 @@ fn request(body: Value) -> CreateChatCompletionRequest {
 }
 
 fn a_reply() -> Reply {
-    Reply::calls([ToolCall::new("read", &json!({ "path": "caf\u{e9}.txt" }))]).saying("Let me look.")
+    Reply::calls([ToolCall::new("read", &json!({ "path": "caf\u{e9}.txt" }))]).with_text("Let me look.")
 }
 
 #[tokio::test]
@@ -68,13 +68,15 @@ async fn stream(server: &ModelServer) -> Vec<CreateChatCompletionStreamResponse>
 async fn it_reads_a_stream_however_the_events_are_written() {
     let replies = [
         a_reply(),
-        a_reply().with(Flaw::CrlfLines).with(Flaw::MultiLineData),
         a_reply()
-            .with(Flaw::KeepAliveComments)
-            .with(Flaw::NoSpaceAfterColon),
+            .with_flaw(Flaw::CrlfLines)
+            .with_flaw(Flaw::MultiLineData),
         a_reply()
-            .with(Flaw::SmallFrames { bytes: 5 })
-            .with(Flaw::SplitArguments),
+            .with_flaw(Flaw::KeepAliveComments)
+            .with_flaw(Flaw::NoSpaceAfterColon),
+        a_reply()
+            .with_flaw(Flaw::SmallFrames { bytes: 5 })
+            .with_flaw(Flaw::SplitArguments),
     ];
     for reply in replies {
         let server = ModelServer::start(Script::turns([reply.into()])).await.unwrap();

@@ -104,7 +104,8 @@ async fn a_stream_is_a_role_the_text_the_reason_and_done() {
 
 #[tokio::test]
 async fn a_streamed_tool_call_starts_with_id_and_name_and_goes_on_by_index() {
-    let reply = Reply::calls([ToolCall::raw("read", "{\"a\":1}"), ToolCall::raw("stop", "")]).saying("So:");
+    let reply =
+        Reply::calls([ToolCall::raw("read", "{\"a\":1}"), ToolCall::raw("stop", "")]).with_text("So:");
     let answer = stream_of(reply).await;
 
     assert_eq!(
@@ -126,7 +127,7 @@ async fn a_streamed_tool_call_starts_with_id_and_name_and_goes_on_by_index() {
 async fn stream_with_usage(usage: Usage) -> Answer {
     let mut body = streaming(asking("Hi"));
     body["stream_options"] = json!({ "include_usage": true });
-    answer_to(Reply::text("Hello").costing(usage), body).await
+    answer_to(Reply::text("Hello").with_usage(usage), body).await
 }
 
 #[tokio::test]
@@ -166,7 +167,7 @@ async fn a_reply_gives_the_reason_that_the_script_names() {
         (FinishReason::Other("eos".to_owned()), "eos"),
     ];
     for (reason, word) in reasons {
-        let reply = Reply::text("Cut").ending(reason);
+        let reply = Reply::text("Cut").with_finish_reason(reason);
         assert_eq!(
             plain_of(reply.clone()).await.json()["choices"][0]["finish_reason"],
             word
@@ -189,7 +190,7 @@ async fn get(server: &ModelServer, path: &str) -> String {
 
 #[tokio::test]
 async fn models_are_listed_and_others_are_not_found() {
-    let script = Script::answering(|_| Turn::text("Hi")).with_models(["large", "m"]);
+    let script = Script::from_fn(|_| Turn::text("Hi")).with_models(["large", "m"]);
     let server = ModelServer::start(script).await.unwrap();
 
     let list = get(&server, "/v1/models").await;

@@ -15,7 +15,7 @@ async fn server_with(turn: Turn) -> ModelServer {
 #[tokio::test]
 async fn headers_wait_for_the_gate() {
     let gate = Gate::new();
-    let server = server_with(Turn::text("Hi").held_before_headers(&gate)).await;
+    let server = server_with(Turn::text("Hi").wait_before_headers(&gate)).await;
 
     let mut socket = open(&server, "application/json", &asking("Hi").to_string()).await;
     server.wait_for_requests(1).await;
@@ -40,7 +40,7 @@ async fn a_body_stops_after_its_first_part_until_the_gate_opens() {
         (asking("Hi"), "chatcmpl-1", "total_tokens"),
     ] {
         let gate = Gate::new();
-        let server = server_with(Turn::text("Hi").held_in_body(&gate)).await;
+        let server = server_with(Turn::text("Hi").wait_in_body(&gate)).await;
 
         let mut socket = open(&server, "application/json", &body.to_string()).await;
         let mut read = String::new();
@@ -55,8 +55,8 @@ async fn a_body_stops_after_its_first_part_until_the_gate_opens() {
 #[tokio::test]
 async fn delays_only_delay() {
     let turn = Turn::text("Hi")
-        .held_before_headers(Duration::from_millis(1))
-        .held_in_body(Duration::from_millis(1));
+        .wait_before_headers(Duration::from_millis(1))
+        .wait_in_body(Duration::from_millis(1));
     let server = server_with(turn).await;
     let answer = post(&server, &streaming(asking("Hi"))).await.unwrap();
     assert_eq!(answer.streamed_text(), "Hi");
@@ -67,8 +67,8 @@ async fn delays_only_delay() {
 async fn a_client_that_goes_away_is_seen_before_the_headers_and_in_the_body() {
     let gate = Gate::new();
     let turns = [
-        Turn::text("Hi").held_before_headers(&gate),
-        Turn::text("Hi").held_in_body(&gate),
+        Turn::text("Hi").wait_before_headers(&gate),
+        Turn::text("Hi").wait_in_body(&gate),
         Turn::text("Hi"),
     ];
     let server = ModelServer::start(Script::turns(turns)).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_client_that_goes_away_is_seen_before_the_headers_and_in_the_body() {
 #[tokio::test]
 async fn the_server_ends_with_its_handle_and_takes_connections_along() {
     let gate = Gate::new();
-    let server = server_with(Turn::text("Hi").held_before_headers(&gate)).await;
+    let server = server_with(Turn::text("Hi").wait_before_headers(&gate)).await;
     let mut socket = open(&server, "application/json", &asking("Hi").to_string()).await;
     server.wait_for_requests(1).await;
 

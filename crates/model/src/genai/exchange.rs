@@ -17,21 +17,21 @@ use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 use tracing::dispatcher::{Dispatch, with_default};
 
+use super::frame_sink::RawFrameSink;
 use super::reply::Collector;
-use super::tap::Tap;
 use super::{Shared, wire};
 use crate::ChatRequest;
-use crate::openai::names::Renamed;
-use crate::request::after;
+use crate::openai::names::WireNames;
+use crate::request::deadline_after;
 
 /// Why no more of a stream is read.
-enum Stop {
+enum StreamOutcome {
     /// The provider has said that it is done.
     Done(StreamEnd),
     /// The connection was closed.
     Closed,
     /// Nothing came in time.
-    Cut(String),
+    Interrupted(String),
     /// More came than a reply may have.
     Oversized,
     /// The provider has said that something went wrong, the connection broke, or what came can't be used.
@@ -42,26 +42,28 @@ impl Shared {
     /// Sends a request and reads its reply.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let provider = self.options.provider;
-        let renamed = Renamed::among(&request.tools).map_err(|(one, other)| {
+        let wire_names = WireNames::new(&request.tools).map_err(|(one, other)| {
             let message = format!("the tools `{one}` and `{other}` would have one name: rename one of them");
             self.failures.0.failure(ModelFailureKind::Rejected, &message)
         })?;
-        let tap = Arc::new(Tap::new(provider));
+        let frame_sink = Arc::new(RawFrameSink::new(provider));
         let model = request.model.as_deref().unwrap_or(&self.options.model);
         let chat = wire::chat_request(provider, request);
-        let options = wire::chat_options(&self.options, request, tap.clone());
+        let options = wire::chat_options(&self.options, request, frame_sink.clone());
         // Nothing is sent before the stream is read.
         let stream = self
             .client
             .exec_chat_stream(self.target(model), chat, Some(&options));
         let stream = stream
             .await
-            .map_err(|error| self.failures.of(error, &tap.seen()))?;
+            .map_err(|error| self.failures.classify_genai(error, &frame_sink.metadata()))?;
         let mut reply = Collector::new(provider, &self.failures.0.secrets);
-        let stop = self.read(Quiet(stream.stream), &tap, &mut reply, request).await;
+        let outcome = self
+            .read(UntracedStream(stream.stream), &frame_sink, &mut reply, request)
+            .await;
         reply.end_text(request.deltas.as_ref());
-        let mut reply = self.end(stop, reply, &tap, request)?;
-        renamed.restore(&mut reply);
+        let mut reply = self.end(outcome, reply, &frame_sink, request)?;
+        wire_names.restore(&mut reply);
         Ok(reply)
     }
 
@@ -75,79 +77,89 @@ impl Shared {
         }
     }
 
-    async fn read(&self, mut stream: Quiet, tap: &Tap, reply: &mut Collector, request: &ChatRequest) -> Stop {
+    async fn read(
+        &self,
+        mut stream: UntracedStream,
+        frame_sink: &RawFrameSink,
+        reply: &mut Collector,
+        request: &ChatRequest,
+    ) -> StreamOutcome {
         let times = &self.options.timeouts;
-        let total = after(times.total);
-        let (mut since, mut until) = (Instant::now(), total.min(after(times.first)));
+        let total = deadline_after(times.total);
+        let (mut since, mut until) = (Instant::now(), total.min(deadline_after(times.first)));
         loop {
             let next = timeout_at(until, stream.next()).await;
             match next {
                 Ok(Some(Ok(event))) => {
-                    if let Some(end) = take(event, reply, request) {
-                        return Stop::Done(end);
+                    if let Some(end) = handle_event(event, reply, request) {
+                        return StreamOutcome::Done(end);
                     }
                 }
-                Ok(Some(Err(error))) => return Stop::Failed(self.failures.of(error, &tap.seen())),
-                Ok(None) => return Stop::Closed,
+                Ok(Some(Err(error))) => {
+                    return StreamOutcome::Failed(
+                        self.failures.classify_genai(error, &frame_sink.metadata()),
+                    );
+                }
+                Ok(None) => return StreamOutcome::Closed,
                 // What came last may have been an event that is not passed on.
                 Err(_) => {}
             }
-            if reply.held() > self.options.max_reply_bytes {
-                return Stop::Oversized;
+            if reply.buffered_bytes() > self.options.max_reply_bytes {
+                return StreamOutcome::Oversized;
             }
-            if let Some(latest) = tap.latest().filter(|latest| *latest > since) {
+            if let Some(latest) = frame_sink.last_event_at().filter(|latest| *latest > since) {
                 since = latest;
                 until = total.min(latest.checked_add(times.between).unwrap_or(total));
             }
             if Instant::now() >= until {
                 let span = Millis::from(until.saturating_duration_since(since));
-                return Stop::Cut(format!("it was not done after {span}"));
+                return StreamOutcome::Interrupted(format!("it was not done after {span}"));
             }
         }
     }
 
     fn end(
         &self,
-        stop: Stop,
+        outcome: StreamOutcome,
         reply: Collector,
-        tap: &Tap,
+        frame_sink: &RawFrameSink,
         request: &ChatRequest,
     ) -> Result<ModelReply, ModelFailure> {
-        let seen = tap.seen();
-        let is_oversized = matches!(stop, Stop::Oversized);
-        let end = match stop {
-            Stop::Oversized => {
-                self.warn_of_cut("it is longer than max_reply_bytes");
+        let metadata = frame_sink.metadata();
+        let is_oversized = matches!(outcome, StreamOutcome::Oversized);
+        let end = match outcome {
+            StreamOutcome::Oversized => {
+                self.warn_interrupted("it is longer than max_reply_bytes");
                 None
             }
-            Stop::Done(end) if seen.garbled => {
-                self.warn_of_cut("its events did not come as they should");
+            StreamOutcome::Done(end) if metadata.garbled => {
+                self.warn_interrupted("its events did not come as they should");
                 Some(end)
             }
-            Stop::Done(end) if end.captured_stop_reason.is_some() => Some(end),
-            Stop::Done(_) | Stop::Closed if reply.is_empty() => {
+            StreamOutcome::Done(end) if end.captured_stop_reason.is_some() => Some(end),
+            StreamOutcome::Done(_) | StreamOutcome::Closed if reply.is_empty() => {
                 return Err(self
                     .failures
                     .unavailable("its stream ended without a reply in it"));
             }
-            Stop::Cut(why) if reply.is_empty() => {
+            StreamOutcome::Interrupted(why) if reply.is_empty() => {
                 return Err(self.failures.unavailable(&format!("no reply came: {why}")));
             }
-            Stop::Failed(failure) if reply.is_empty() => return Err(failure),
-            Stop::Done(_) | Stop::Closed => {
-                self.warn_of_cut("the stream ended before the reply did");
+            StreamOutcome::Failed(failure) if reply.is_empty() => return Err(failure),
+            StreamOutcome::Done(_) | StreamOutcome::Closed => {
+                self.warn_interrupted("the stream ended before the reply did");
                 None
             }
-            Stop::Cut(why) => {
-                self.warn_of_cut(&why);
+            StreamOutcome::Interrupted(why) => {
+                self.warn_interrupted(&why);
                 None
             }
-            Stop::Failed(failure) => {
-                self.warn_of_cut(&failure.message);
+            StreamOutcome::Failed(failure) => {
+                self.warn_interrupted(&failure.message);
                 None
             }
         };
-        let mut reply = reply.finish(end.as_ref(), seen, request);
+        let mut reply = reply.finish(end.as_ref(), metadata, request);
         if is_oversized {
             reply.finish = FinishReason::Oversized;
         }
@@ -155,13 +167,16 @@ impl Shared {
     }
 
     /// The reply itself can't say why it was cut.
-    fn warn_of_cut(&self, why: &str) {
-        tracing::warn!(server = self.failures.0.place, "a model's reply broke off: {why}");
+    fn warn_interrupted(&self, why: &str) {
+        tracing::warn!(
+            server = self.failures.0.server,
+            "a model's reply broke off: {why}"
+        );
     }
 }
 
 /// Takes an event; it may be the last one.
-fn take(event: ChatStreamEvent, reply: &mut Collector, request: &ChatRequest) -> Option<StreamEnd> {
+fn handle_event(event: ChatStreamEvent, reply: &mut Collector, request: &ChatRequest) -> Option<StreamEnd> {
     match event {
         ChatStreamEvent::Chunk(chunk) => reply.add_text(&chunk.content, request.deltas.as_ref()),
         ChatStreamEvent::ToolCallChunk(chunk) => reply.add_call(chunk.tool_call),
@@ -176,9 +191,9 @@ fn take(event: ChatStreamEvent, reply: &mut Collector, request: &ChatRequest) ->
 }
 
 /// A stream that says nothing to `tracing`: it would say what a server said, and a server may repeat the key.
-struct Quiet(ChatStream);
+struct UntracedStream(ChatStream);
 
-impl Stream for Quiet {
+impl Stream for UntracedStream {
     type Item = genai::Result<ChatStreamEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

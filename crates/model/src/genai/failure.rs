@@ -6,31 +6,31 @@ use genai::{BoxError, Error};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use super::tap::Seen;
-use crate::openai::exchange::causes;
-use crate::openai::failure::{Diagnosis, span};
+use super::frame_sink::StreamMetadata;
+use crate::openai::exchange::error_chain;
+use crate::openai::failure::{FailureClassifier, retry_after_seconds};
 
 /// Says of errors what can be done about them.
-pub(super) struct Failures(pub(super) Diagnosis);
+pub(super) struct GenaiFailureClassifier(pub(super) FailureClassifier);
 
-impl Failures {
+impl GenaiFailureClassifier {
     /// Nothing came that can be used.
     pub(super) fn unavailable(&self, message: &str) -> ModelFailure {
         self.0.unavailable(message)
     }
 
     /// An error in place of an event.
-    pub(super) fn of(&self, error: Error, seen: &Seen) -> ModelFailure {
+    pub(super) fn classify_genai(&self, error: Error, metadata: &StreamMetadata) -> ModelFailure {
         match error {
-            Error::WebStream { error, .. } => self.of_transport(error),
-            Error::ChatResponse { body, .. } => match (&body["error"], &seen.refused) {
+            Error::WebStream { error, .. } => self.classify_transport(error),
+            Error::ChatResponse { body, .. } => match (&body["error"], &metadata.block_reason) {
                 (Value::Null, Some(why)) => {
                     let why = self.0.excerpt(why);
                     let message = format!("it refuses to answer this conversation ({why})");
                     self.0.failure(ModelFailureKind::Rejected, &message)
                 }
                 (Value::Null, None) => self.unavailable("an event holds no part of a reply"),
-                (error, _) => refined(self.0.error_object(error), &error.to_string()),
+                (error, _) => refine(self.0.error_object(error), &error.to_string()),
             },
             Error::StreamParse { serde_error, .. } => {
                 self.unavailable(&format!("an event is no JSON: {serde_error}"))
@@ -48,24 +48,26 @@ impl Failures {
     }
 
     /// An answer that is no success.
-    pub(super) fn of_status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
-        refined(self.0.status(status, headers, body), body)
+    pub(super) fn classify_status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
+        refine(self.0.status(status, headers, body), body)
     }
 
     /// An error of the HTTP client's.
-    pub(super) fn of_http(&self, error: reqwest::Error) -> ModelFailure {
+    pub(super) fn classify_http(&self, error: reqwest::Error) -> ModelFailure {
         let message = if error.is_body() || error.is_decode() {
             "its answer broke off"
         } else {
             "it can't be reached"
         };
         match error.is_builder() {
-            true => self.0.failure(ModelFailureKind::Configuration, &causes(error)),
-            false => self.unavailable(&format!("{message} ({})", causes(error))),
+            true => self
+                .0
+                .failure(ModelFailureKind::Configuration, &error_chain(error)),
+            false => self.unavailable(&format!("{message} ({})", error_chain(error))),
         }
     }
 
-    fn of_transport(&self, error: BoxError) -> ModelFailure {
+    fn classify_transport(&self, error: BoxError) -> ModelFailure {
         let error = match error.downcast::<Error>() {
             Ok(error) => match *error {
                 Error::HttpError {
@@ -73,13 +75,13 @@ impl Failures {
                     body,
                     headers,
                     ..
-                } => return self.of_status(status.as_u16(), &headers, &body),
+                } => return self.classify_status(status.as_u16(), &headers, &body),
                 other => other.into(),
             },
             Err(error) => error,
         };
         match error.downcast::<reqwest::Error>() {
-            Ok(error) => self.of_http(*error),
+            Ok(error) => self.classify_http(*error),
             Err(error) => {
                 let cause = error
                     .source()
@@ -92,7 +94,7 @@ impl Failures {
 }
 
 /// A failure with what only these providers say, and say in the text.
-fn refined(mut failure: ModelFailure, body: &str) -> ModelFailure {
+fn refine(mut failure: ModelFailure, body: &str) -> ModelFailure {
     const KEY: &str = ". Check the model's API key";
     const ACCOUNT: &str = ". Check the account that the API key belongs to";
     const PHRASES: [(&str, ModelFailureKind, &str); 5] = [
@@ -137,5 +139,5 @@ fn retry_delay(body: &str) -> Option<Millis> {
         .as_array()?
         .iter()
         .find_map(|detail| detail["retryDelay"].as_str())?;
-    span(delay.strip_suffix('s')?.parse().ok()?)
+    retry_after_seconds(delay.strip_suffix('s')?.parse().ok()?)
 }

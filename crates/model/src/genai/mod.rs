@@ -50,10 +50,10 @@
 
 mod exchange;
 mod failure;
-mod list;
+mod frame_sink;
+mod model_list;
 mod options;
 mod reply;
-mod tap;
 mod wire;
 
 use std::fmt;
@@ -64,12 +64,12 @@ use futures::future::{BoxFuture, FutureExt};
 use reqwest::Url;
 use secrecy::SecretString;
 
-use crate::openai::failure::Diagnosis;
-use crate::openai::options::{parse_base_url, secrets_in, shown};
-use crate::openai::{HttpClient, OpenAiSetupError};
+use crate::openai::failure::FailureClassifier;
+use crate::openai::options::{parse_base_url, redacted_url, url_secrets};
+use crate::openai::{HttpClient, ModelSetupError};
 use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest};
-use failure::Failures;
+use failure::GenaiFailureClassifier;
 pub use options::{HostedOptions, Provider};
 
 /// A model of a provider's, by the provider's own API. Clones are the same model.
@@ -86,31 +86,35 @@ struct Shared {
     /// Its path ends in `/`.
     base_url: Url,
     api_key: Option<SecretString>,
-    failures: Failures,
+    failures: GenaiFailureClassifier,
 }
 
 impl HostedModel {
     /// A model with a client of its own.
-    pub fn new(options: HostedOptions) -> Result<Self, OpenAiSetupError> {
+    pub fn new(options: HostedOptions) -> Result<Self, ModelSetupError> {
         let client = HttpClient::new(options.timeouts.connect)?;
         HostedModel::with_client(options, &client)
     }
 
     /// A model that shares a client with others.
-    pub fn with_client(options: HostedOptions, client: &HttpClient) -> Result<Self, OpenAiSetupError> {
+    pub fn with_client(options: HostedOptions, client: &HttpClient) -> Result<Self, ModelSetupError> {
         let base_url = options::base_url(&options.base_url)?;
         let api_key = options::api_key(options.api_key.as_ref())?;
         let http = client.for_server(&base_url).clone();
         let client = ::genai::Client::builder()
             .with_reqwest(http.clone())
             .build()
-            .map_err(|error| OpenAiSetupError::Client {
+            .map_err(|error| ModelSetupError::Client {
                 problem: error.to_string(),
             })?;
-        let failures = Failures(Diagnosis {
-            place: format!("{} at {}", options.provider.name(), shown(&options.base_url)),
+        let failures = GenaiFailureClassifier(FailureClassifier {
+            server: format!(
+                "{} at {}",
+                options.provider.name(),
+                redacted_url(&options.base_url)
+            ),
             secrets: Secrets::new(
-                secrets_in(&parse_base_url(&options.base_url)?)
+                url_secrets(&parse_base_url(&options.base_url)?)
                     .iter()
                     .chain(&api_key),
             ),

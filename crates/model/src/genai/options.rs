@@ -8,8 +8,8 @@ use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::openai::options::{endpoint, parse_base_url, shown};
-use crate::openai::{OpenAiSetupError, Timeouts};
+use crate::openai::options::{endpoint, parse_base_url, redacted_url};
+use crate::openai::{ModelSetupError, Timeouts};
 
 /// Whose API a model is asked by. JSON: `"anthropic"`, `"gemini"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ impl fmt::Debug for HostedOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostedOptions")
             .field("provider", &self.provider)
-            .field("base_url", &shown(&self.base_url))
+            .field("base_url", &redacted_url(&self.base_url))
             .field("api_key", &self.api_key)
             .field("model", &self.model)
             .field("max_output_tokens", &self.max_output_tokens)
@@ -124,7 +124,7 @@ impl fmt::Debug for HostedOptions {
 }
 
 /// The address to which `genai` appends: its path ends in `/`, and nothing follows it.
-pub(super) fn base_url(text: &str) -> Result<Url, OpenAiSetupError> {
+pub(super) fn base_url(text: &str) -> Result<Url, ModelSetupError> {
     let mut url = endpoint(&parse_base_url(text)?, &[""]);
     url.set_query(None);
     url.set_fragment(None);
@@ -132,13 +132,13 @@ pub(super) fn base_url(text: &str) -> Result<Url, OpenAiSetupError> {
 }
 
 /// The key without white space around it, if anything is left.
-pub(super) fn api_key(key: Option<&SecretString>) -> Result<Option<SecretString>, OpenAiSetupError> {
+pub(super) fn api_key(key: Option<&SecretString>) -> Result<Option<SecretString>, ModelSetupError> {
     let Some(key) = key
         .map(|key| key.expose_secret().trim())
         .filter(|key| !key.is_empty())
     else {
         return Ok(None);
     };
-    HeaderValue::from_str(key).map_err(|_| OpenAiSetupError::ApiKey)?;
+    HeaderValue::from_str(key).map_err(|_| ModelSetupError::ApiKey)?;
     Ok(Some(key.into()))
 }

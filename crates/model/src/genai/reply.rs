@@ -6,24 +6,24 @@ use genai::chat::{StopReason, StreamEnd};
 use serde_json::Value;
 
 use super::Provider;
-use super::tap::Seen;
-use super::wire::own_name;
+use super::frame_sink::StreamMetadata;
+use super::wire::original_tool_name;
 use crate::ChatRequest;
-use crate::request::Deltas;
-use crate::secrets::{Cleaner, Secrets};
-use crate::usage::Counts;
+use crate::request::DeltaSink;
+use crate::secrets::{Redactor, Secrets};
+use crate::usage::TokenCounts;
 
 /// A reply that is under way.
 pub(super) struct Collector {
     provider: Provider,
     secrets: Secrets,
-    cleaner: Cleaner,
+    redactor: Redactor,
     content: String,
-    calls: Vec<Pieces>,
+    calls: Vec<PartialCall>,
 }
 
 /// A call as far as it has come.
-struct Pieces {
+struct PartialCall {
     id: String,
     name: String,
     /// The text of its arguments.
@@ -35,27 +35,27 @@ impl Collector {
         Collector {
             provider,
             secrets: secrets.clone(),
-            cleaner: Cleaner::new(secrets),
+            redactor: Redactor::new(secrets),
             content: String::new(),
             calls: Vec::new(),
         }
     }
 
     /// Takes a piece of the text; what of it is certain to hold no secret is told.
-    pub(super) fn add_text(&mut self, text: &str, deltas: Option<&Deltas>) {
-        let clean = self.cleaner.push(text);
-        self.say(&clean, deltas);
+    pub(super) fn add_text(&mut self, text: &str, deltas: Option<&DeltaSink>) {
+        let clean = self.redactor.push(text);
+        self.push_text(&clean, deltas);
     }
 
     /// No more of the text comes.
-    pub(super) fn end_text(&mut self, deltas: Option<&Deltas>) {
-        let clean = self.cleaner.end();
-        self.say(&clean, deltas);
+    pub(super) fn end_text(&mut self, deltas: Option<&DeltaSink>) {
+        let clean = self.redactor.finish();
+        self.push_text(&clean, deltas);
     }
 
-    fn say(&mut self, clean: &str, deltas: Option<&Deltas>) {
+    fn push_text(&mut self, clean: &str, deltas: Option<&DeltaSink>) {
         if let Some(deltas) = deltas {
-            deltas.tell(clean);
+            deltas.send(clean);
         }
         self.content.push_str(clean);
     }
@@ -68,8 +68,8 @@ impl Collector {
             (Provider::Anthropic, Value::String(text)) => text,
             (Provider::Anthropic | Provider::Gemini, value) => value.to_string(),
         };
-        let name = own_name(self.provider, &call.fn_name).to_owned();
-        let came = Pieces {
+        let name = original_tool_name(self.provider, &call.fn_name).to_owned();
+        let came = PartialCall {
             id: call.call_id,
             name,
             arguments,
@@ -90,16 +90,21 @@ impl Collector {
     }
 
     /// The bytes that are held.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         let calls = self
             .calls
             .iter()
             .map(|call| call.id.len() + call.name.len() + call.arguments.len());
-        self.content.len() + self.cleaner.held() + calls.sum::<usize>()
+        self.content.len() + self.redactor.buffered_bytes() + calls.sum::<usize>()
     }
 
     /// The reply to that request; `end` is none where it was cut.
-    pub(super) fn finish(self, end: Option<&StreamEnd>, seen: Seen, request: &ChatRequest) -> ModelReply {
+    pub(super) fn finish(
+        self,
+        end: Option<&StreamEnd>,
+        metadata: StreamMetadata,
+        request: &ChatRequest,
+    ) -> ModelReply {
         let stop = end.and_then(|end| end.captured_stop_reason.as_ref());
         let counted = end.and_then(|end| end.captured_usage.as_ref());
         let called = self
@@ -113,7 +118,7 @@ impl Collector {
             .calls
             .into_iter()
             .zip(request.messages.len()..)
-            .map(|(call, number)| call.clean(&secrets).read(provider, number))
+            .map(|(call, number)| call.redact(&secrets).into_call(provider, number))
             .fold((Vec::new(), Vec::new()), |(mut calls, mut malformed), read| {
                 match read {
                     Ok(call) => calls.push(call),
@@ -121,10 +126,11 @@ impl Collector {
                 }
                 (calls, malformed)
             });
-        malformed_calls.extend(stop.and_then(|stop| unread_call(stop, secrets.clean(&seen.finish_message))));
+        malformed_calls
+            .extend(stop.and_then(|stop| unparsed_call(stop, secrets.redact(&metadata.finish_message))));
         let finish = match stop {
-            _ if seen.garbled => FinishReason::Interrupted,
-            stop => reason(stop, calls.is_empty() && malformed_calls.is_empty()),
+            _ if metadata.garbled => FinishReason::Interrupted,
+            stop => finish_reason(stop, calls.is_empty() && malformed_calls.is_empty()),
         };
         ModelReply {
             content: self.content,
@@ -132,28 +138,28 @@ impl Collector {
             malformed_calls,
             finish,
             usage,
-            model: seen.model.map(|model| secrets.clean(&model)),
+            model: metadata.model.map(|model| secrets.redact(&model)),
         }
     }
 }
 
-impl Pieces {
-    fn clean(self, secrets: &Secrets) -> Self {
-        Pieces {
-            id: secrets.clean(&self.id),
-            name: secrets.clean(&self.name),
-            arguments: secrets.clean(&self.arguments),
+impl PartialCall {
+    fn redact(self, secrets: &Secrets) -> Self {
+        PartialCall {
+            id: secrets.redact(&self.id),
+            name: secrets.redact(&self.name),
+            arguments: secrets.redact(&self.arguments),
         }
     }
 
-    fn read(self, provider: Provider, number: usize) -> Result<ToolCall, MalformedCall> {
+    fn into_call(self, provider: Provider, number: usize) -> Result<ToolCall, MalformedCall> {
         let parameters = match read_arguments(&self.arguments) {
             _ if self.name.is_empty() => Err("it names no tool".to_owned()),
             read => read,
         };
         match parameters {
             Ok(parameters) => Ok(ToolCall {
-                id: own_id(provider, self.id, number),
+                id: unique_call_id(provider, self.id, number),
                 tool: self.name,
                 parameters,
                 terminate: false,
@@ -169,7 +175,7 @@ impl Pieces {
 
 /// Where Gemini gives a call no id, `genai` makes one that another call may have too, and keeps it from Gemini when it comes back.
 /// It does the same with this one, whose number no other call of the conversation has, as each call adds a message, its result.
-fn own_id(provider: Provider, id: String, number: usize) -> String {
+fn unique_call_id(provider: Provider, id: String, number: usize) -> String {
     match provider {
         Provider::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),
         Provider::Anthropic | Provider::Gemini => id,
@@ -177,11 +183,11 @@ fn own_id(provider: Provider, id: String, number: usize) -> String {
 }
 
 /// The tokens that the provider counted. Those that were written to a cache or read from one are among the tokens sent.
-fn counts(counted: &genai::chat::Usage) -> Counts {
+fn counts(counted: &genai::chat::Usage) -> TokenCounts {
     let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
     let sent = counted.prompt_tokens_details.as_ref();
     let received = counted.completion_tokens_details.as_ref();
-    Counts {
+    TokenCounts {
         input: tokens(counted.prompt_tokens),
         cached: sent.and_then(|sent| tokens(sent.cached_tokens)),
         output: tokens(counted.completion_tokens)
@@ -193,7 +199,7 @@ fn counts(counted: &genai::chat::Usage) -> Counts {
 }
 
 /// Gemini gives a call that it could not read itself as a reason to stop.
-fn unread_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
+fn unparsed_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
     let word = stop.raw();
     matches!(word, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL").then(|| MalformedCall {
         name: String::new(),
@@ -203,7 +209,7 @@ fn unread_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
 }
 
 /// Why a reply ended. Some say `stop` with calls present: calls decide, then the provider's word.
-fn reason(stop: Option<&StopReason>, no_calls: bool) -> FinishReason {
+fn finish_reason(stop: Option<&StopReason>, no_calls: bool) -> FinishReason {
     match stop {
         Some(StopReason::MaxTokens(_)) => FinishReason::Length,
         Some(StopReason::Completed(_) | StopReason::StopSequence(_)) if no_calls => FinishReason::Stop,

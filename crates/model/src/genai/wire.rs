@@ -11,17 +11,17 @@ use genai::chat::{
     ReasoningEffort, Tool, ToolCall, ToolName, ToolResponse,
 };
 
-use super::tap::Tap;
+use super::frame_sink::RawFrameSink;
 use super::{HostedOptions, Provider};
 use crate::ReplyFormat;
-use crate::openai::names::on_the_wire;
+use crate::openai::names::wire_name;
 
 /// What a message says that says nothing, as Anthropic refuses an empty one.
-const SAID_NOTHING: &str = "(no text)";
+const EMPTY_MESSAGE_TEXT: &str = "(no text)";
 
 /// Which side a message comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum Role {
     System,
     User,
     Assistant,
@@ -29,7 +29,7 @@ enum Side {
 
 /// Whether a request's calls are native: without tools to call, what was called is told as text.
 fn is_native(request: &crate::ChatRequest) -> bool {
-    match request.calls {
+    match request.call_form {
         CallForm::Native => !request.tools.is_empty(),
         CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => false,
     }
@@ -40,7 +40,7 @@ pub(super) fn chat_request(provider: Provider, request: &crate::ChatRequest) -> 
     let native = is_native(request);
     let mut messages: Vec<ChatMessage> = request
         .messages
-        .chunk_by(|a, b| side(a) == side(b))
+        .chunk_by(|a, b| role(a) == role(b))
         .map(|group| message(provider, native, group))
         .collect();
     let mut tools: Vec<Tool> = match native {
@@ -64,11 +64,11 @@ pub(super) fn chat_request(provider: Provider, request: &crate::ChatRequest) -> 
 pub(super) fn chat_options(
     options: &HostedOptions,
     request: &crate::ChatRequest,
-    tap: Arc<Tap>,
+    frame_sink: Arc<RawFrameSink>,
 ) -> ChatOptions {
     let mut chat = ChatOptions::default()
         .with_capture_usage(true)
-        .with_raw_frame_sink_arc(tap);
+        .with_raw_frame_sink_arc(frame_sink);
     chat.max_tokens = request
         .max_output_tokens
         .or(options.max_output_tokens)
@@ -87,25 +87,25 @@ pub(super) fn chat_options(
     }
 }
 
-fn side(message: &Message) -> Side {
+fn role(message: &Message) -> Role {
     match message {
-        Message::System { .. } => Side::System,
-        Message::User { .. } | Message::Tool { .. } => Side::User,
-        Message::Assistant { .. } => Side::Assistant,
+        Message::System { .. } => Role::System,
+        Message::User { .. } | Message::Tool { .. } => Role::User,
+        Message::Assistant { .. } => Role::Assistant,
     }
 }
 
 /// Messages of one side as one.
 fn message(provider: Provider, native: bool, group: &[Message]) -> ChatMessage {
-    match group.first().map(side) {
-        None | Some(Side::User) => ChatMessage::user(said_by_user(provider, native, group)),
-        Some(Side::System) => ChatMessage::system(joined(group.iter().map(Message::content))),
-        Some(Side::Assistant) => ChatMessage::assistant(said_by_assistant(provider, native, group)),
+    match group.first().map(role) {
+        None | Some(Role::User) => ChatMessage::user(user_content(provider, native, group)),
+        Some(Role::System) => ChatMessage::system(join_nonblank(group.iter().map(Message::content))),
+        Some(Role::Assistant) => ChatMessage::assistant(assistant_content(provider, native, group)),
     }
 }
 
 /// Results come first: they answer the message before.
-fn said_by_user(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
+fn user_content(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
     let mut parts = Vec::new();
     let mut texts = Vec::new();
     for message in group {
@@ -115,8 +115,8 @@ fn said_by_user(provider: Provider, native: bool, group: &[Message]) -> MessageC
                 name,
                 content,
             } if native => {
-                let result =
-                    ToolResponse::new(id(provider, call_id), content).with_fn_name(sent_name(provider, name));
+                let result = ToolResponse::new(wire_call_id(provider, call_id), content)
+                    .with_fn_name(provider_tool_name(provider, name));
                 parts.push(ContentPart::ToolResponse(result));
             }
             Message::Tool { name, content, .. } => {
@@ -127,16 +127,16 @@ fn said_by_user(provider: Provider, native: bool, group: &[Message]) -> MessageC
             }
         }
     }
-    let text = joined(texts);
+    let text = join_nonblank(texts);
     if !text.is_empty() {
         parts.push(ContentPart::Text(text));
     } else if parts.is_empty() {
-        parts.push(ContentPart::Text(SAID_NOTHING.to_owned()));
+        parts.push(ContentPart::Text(EMPTY_MESSAGE_TEXT.to_owned()));
     }
     MessageContent::from_parts(parts)
 }
 
-fn said_by_assistant(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
+fn assistant_content(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
     let made = group.iter().flat_map(|message| match message {
         Message::Assistant { calls, .. } if native => calls.as_slice(),
         Message::Assistant { .. } | Message::System { .. } | Message::User { .. } | Message::Tool { .. } => {
@@ -146,16 +146,16 @@ fn said_by_assistant(provider: Provider, native: bool, group: &[Message]) -> Mes
     let calls: Vec<ContentPart> = made
         .map(|call| {
             ContentPart::ToolCall(ToolCall {
-                call_id: id(provider, &call.id),
-                fn_name: sent_name(provider, &call.tool),
+                call_id: wire_call_id(provider, &call.id),
+                fn_name: provider_tool_name(provider, &call.tool),
                 fn_arguments: call.parameters.clone(),
                 thought_signatures: None,
             })
         })
         .collect();
-    let text = joined(group.iter().map(Message::content));
+    let text = join_nonblank(group.iter().map(Message::content));
     let mut parts = match (text.is_empty(), calls.is_empty()) {
-        (true, true) => vec![ContentPart::Text(SAID_NOTHING.to_owned())],
+        (true, true) => vec![ContentPart::Text(EMPTY_MESSAGE_TEXT.to_owned())],
         (true, false) => Vec::new(),
         (false, _) => vec![ContentPart::Text(text)],
     };
@@ -164,7 +164,7 @@ fn said_by_assistant(provider: Provider, native: bool, group: &[Message]) -> Mes
 }
 
 /// Texts with an empty line between them; those that say nothing are left out.
-fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+fn join_nonblank<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let mut all = String::new();
     for text in texts {
         let text = text.as_ref();
@@ -179,7 +179,7 @@ fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
 }
 
 /// A call's id as the provider takes it: Anthropic refuses those of others that hold more than letters, digits, `_` and `-`.
-fn id(provider: Provider, id: &str) -> String {
+fn wire_call_id(provider: Provider, id: &str) -> String {
     match provider {
         Provider::Anthropic => id
             .chars()
@@ -196,7 +196,7 @@ fn id(provider: Provider, id: &str) -> String {
 }
 
 /// Names that `genai` takes for the provider's own tools, whoever's they are.
-fn is_taken(provider: Provider, name: &str) -> bool {
+fn is_provider_tool(provider: Provider, name: &str) -> bool {
     match provider {
         Provider::Anthropic => name == "web_search",
         Provider::Gemini => matches!(
@@ -207,23 +207,23 @@ fn is_taken(provider: Provider, name: &str) -> bool {
 }
 
 /// A tool's name as the provider hears it.
-fn sent_name(provider: Provider, name: &str) -> String {
-    match is_taken(provider, name) {
+fn provider_tool_name(provider: Provider, name: &str) -> String {
+    match is_provider_tool(provider, name) {
         true => format!("_{name}"),
-        false => on_the_wire(name).into_owned(),
+        false => wire_name(name).into_owned(),
     }
 }
 
 /// The name of the tool that the provider knows by that name.
-pub(super) fn own_name(provider: Provider, name: &str) -> &str {
+pub(super) fn original_tool_name(provider: Provider, name: &str) -> &str {
     match name.strip_prefix('_') {
-        Some(own) if is_taken(provider, own) => own,
+        Some(own) if is_provider_tool(provider, own) => own,
         Some(_) | None => name,
     }
 }
 
 fn tool(provider: Provider, spec: &ToolSpec) -> Tool {
-    Tool::new(ToolName::Custom(sent_name(provider, &spec.name)))
+    Tool::new(ToolName::Custom(provider_tool_name(provider, &spec.name)))
         .with_description(&spec.description)
         .with_schema(spec.parameters.clone())
 }

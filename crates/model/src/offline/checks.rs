@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::conversation::{Call, Conversation};
 use super::scope::Scope;
-use super::tools::{self, Pattern, Search, file_text, listed_files, read_output};
+use super::tools::{self, Pattern, SearchOutput, file_text, listed_files, read_output};
 
 /// A command that checks the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ const DEPTH: u32 = 3;
 
 /// The files of the workspace near its root.
 pub(super) fn files(conversation: &Conversation<'_>) -> Result<Vec<String>, Call> {
-    let answer = conversation.look(tools::list(".", DEPTH))?;
+    let answer = conversation.result_of(tools::list(".", DEPTH))?;
     Ok(listed_files(&answer.output))
 }
 
 /// The checks that tell something about these files; of all the project's where none are given.
-pub(super) fn of_project(conversation: &Conversation<'_>, about: &[String]) -> Result<Vec<Check>, Call> {
+pub(super) fn project_checks(conversation: &Conversation<'_>, about: &[String]) -> Result<Vec<Check>, Call> {
     let files = files(conversation)?;
     let has = |name: &str| files.iter().any(|file| file == name);
     let concerns = |endings: &[&str]| {
@@ -52,7 +52,7 @@ pub(super) fn of_project(conversation: &Conversation<'_>, about: &[String]) -> R
         checks.extend(python(conversation, &files)?);
     }
     if has("package.json") && concerns(&[".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx"]) {
-        let manifest = conversation.look(tools::read("package.json", None))?;
+        let manifest = conversation.result_of(tools::read("package.json", None))?;
         if has_test_script(&manifest.output) {
             checks.push(check(CheckKind::Tests, &["npm", "test"]));
         }
@@ -86,9 +86,9 @@ fn python(conversation: &Conversation<'_>, files: &[String]) -> Result<Option<Ch
         .any(|file| ["conftest.py", "pytest.ini"].contains(&name(file).as_str()));
     let uses_pytest = configured || {
         let pattern = Pattern::Lines(r"^\s*(import pytest|from pytest)\b|^\[tool\.pytest");
-        read_output::<Search>(
+        read_output::<SearchOutput>(
             &conversation
-                .look(tools::search(pattern, &Scope::default()))?
+                .result_of(tools::search(pattern, &Scope::default()))?
                 .output,
         )
         .total

@@ -15,14 +15,14 @@ impl<'a> Code<'a> {
     }
 
     /// Whether the line of that number is one of them.
-    pub fn holds(&self, line: u64) -> bool {
+    pub fn contains_line(&self, line: u64) -> bool {
         self.lines.iter().any(|(number, _)| *number == line)
     }
 }
 
 /// What a character is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Within {
+enum LexerState {
     Code,
     /// A string with escapes.
     String,
@@ -32,12 +32,12 @@ enum Within {
 
 /// Whether the character at a column (from 1) of a line is in a string, or in a comment of the code itself.
 pub(super) fn is_in_string(code: &Code<'_>, line: u64, column: usize) -> bool {
-    let mut within = Within::Code;
+    let mut within = LexerState::Code;
     for (number, text) in &code.lines {
-        let wanted = (*number == line).then(|| column.saturating_sub(1));
-        let (there, end) = in_line(text, within, wanted);
+        let target = (*number == line).then(|| column.saturating_sub(1));
+        let (in_string, end) = in_line(text, within, target);
         if *number == line {
-            return there;
+            return in_string;
         }
         within = end;
     }
@@ -45,20 +45,20 @@ pub(super) fn is_in_string(code: &Code<'_>, line: u64, column: usize) -> bool {
 }
 
 /// Whether a character of the line is in a string, and what the line ends in.
-fn in_line(text: &str, start: Within, wanted: Option<usize>) -> (bool, Within) {
+fn in_line(text: &str, start: LexerState, target: Option<usize>) -> (bool, LexerState) {
     let chars: Vec<char> = text.chars().collect();
     let mut at = comment_mark(&chars);
     let mut within = start;
-    let is_it = |from: usize, to: usize| wanted.is_some_and(|wanted| (from..to).contains(&wanted));
+    let is_it = |from: usize, to: usize| target.is_some_and(|target| (from..to).contains(&target));
     while let Some(&character) = chars.get(at) {
         let begin = at;
         match within {
-            Within::Code if starts(&chars, at, "//") => return (is_it(begin, chars.len()), within),
-            Within::Code => match character {
+            LexerState::Code if starts(&chars, at, "//") => return (is_it(begin, chars.len()), within),
+            LexerState::Code => match character {
                 '"' => {
                     within = match hashes_before(&chars, at) {
-                        Some(hashes) => Within::Raw(hashes),
-                        None => Within::String,
+                        Some(hashes) => LexerState::Raw(hashes),
+                        None => LexerState::String,
                     };
                     at += 1;
                 }
@@ -70,23 +70,23 @@ fn in_line(text: &str, start: Within, wanted: Option<usize>) -> (bool, Within) {
                 }
                 _ => at += 1,
             },
-            Within::String => {
+            LexerState::String => {
                 at += if character == '\\' { 2 } else { 1 };
                 if is_it(begin, at) {
                     return (true, within);
                 }
                 if character == '"' {
-                    within = Within::Code;
+                    within = LexerState::Code;
                 }
             }
-            Within::Raw(hashes) => {
+            LexerState::Raw(hashes) => {
                 at += 1;
                 if is_it(begin, at) {
                     return (true, within);
                 }
                 if character == '"' && (0..hashes).all(|next| chars.get(at + next) == Some(&'#')) {
                     at += hashes;
-                    within = Within::Code;
+                    within = LexerState::Code;
                 }
             }
         }
@@ -107,10 +107,10 @@ fn comment_mark(chars: &[char]) -> usize {
 }
 
 fn starts(chars: &[char], at: usize, mark: &str) -> bool {
-    let mut wanted = mark.chars();
+    let mut target = mark.chars();
     chars.get(at..).is_some_and(|rest| {
         let mut rest = rest.iter();
-        wanted.all(|character| rest.next() == Some(&character))
+        target.all(|character| rest.next() == Some(&character))
     })
 }
 

@@ -1,7 +1,7 @@
 //! A conversation as the offline model reads it: who it is here, what it is asked, and what it has seen so far.
 //!
 //! The model keeps nothing between replies. It works through its task from the start each time, and where it needs to
-//! see something that no result of the conversation shows yet, that call is its reply: see [`Conversation::look`].
+//! see something that no result of the conversation shows yet, that call is its reply: see [`Conversation::result_of`].
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl Call {
     }
 
     /// A call that ends the agent's work.
-    pub fn last(tool: &str, parameters: Value) -> Self {
+    pub fn terminating(tool: &str, parameters: Value) -> Self {
         Call {
             terminate: true,
             ..Call::new(tool, parameters)
@@ -51,7 +51,7 @@ impl Call {
 /// What came of a call: what [`dirigent_core::tool::ToolResult::for_model`] shows.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Answer {
+pub(super) struct CallResult {
     /// Whether it did what was asked.
     pub success: bool,
     /// What there is to read.
@@ -62,7 +62,7 @@ pub(super) struct Answer {
     pub changes: Vec<String>,
 }
 
-impl Answer {
+impl CallResult {
     /// Whether it is unknown what came of the call, as the process ended meanwhile (HOST-2).
     pub fn was_interrupted(&self) -> bool {
         let error = self.error.as_deref().unwrap_or_default();
@@ -75,9 +75,9 @@ impl Answer {
 pub(super) enum Role {
     /// It makes the plan.
     Planner,
-    /// It judges the round.
+    /// It judges the iteration.
     Reflector,
-    /// It carries out a task.
+    /// It executes a task.
     SubAgent,
 }
 
@@ -88,14 +88,14 @@ pub(super) struct Conversation<'a> {
     /// The first thing that was asked.
     pub request: &'a str,
     /// What was said to a plan that was not accepted.
-    pub refusal: Option<&'a str>,
+    pub rejection: Option<&'a str>,
     offered: BTreeSet<&'a str>,
-    seen: Vec<(Call, Answer)>,
+    results: Vec<(Call, CallResult)>,
 }
 
 impl<'a> Conversation<'a> {
     /// Reads the messages; none is required.
-    pub fn read(messages: &'a [Message]) -> Self {
+    pub fn from_messages(messages: &'a [Message]) -> Self {
         let system = messages.iter().find_map(|message| match message {
             Message::System { content } => Some(content.as_str()),
             Message::User { .. } | Message::Assistant { .. } | Message::Tool { .. } => None,
@@ -112,13 +112,13 @@ impl<'a> Conversation<'a> {
         } else {
             Role::SubAgent
         };
-        let (seen, refusal) = exchanges(messages);
+        let (results, rejection) = exchanges(messages);
         Conversation {
             role,
             request: request.unwrap_or_default(),
-            refusal,
+            rejection,
             offered,
-            seen,
+            results,
         }
     }
 
@@ -131,21 +131,21 @@ impl<'a> Conversation<'a> {
     ///
     /// A call that was interrupted is made again: a look changes nothing, and an edit that has happened already does not
     /// find its old text.
-    pub fn look(&self, call: Call) -> Result<Answer, Call> {
+    pub fn result_of(&self, call: Call) -> Result<CallResult, Call> {
         if !self.offers(&call.tool) {
             let error = format!("the tool `{}` is not offered here", call.tool);
-            return Ok(Answer {
+            return Ok(CallResult {
                 error: Some(error),
-                ..Answer::default()
+                ..CallResult::default()
             });
         }
         // The last one: a call that was made again, after a change, is about what is there now.
-        let seen = self
-            .seen
+        let result = self
+            .results
             .iter()
             .rev()
             .find(|(made, _)| made.tool == call.tool && made.parameters == call.parameters);
-        match seen {
+        match result {
             Some((_, answer)) if !answer.was_interrupted() => Ok(answer.clone()),
             Some(_) | None => Err(call),
         }
@@ -163,11 +163,11 @@ fn offered(system: &str) -> BTreeSet<&str> {
 }
 
 /// The calls with their results, in order, and what was said to a call that was the last one and wasn't accepted.
-fn exchanges(messages: &[Message]) -> (Vec<(Call, Answer)>, Option<&str>) {
-    let mut seen = Vec::new();
+fn exchanges(messages: &[Message]) -> (Vec<(Call, CallResult)>, Option<&str>) {
+    let mut results = Vec::new();
     let mut made: std::collections::VecDeque<Call> = std::collections::VecDeque::new();
     let mut submitted = false;
-    let mut refusal = None;
+    let mut rejection = None;
     for message in messages {
         match message {
             Message::System { .. } => {}
@@ -186,19 +186,19 @@ fn exchanges(messages: &[Message]) -> (Vec<(Call, Answer)>, Option<&str>) {
             }
             Message::Tool { content, name, .. } => {
                 if submitted {
-                    refusal = Some(content.as_str());
+                    rejection = Some(content.as_str());
                 }
                 let at = made.iter().position(|call| call.tool == *name).unwrap_or(0);
                 if let Some(call) = made.remove(at) {
-                    seen.push((call, serde_json::from_str(content).unwrap_or_default()));
+                    results.push((call, serde_json::from_str(content).unwrap_or_default()));
                 }
             }
             Message::User { content } => {
                 if submitted {
-                    refusal = Some(content.as_str());
+                    rejection = Some(content.as_str());
                 }
             }
         }
     }
-    (seen, refusal)
+    (results, rejection)
 }

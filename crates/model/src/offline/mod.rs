@@ -15,24 +15,24 @@
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
 //!
 //! In the conversation of a planner it looks, then submits a plan; in that of a reflector it judges the observations; in
-//! that of a sub-agent it carries out a task that its planner wrote.
+//! that of a sub-agent it executes a task that its planner wrote.
 
-mod brief;
 mod checks;
 mod code;
 mod conversation;
+mod empty_plan;
 mod goal;
-mod no_work;
-mod place;
+mod location;
 mod planner;
-mod reading;
+mod prompt_sections;
 mod reflector;
 mod report;
+mod requirements;
 mod scope;
 mod sub_agent;
+mod sub_agent_task;
 mod text;
 mod tools;
-mod wishes;
 mod words;
 
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
@@ -40,7 +40,7 @@ use futures::future::{BoxFuture, FutureExt, ready};
 
 use crate::{ChatModel, ChatRequest};
 use conversation::{Call, Conversation, Role};
-use reading::Sections;
+use prompt_sections::Sections;
 
 /// The model that is built in. It has no settings: it is the same everywhere.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,7 +81,7 @@ fn reply(messages: &[Message]) -> ModelReply {
 
 /// A text to end with, or a call to make.
 fn next(messages: &[Message]) -> Result<String, Call> {
-    let conversation = Conversation::read(messages);
+    let conversation = Conversation::from_messages(messages);
     let sections = Sections(conversation.request);
     match conversation.role {
         Role::Planner if sections.text("GOAL").is_some() => Err(planner::next(&conversation)),
@@ -100,16 +100,16 @@ fn estimated_tokens(characters: usize) -> u64 {
 fn introduction() -> String {
     format!(
         "This is Dirigent's offline model: it works without a network and holds no free conversation. {}",
-        abilities()
+        capabilities()
     )
 }
 
 /// What a goal is told that fits no family.
-fn beyond() -> String {
-    format!("this goal is beyond the offline model. {}", abilities())
+fn unsupported() -> String {
+    format!("this goal is beyond the offline model. {}", capabilities())
 }
 
-fn abilities() -> String {
+fn capabilities() -> String {
     "It can:\n\
      - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\
      - find usages: Find all usages of `parse_amount` in src\n\

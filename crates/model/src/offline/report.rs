@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::conversation::Answer;
-use super::place::shortened;
-use super::reading::ObservedCall;
-use super::tools::{Executed, read_output};
+use super::conversation::CallResult;
+use super::location::shortened;
+use super::prompt_sections::ObservedCall;
+use super::tools::{CommandOutput, read_output};
 
 /// The command line of an `execute_command` call.
 pub(super) fn command_line(call: &ObservedCall) -> String {
@@ -24,21 +24,21 @@ pub(super) fn command_line(call: &ObservedCall) -> String {
 }
 
 /// The lines of a failed command that tell why, at most `max`; the end of its output where none stands out.
-pub(super) fn telling_lines(result: &Answer, max: usize) -> Vec<String> {
-    static TELLING: LazyLock<Option<Regex>> = LazyLock::new(|| {
+pub(super) fn error_lines(result: &CallResult, max: usize) -> Vec<String> {
+    static ERROR_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
             r"^\s*(error(\[\w+\])?:|\w*Error\b|E  |FAIL(ED)?\b|ERROR\b|--- FAIL|not ok|--> |thread .* panicked|assertion)|\.\.\. FAILED$|^\S+\.\w+:\d+:\d+: |panicked at",
         )
         .ok()
     });
-    let executed: Executed = read_output(&result.output);
+    let executed: CommandOutput = read_output(&result.output);
     let text = executed.text();
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let is_telling = |line: &&&str| TELLING.as_ref().is_some_and(|pattern| pattern.is_match(line));
+    let is_telling = |line: &&&str| ERROR_LINE.as_ref().is_some_and(|pattern| pattern.is_match(line));
     // What only says that there were errors tells nothing beside them.
     let is_news = |line: &&&str| !line.contains("could not compile");
     let mut chosen: Vec<&str> = lines.iter().filter(is_telling).filter(is_news).copied().collect();
@@ -54,8 +54,8 @@ pub(super) fn telling_lines(result: &Answer, max: usize) -> Vec<String> {
 }
 
 /// How a failed command ended: `exit code 101`, `it took too long`, or the tool's own error.
-pub(super) fn how_it_ended(result: &Answer) -> String {
-    let executed: Executed = read_output(&result.output);
+pub(super) fn exit_description(result: &CallResult) -> String {
+    let executed: CommandOutput = read_output(&result.output);
     match (executed.timed_out, executed.exit_code) {
         (true, _) => "it took too long and was ended".to_owned(),
         (false, Some(code)) => format!("exit code {code}"),
@@ -67,7 +67,7 @@ pub(super) fn how_it_ended(result: &Answer) -> String {
 }
 
 /// How many tests passed, where the output says so. Of an output with parts left out it says nothing.
-pub(super) fn tests_passed(result: &Answer) -> Option<u64> {
+pub(super) fn tests_passed(result: &CallResult) -> Option<u64> {
     static COUNTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // cargo, pytest, unittest (all that ran, as it succeeded), node
         [
@@ -80,7 +80,7 @@ pub(super) fn tests_passed(result: &Answer) -> Option<u64> {
         .filter_map(|form| Regex::new(form).ok())
         .collect()
     });
-    let executed: Executed = read_output(&result.output);
+    let executed: CommandOutput = read_output(&result.output);
     let text = executed.text();
     if !result.success || text.contains("left out") {
         return None;

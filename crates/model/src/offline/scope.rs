@@ -13,7 +13,7 @@ pub(super) struct Scope {
     pub endings: Vec<String>,
 }
 
-const PLACE: &[&str] = &[
+const PREPOSITIONS: &[&str] = &[
     "in", "inside", "under", "within", "below", "at", "from", "to", "of", "on",
 ];
 const EXCEPT: &[&str] = &["except", "excluding", "without", "not", "outside", "besides"];
@@ -87,10 +87,10 @@ pub(super) const KINDS: &[(&str, &str)] = &[
 ];
 
 impl Scope {
-    /// What the words restrict. Words that name no place are passed over.
+    /// What the words restrict. Words that name no place are skipped.
     pub fn parse(words: &[Word]) -> Scope {
         let mut scope = Scope::default();
-        let mut side = Side::None;
+        let mut side = ScopeList::None;
         // After a place only "and" leads to another one.
         let mut listing = Listing::Open;
         for word in words {
@@ -104,23 +104,23 @@ impl Scope {
                 continue;
             }
             if word.is_any(EXCEPT) || word.is_any(ALONE) {
-                (side, listing) = (Side::Except, Listing::Open);
+                (side, listing) = (ScopeList::Except, Listing::Open);
             } else if word.is_any(&["ending", "extension", "suffix", "end", "ends"]) {
-                (side, listing) = (Side::Ending, Listing::Open);
+                (side, listing) = (ScopeList::Ending, Listing::Open);
             } else if word.is_any(&["with", "is", "are", "alone"]) || word.is_any(FILLER) {
                 // Neither a place nor the end of one.
             } else if word.is_any(&["only", "in", "inside", "under", "within", "below"]) {
                 listing = Listing::Open;
                 side = match side {
-                    Side::None | Side::Only => Side::Only,
-                    Side::Except | Side::Ending => side,
+                    ScopeList::None | ScopeList::Only => ScopeList::Only,
+                    ScopeList::Except | ScopeList::Ending => side,
                 };
-            } else if word.is_any(PLACE) || word.is_any(EVERYWHERE) {
+            } else if word.is_any(PREPOSITIONS) || word.is_any(EVERYWHERE) {
                 if word.is_any(EVERYWHERE) {
-                    side = Side::None;
+                    side = ScopeList::None;
                 }
             } else if listing == Listing::Open {
-                side = scope.take(word, side);
+                side = scope.add(word, side);
                 listing = Listing::Closed;
             }
         }
@@ -128,7 +128,7 @@ impl Scope {
     }
 
     /// Adds what the word names; says where the next word would go.
-    fn take(&mut self, word: &Word, side: Side) -> Side {
+    fn add(&mut self, word: &Word, side: ScopeList) -> ScopeList {
         let text = word.text.trim_start_matches("./").trim_end_matches('/');
         let lower = text.to_lowercase();
         let kind = KINDS.iter().find(|(name, _)| *name == lower && word.is_plain());
@@ -136,13 +136,15 @@ impl Scope {
             .map(|(_, ending)| (*ending).to_owned())
             .or_else(|| ending_of(text, side));
         match (side, ending) {
-            (Side::Only | Side::Ending, Some(ending)) => self.endings.push(ending),
-            (Side::None, Some(ending)) if text.starts_with("*.") || kind.is_some() => {
+            (ScopeList::Only | ScopeList::Ending, Some(ending)) => self.endings.push(ending),
+            (ScopeList::None, Some(ending)) if text.starts_with("*.") || kind.is_some() => {
                 self.endings.push(ending)
             }
-            (Side::Only, None) if !text.is_empty() && text != "." => self.only.push(text.to_owned()),
-            (Side::Except, _) if !text.is_empty() => self.except.push(text.to_owned()),
-            (Side::None | Side::Only | Side::Except | Side::Ending, _) => return Side::None,
+            (ScopeList::Only, None) if !text.is_empty() && text != "." => self.only.push(text.to_owned()),
+            (ScopeList::Except, _) if !text.is_empty() => self.except.push(text.to_owned()),
+            (ScopeList::None | ScopeList::Only | ScopeList::Except | ScopeList::Ending, _) => {
+                return ScopeList::None;
+            }
         }
         side
     }
@@ -155,7 +157,7 @@ impl Scope {
     }
 
     /// The folders, files and globs to search; none for all files. Exceptions can't be said this way.
-    pub fn searched(&self) -> Vec<String> {
+    pub fn search_paths(&self) -> Vec<String> {
         if self.endings.is_empty() {
             return self.only.clone();
         }
@@ -228,7 +230,7 @@ enum Listing {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ScopeList {
     None,
     Only,
     Except,
@@ -236,14 +238,15 @@ enum Side {
 }
 
 /// `.md` of `*.md`, and of `.md` or `md` where an ending is named.
-fn ending_of(text: &str, side: Side) -> Option<String> {
+fn ending_of(text: &str, side: ScopeList) -> Option<String> {
     let ending = text.strip_prefix('*').filter(|rest| rest.starts_with('.'));
-    let ending = ending
-        .or_else(|| (text.starts_with('.') && !text.contains('/') && side == Side::Ending).then_some(text));
+    let ending = ending.or_else(|| {
+        (text.starts_with('.') && !text.contains('/') && side == ScopeList::Ending).then_some(text)
+    });
     match (ending, side) {
         (Some(ending), _) => Some(ending.to_owned()),
-        (None, Side::Ending) => Some(format!(".{text}")),
-        (None, Side::None | Side::Only | Side::Except) => None,
+        (None, ScopeList::Ending) => Some(format!(".{text}")),
+        (None, ScopeList::None | ScopeList::Only | ScopeList::Except) => None,
     }
 }
 

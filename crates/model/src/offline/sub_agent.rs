@@ -1,15 +1,15 @@
-//! A sub-agent: carries out a task of the offline planner's with the tools it has, and says what it found.
+//! A sub-agent: executes a task of the offline planner's with the tools it has, and says what it found.
 //!
 //! Its answer names only what a result showed. A task that it does not understand it does not try.
 
-use super::brief::Brief;
 use super::conversation::{Call, Conversation};
 use super::goal::is_identifier;
-use super::place::{Place, counted, enumerated, listing};
-use super::reading::Sections;
+use super::location::{SourceLocation, enumerated, listing, pluralize};
+use super::prompt_sections::Sections;
 use super::scope::Scope;
+use super::sub_agent_task::SubAgentTask;
 use super::text::{replace_outside, unique_block};
-use super::tools::{self, Line, Pattern, Renamed, Search, file_text, read_output};
+use super::tools::{self, MatchedLine, Pattern, RenameOutput, SearchOutput, file_text, read_output};
 
 /// How a verification begins that holds.
 pub(super) const CONFIRMED: &str = "Confirmed: ";
@@ -25,37 +25,49 @@ pub(super) fn next(conversation: &Conversation<'_>) -> Result<String, Call> {
     let Some(task) = Sections(conversation.request).text("TASK") else {
         return Ok(super::introduction());
     };
-    match Brief::parse(task) {
-        Some(Brief::FindUsages { symbol, scope }) => find_usages(conversation, &symbol, &scope),
-        Some(Brief::VerifyRenamed { from, to, scope }) => verify_renamed(conversation, &from, &to, &scope),
-        Some(Brief::ReplaceText { old, new, files }) => replace_text(conversation, &old, &new, &files),
-        Some(Brief::VerifyReplaced { old, new, scope }) => verify_replaced(conversation, &old, &new, &scope),
+    match SubAgentTask::parse(task) {
+        Some(SubAgentTask::FindUsages { symbol, scope }) => find_usages(conversation, &symbol, &scope),
+        Some(SubAgentTask::VerifyRenamed { from, to, scope }) => {
+            verify_renamed(conversation, &from, &to, &scope)
+        }
+        Some(SubAgentTask::ReplaceText { old, new, files }) => replace_text(conversation, &old, &new, &files),
+        Some(SubAgentTask::VerifyReplaced { old, new, scope }) => {
+            verify_replaced(conversation, &old, &new, &scope)
+        }
         None => Ok(format!(
             "{NOT_CONFIRMED}this task is beyond the offline model, and nothing was done. {}",
-            super::abilities()
+            super::capabilities()
         )),
     }
 }
 
 /// Usages by the language's syntax, and every other line with the word.
-struct Found {
-    usages: Renamed,
-    mentions: Vec<Line>,
+struct SymbolSearch {
+    usages: RenameOutput,
+    mentions: Vec<MatchedLine>,
     more_mentions: bool,
 }
 
-fn find(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> Result<Result<Found, String>, Call> {
-    let usages = conversation.look(tools::preview(symbol, None, scope))?;
+fn search_symbol(
+    conversation: &Conversation<'_>,
+    symbol: &str,
+    scope: &Scope,
+) -> Result<Result<SymbolSearch, String>, Call> {
+    let usages = conversation.result_of(tools::preview(symbol, None, scope))?;
     if !usages.success {
         return Ok(Err(usages.error.unwrap_or_default()));
     }
-    let usages = read_output::<Renamed>(&usages.output).within(scope);
-    let lines = conversation.look(tools::search(Pattern::Word(symbol), scope))?;
+    let usages = read_output::<RenameOutput>(&usages.output).within(scope);
+    let lines = conversation.result_of(tools::search(Pattern::Word(symbol), scope))?;
     if !lines.success {
         return Ok(Err(lines.error.unwrap_or_default()));
     }
-    let mut lines = read_output::<Search>(&lines.output).within(scope);
-    let places: Vec<Place> = usages.usages().into_iter().map(|(place, _)| place).collect();
+    let mut lines = read_output::<SearchOutput>(&lines.output).within(scope);
+    let locations: Vec<SourceLocation> = usages
+        .usages()
+        .into_iter()
+        .map(|(location, _)| location)
+        .collect();
     // A file whose usages are not all listed may hold one in any of its lines.
     let is_whole = |path: &str| {
         usages
@@ -65,8 +77,8 @@ fn find(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> Result<
     };
     lines
         .matches
-        .retain(|line| is_whole(&line.path) && !places.contains(&line.place()));
-    Ok(Ok(Found {
+        .retain(|line| is_whole(&line.path) && !locations.contains(&line.location()));
+    Ok(Ok(SymbolSearch {
         usages,
         mentions: lines.matches,
         more_mentions: lines.truncated,
@@ -77,7 +89,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
     if !is_identifier(symbol) || !conversation.offers("rename_symbol") {
         return find_text(conversation, symbol, scope);
     }
-    let found = match find(conversation, symbol, scope)? {
+    let found = match search_symbol(conversation, symbol, scope)? {
         Ok(found) => found,
         Err(error) => return Ok(format!("`{symbol}` could not be looked for{scope}: {error}")),
     };
@@ -99,8 +111,8 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
         let usages = found.usages.usages();
         format!(
             "`{symbol}` occurs {} in {}{scope}{}:\n{}",
-            counted(found.usages.occurrences, "time", "times"),
-            counted(found.usages.file_count(), "file", "files"),
+            pluralize(found.usages.occurrences, "time", "times"),
+            pluralize(found.usages.file_count(), "file", "files"),
             definitions(&found.usages),
             listing(usages.into_iter()),
         )
@@ -113,17 +125,17 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
                 found
                     .mentions
                     .iter()
-                    .map(|line| (line.place(), line.text.as_str()))
+                    .map(|line| (line.location(), line.text.as_str()))
             ),
         ));
     }
-    Ok(text + &unsound(&found.usages))
+    Ok(text + &syntax_error_note(&found.usages))
 }
 
 /// Where it is defined, as far as the usages show it.
-fn definitions(usages: &Renamed) -> String {
-    let place = |path: &String, line| {
-        Place {
+fn definitions(usages: &RenameOutput) -> String {
+    let location = |path: &String, line| {
+        SourceLocation {
             path: path.clone(),
             line,
         }
@@ -136,7 +148,7 @@ fn definitions(usages: &Renamed) -> String {
             file.occurrences
                 .iter()
                 .filter(|usage| usage.definition)
-                .map(|usage| place(&file.path, usage.line))
+                .map(|usage| location(&file.path, usage.line))
         })
         .collect();
     if defined.is_empty() {
@@ -146,12 +158,15 @@ fn definitions(usages: &Renamed) -> String {
     }
 }
 
-fn mentions_counted(found: &Found) -> String {
+fn mentions_counted(found: &SymbolSearch) -> String {
     let more = if found.more_mentions { "at least " } else { "" };
-    format!("{more}{}", counted(found.mentions.len() as u64, "line", "lines"))
+    format!(
+        "{more}{}",
+        pluralize(found.mentions.len() as u64, "line", "lines")
+    )
 }
 
-fn unsound(usages: &Renamed) -> String {
+fn syntax_error_note(usages: &RenameOutput) -> String {
     match usages.syntax_errors.as_slice() {
         [] => String::new(),
         files => format!(
@@ -167,26 +182,26 @@ fn find_text(conversation: &Conversation<'_>, text: &str, scope: &Scope) -> Resu
     } else {
         Pattern::Text(text)
     };
-    let answer = conversation.look(tools::search(pattern, scope))?;
+    let answer = conversation.result_of(tools::search(pattern, scope))?;
     if !answer.success {
         return Ok(format!(
             "`{text}` could not be looked for{scope}: {}",
             answer.error.unwrap_or_default()
         ));
     }
-    let found = read_output::<Search>(&answer.output).within(scope);
+    let found = read_output::<SearchOutput>(&answer.output).within(scope);
     if found.matches.is_empty() {
         return Ok(format!("`{text}` was not found{scope}."));
     }
     Ok(format!(
         "`{text}` stands in {} of {}{scope}, strings and comments included:\n{}",
-        counted(found.total, "line", "lines"),
-        counted(found.files, "file", "files"),
+        pluralize(found.total, "line", "lines"),
+        pluralize(found.files, "file", "files"),
         listing(
             found
                 .matches
                 .iter()
-                .map(|line| (line.place(), line.text.as_str()))
+                .map(|line| (line.location(), line.text.as_str()))
         ),
     ))
 }
@@ -197,7 +212,7 @@ fn verify_renamed(
     to: &str,
     scope: &Scope,
 ) -> Result<String, Call> {
-    let found = match find(conversation, from, scope)? {
+    let found = match search_symbol(conversation, from, scope)? {
         Ok(found) => found,
         Err(error) => {
             return Ok(format!(
@@ -205,13 +220,13 @@ fn verify_renamed(
             ));
         }
     };
-    let answer = conversation.look(tools::preview(to, None, scope))?;
-    let renamed = read_output::<Renamed>(&answer.output).within(scope);
+    let answer = conversation.result_of(tools::preview(to, None, scope))?;
+    let renamed = read_output::<RenameOutput>(&answer.output).within(scope);
     if found.usages.occurrences > 0 {
         let usages = found.usages.usages();
         return Ok(format!(
             "{NOT_CONFIRMED}`{from}` is still used {}{scope}:\n{}",
-            counted(found.usages.occurrences, "time", "times"),
+            pluralize(found.usages.occurrences, "time", "times"),
             listing(usages.into_iter())
         ));
     }
@@ -222,8 +237,8 @@ fn verify_renamed(
     }
     let mut text = format!(
         "{CONFIRMED}no usage of `{from}` is left{scope}, and `{to}` now occurs {} in {}.",
-        counted(renamed.occurrences, "time", "times"),
-        counted(renamed.file_count(), "file", "files"),
+        pluralize(renamed.occurrences, "time", "times"),
+        pluralize(renamed.file_count(), "file", "files"),
     );
     if !found.mentions.is_empty() {
         text.push_str(&format!(
@@ -233,11 +248,11 @@ fn verify_renamed(
                 found
                     .mentions
                     .iter()
-                    .map(|line| (line.place(), line.text.as_str()))
+                    .map(|line| (line.location(), line.text.as_str()))
             ),
         ));
     }
-    Ok(text + &unsound(&found.usages))
+    Ok(text + &syntax_error_note(&found.usages))
 }
 
 fn verify_replaced(
@@ -246,18 +261,19 @@ fn verify_replaced(
     new: &str,
     scope: &Scope,
 ) -> Result<String, Call> {
-    let answer = conversation.look(tools::search(Pattern::Text(old), scope))?;
+    let answer = conversation.result_of(tools::search(Pattern::Text(old), scope))?;
     if !answer.success {
         return Ok(format!(
             "{NOT_CONFIRMED}the files could not be searched: {}",
             answer.error.unwrap_or_default()
         ));
     }
-    let mut left = read_output::<Search>(&answer.output).within(scope);
-    left.matches
+    let mut remaining = read_output::<SearchOutput>(&answer.output).within(scope);
+    remaining
+        .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
-    if left.matches.is_empty() {
-        let gone = if left.truncated {
+    if remaining.matches.is_empty() {
+        let gone = if remaining.truncated {
             format!(
                 "the first lines of a search have \"{old}\" only as part of \"{new}\"{scope}, and the others were not looked at"
             )
@@ -268,11 +284,16 @@ fn verify_replaced(
         };
         return Ok(format!("{CONFIRMED}{gone}. {MATCHED_ANYWHERE}"));
     }
-    let at_least = if left.truncated { "at least " } else { "" };
+    let at_least = if remaining.truncated { "at least " } else { "" };
     Ok(format!(
         "{NOT_CONFIRMED}\"{old}\" is left in {at_least}{}{scope}:\n{}",
-        counted(left.matches.len() as u64, "line", "lines"),
-        listing(left.matches.iter().map(|line| (line.place(), line.text.as_str())))
+        pluralize(remaining.matches.len() as u64, "line", "lines"),
+        listing(
+            remaining
+                .matches
+                .iter()
+                .map(|line| (line.location(), line.text.as_str()))
+        )
     ))
 }
 
@@ -283,12 +304,12 @@ fn replace_text(
     files: &[String],
 ) -> Result<String, Call> {
     let mut done = Vec::new();
-    let mut undone = Vec::new();
+    let mut not_replaced = Vec::new();
     for path in files {
         match replace_in(conversation, path, old, new)? {
-            Ok(0) => undone.push(format!("{path} (\"{old}\" is not in it)")),
-            Ok(lines) => done.push(format!("{path} ({})", counted(lines, "line", "lines"))),
-            Err(why) => undone.push(format!("{path} ({why})")),
+            Ok(0) => not_replaced.push(format!("{path} (\"{old}\" is not in it)")),
+            Ok(lines) => done.push(format!("{path} ({})", pluralize(lines, "line", "lines"))),
+            Err(why) => not_replaced.push(format!("{path} ({why})")),
         }
     }
     let mut text = match done.as_slice() {
@@ -298,10 +319,10 @@ fn replace_text(
             enumerated(done, done.len())
         ),
     };
-    if !undone.is_empty() {
+    if !not_replaced.is_empty() {
         text.push_str(&format!(
             " Left as they are: {}.",
-            enumerated(&undone, undone.len())
+            enumerated(&not_replaced, not_replaced.len())
         ));
     }
     Ok(text)
@@ -334,7 +355,7 @@ fn replace_in(
             last + offset
         )));
     };
-    let edited = conversation.look(tools::edit(path, &block, &replace_outside(&block, old, new)))?;
+    let edited = conversation.result_of(tools::edit(path, &block, &replace_outside(&block, old, new)))?;
     Ok(if edited.success {
         Ok(lines.len() as u64)
     } else {
@@ -348,7 +369,7 @@ fn text_with(
     path: &str,
     old: &str,
 ) -> Result<Result<(String, u64), String>, Call> {
-    let whole = conversation.look(tools::read(path, None))?;
+    let whole = conversation.result_of(tools::read(path, None))?;
     let number = |key: &str| {
         whole
             .output
@@ -365,15 +386,15 @@ fn text_with(
         only: vec![path.to_owned()],
         ..Scope::default()
     };
-    let found = read_output::<Search>(
+    let found = read_output::<SearchOutput>(
         &conversation
-            .look(tools::search(Pattern::Text(old), &file))?
+            .result_of(tools::search(Pattern::Text(old), &file))?
             .output,
     );
     let (Some(first), Some(last)) = (found.matches.first(), found.matches.last()) else {
         return Ok(Ok((String::new(), 0)));
     };
-    let part = conversation.look(tools::read(path, Some((first.line, last.line))))?;
+    let part = conversation.result_of(tools::read(path, Some((first.line, last.line))))?;
     let is_cut = part.output.get("note").is_some() || found.truncated;
     Ok(match file_text(&part.output) {
         Some(text) if part.success && !is_cut => Ok((text.to_owned(), first.line - 1)),

@@ -6,16 +6,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::conversation::Call;
-use super::place::Place;
+use super::location::SourceLocation;
 use super::scope::Scope;
 
 /// Whether a rename may give a name that is in use already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clash {
+pub(super) enum ClashPolicy {
     /// It may not.
-    Refused,
-    /// The user wants it, or an earlier round began the same rename.
-    Allowed,
+    Refuse,
+    /// The user wants it, or an earlier iteration began the same rename.
+    Allow,
 }
 
 /// Looks at all that a rename would do, or, without a new name, at all usages.
@@ -25,7 +25,7 @@ pub(super) fn preview(from: &str, to: Option<&str>, scope: &Scope) -> Call {
     Call::new("rename_symbol", Value::Object(parameters))
 }
 
-/// Renames in these files. The look before it has ruled out clashes, and edits side by side bring in the new name for one
+/// Renames in these files. The look before it has ruled out clashes, and edits in parallel bring in the new name for one
 /// another: it is not looked at again.
 pub(super) fn rename(from: &str, to: &str, paths: &[String]) -> PlannedCall {
     let mut parameters = rename_parameters(from, Some(to), paths);
@@ -57,16 +57,16 @@ pub(super) enum Pattern<'a> {
     Lines(&'a str),
 }
 
-/// Searches the files of a scope. Its exceptions are for the reader of the result: see [`Search::within`].
+/// Searches the files of a scope. Its exceptions are for the reader of the result: see [`SearchOutput::within`].
 pub(super) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
     let mut parameters = match pattern {
-        Pattern::Text(text) => json!({"pattern": text, "literal": true, "max_results": MOST}),
+        Pattern::Text(text) => json!({"pattern": text, "literal": true, "max_results": MAX_RESULTS}),
         Pattern::Word(word) => {
-            json!({"pattern": word, "literal": true, "whole_word": true, "max_results": MOST})
+            json!({"pattern": word, "literal": true, "whole_word": true, "max_results": MAX_RESULTS})
         }
         Pattern::Lines(regex) => json!({"pattern": regex, "literal": false, "max_results": 1}),
     };
-    let paths = scope.searched();
+    let paths = scope.search_paths();
     if !paths.is_empty() {
         parameters["paths"] = json!(paths);
     }
@@ -74,7 +74,7 @@ pub(super) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
 }
 
 /// The most matches that a search shows.
-const MOST: u32 = 2000;
+const MAX_RESULTS: u32 = 2000;
 
 /// Lists a folder and what is below it.
 pub(super) fn list(folder: &str, depth: u32) -> Call {
@@ -116,7 +116,7 @@ pub(super) fn command(command: &[String]) -> PlannedCall {
 }
 
 /// The call as part of a plan.
-pub(super) fn in_plan(call: Call) -> PlannedCall {
+pub(super) fn planned_call(call: Call) -> PlannedCall {
     planned(&call.tool, call.parameters)
 }
 
@@ -135,7 +135,7 @@ pub(super) fn read_output<T: DeserializeOwned + Default>(output: &Value) -> T {
 /// What `rename_symbol` says.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Renamed {
+pub(super) struct RenameOutput {
     /// How many usages there are, listed or not.
     pub occurrences: u64,
     /// The files with usages.
@@ -143,13 +143,13 @@ pub(super) struct Renamed {
     /// The name in strings and comments.
     pub mentions: Vec<Mention>,
     /// Imports by which the name means a module.
-    pub modules: Vec<Line>,
+    pub modules: Vec<MatchedLine>,
     /// Places that show the name to be that of a library.
-    pub foreign: Vec<Line>,
+    pub foreign: Vec<MatchedLine>,
     /// Usages that belong to something that is not known: properties, keyword arguments, keys.
-    pub members: Vec<Line>,
+    pub members: Vec<MatchedLine>,
     /// Where the new name is in use already.
-    pub clashes: Vec<Line>,
+    pub clashes: Vec<MatchedLine>,
     /// Names like the one that was looked for.
     pub similar: Vec<String>,
     /// Files that are not valid programs, where usages may be missed.
@@ -158,7 +158,7 @@ pub(super) struct Renamed {
     pub totals: Totals,
 }
 
-/// How long the lists of a [`Renamed`] are when they are whole.
+/// How long the lists of a [`RenameOutput`] are when they are whole.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Totals {
@@ -175,13 +175,13 @@ pub(super) struct FileUsages {
     /// How many.
     pub total: u64,
     /// Where in it, as many as there was room for.
-    pub occurrences: Vec<Usage>,
+    pub occurrences: Vec<SymbolUsage>,
 }
 
 /// A usage.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Usage {
+pub(super) struct SymbolUsage {
     /// Its line.
     pub line: u64,
     /// The line's text.
@@ -193,7 +193,7 @@ pub(super) struct Usage {
 /// A line with something in it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Line {
+pub(super) struct MatchedLine {
     /// The file.
     pub path: String,
     /// The line.
@@ -208,18 +208,18 @@ pub(super) struct Line {
 pub(super) struct Mention {
     /// Its line.
     #[serde(flatten)]
-    pub line: Line,
+    pub line: MatchedLine,
     /// In characters, from 1.
     pub column: usize,
     /// In what kind of text it is.
     #[serde(rename = "in")]
-    pub prose: Prose,
+    pub kind: MentionKind,
 }
 
 /// What kind of text of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Prose {
+pub(super) enum MentionKind {
     /// A string, or what nothing is known of.
     #[default]
     String,
@@ -227,19 +227,19 @@ pub(super) enum Prose {
     Comment,
 }
 
-impl Line {
+impl MatchedLine {
     /// Where it is.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn location(&self) -> SourceLocation {
+        SourceLocation {
             path: self.path.clone(),
             line: self.line,
         }
     }
 }
 
-impl Renamed {
+impl RenameOutput {
     /// Without the files outside of the scope.
-    pub fn within(mut self, scope: &Scope) -> Renamed {
+    pub fn within(mut self, scope: &Scope) -> RenameOutput {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));
         self.mentions.retain(|mention| scope.contains(&mention.line.path));
@@ -266,15 +266,15 @@ impl Renamed {
     }
 
     /// Every listed usage.
-    pub fn usages(&self) -> Vec<(Place, &str)> {
+    pub fn usages(&self) -> Vec<(SourceLocation, &str)> {
         let mut usages = Vec::new();
         for file in &self.files {
             for usage in &file.occurrences {
-                let place = Place {
+                let location = SourceLocation {
                     path: file.path.clone(),
                     line: usage.line,
                 };
-                usages.push((place, usage.text.as_str()));
+                usages.push((location, usage.text.as_str()));
             }
         }
         usages
@@ -284,9 +284,9 @@ impl Renamed {
 /// What `search` says.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Search {
+pub(super) struct SearchOutput {
     /// The matches, as many as were asked for.
-    pub matches: Vec<Line>,
+    pub matches: Vec<MatchedLine>,
     /// How many there are.
     pub total: u64,
     /// In how many files.
@@ -295,9 +295,9 @@ pub(super) struct Search {
     pub truncated: bool,
 }
 
-impl Search {
+impl SearchOutput {
     /// Without the matches outside of the scope; where nothing is left out, the totals follow.
-    pub fn within(mut self, scope: &Scope) -> Search {
+    pub fn within(mut self, scope: &Scope) -> SearchOutput {
         let before = self.matches.len();
         self.matches.retain(|line| scope.contains(&line.path));
         if self.matches.len() != before {
@@ -319,7 +319,7 @@ impl Search {
 /// What `execute_command` says.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Executed {
+pub(super) struct CommandOutput {
     /// None where a signal ended it.
     pub exit_code: Option<i64>,
     /// What it wrote.
@@ -330,7 +330,7 @@ pub(super) struct Executed {
     pub timed_out: bool,
 }
 
-impl Executed {
+impl CommandOutput {
     /// All that it wrote.
     pub fn text(&self) -> String {
         format!("{}\n{}", self.stderr, self.stdout)

@@ -40,7 +40,7 @@ pub(super) fn words(sentence: &str) -> Vec<Word> {
     while let Some(first) = rest.chars().next() {
         let quoted = closing(first).and_then(|end| {
             let inside = &rest[first.len_utf8()..];
-            closing_place(inside, end).map(|at| (&inside[..at], &inside[at + end.len_utf8()..]))
+            closing_position(inside, end).map(|at| (&inside[..at], &inside[at + end.len_utf8()..]))
         });
         let after = if let Some((text, after)) = quoted {
             words.push(Word {
@@ -75,7 +75,7 @@ fn closing(opening: char) -> Option<char> {
 }
 
 /// Where a quotation ends: at a quote that no letter follows, so that an apostrophe in it doesn't.
-fn closing_place(inside: &str, end: char) -> Option<usize> {
+fn closing_position(inside: &str, end: char) -> Option<usize> {
     inside.match_indices(end).map(|(at, _)| at).find(|&at| {
         at > 0
             && !inside[at + end.len_utf8()..]

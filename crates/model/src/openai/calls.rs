@@ -15,13 +15,13 @@ const MAX_CALLS: usize = 1_000;
 
 /// The calls that are under way.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
-    calls: Vec<Pieces>,
-    held: usize,
+pub(super) struct CallAssembler {
+    calls: Vec<PartialCall>,
+    buffered_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Pieces {
+struct PartialCall {
     index: u64,
     id: String,
     name: String,
@@ -59,11 +59,11 @@ impl Progress {
     }
 }
 
-impl Assembly {
+impl CallAssembler {
     /// Takes a piece.
     pub(super) fn add(&mut self, piece: CallPiece) {
-        let place = self.place_of(&piece);
-        let Some(call) = self.calls.get_mut(place) else {
+        let position = self.position_of(&piece);
+        let Some(call) = self.calls.get_mut(position) else {
             return;
         };
         let function = piece.function;
@@ -80,21 +80,22 @@ impl Assembly {
         }
         call.progress.read(&function.arguments.0);
         call.arguments.push_str(&function.arguments.0);
-        self.held += (call.id.len() + call.name.len() + call.arguments.len()).saturating_sub(before);
+        self.buffered_bytes +=
+            (call.id.len() + call.name.len() + call.arguments.len()).saturating_sub(before);
     }
 
     /// Where the call stands to which a piece belongs: an earlier one, or a new one.
-    fn place_of(&mut self, piece: &CallPiece) -> usize {
+    fn position_of(&mut self, piece: &CallPiece) -> usize {
         let earlier = match piece.index {
             Some(index) => self.calls.iter().rposition(|call| call.index == index),
             None if !piece.id.is_empty() => self.calls.iter().rposition(|call| call.id == piece.id),
             None => self.calls.len().checked_sub(1),
         };
-        if let Some(place) = earlier
-            && let Some(call) = self.calls.get(place)
+        if let Some(position) = earlier
+            && let Some(call) = self.calls.get(position)
             && !call.is_followed_by(piece)
         {
-            return place;
+            return position;
         }
         let next = || {
             self.calls
@@ -104,7 +105,7 @@ impl Assembly {
                 .unwrap_or(0)
         };
         let index = piece.index.unwrap_or_else(next);
-        self.calls.push(Pieces {
+        self.calls.push(PartialCall {
             index,
             id: String::new(),
             name: String::new(),
@@ -115,11 +116,11 @@ impl Assembly {
     }
 
     /// The bytes that are held; more than any limit where there are too many calls.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         if self.calls.len() > MAX_CALLS {
             usize::MAX
         } else {
-            self.held
+            self.buffered_bytes
         }
     }
 
@@ -144,14 +145,14 @@ impl Assembly {
         let (mut calls, mut malformed) = (Vec::new(), Vec::new());
         for (number, call) in (1..).zip(self.calls) {
             let [id, name, arguments] =
-                [&call.id, &call.name, &call.arguments].map(|text| secrets.clean(text));
+                [&call.id, &call.name, &call.arguments].map(|text| secrets.redact(text));
             let parameters = match read_arguments(&arguments) {
                 _ if name.is_empty() => Err("it names no tool".to_owned()),
                 read => read,
             };
             match parameters {
                 Ok(parameters) => calls.push(ToolCall {
-                    id: own_id(id, number, &mut taken),
+                    id: unique_call_id(id, number, &mut taken),
                     tool: name,
                     parameters,
                     terminate: false,
@@ -167,7 +168,7 @@ impl Assembly {
     }
 }
 
-impl Pieces {
+impl PartialCall {
     /// Whether a piece that would belong here begins another call, as from servers that give all calls one index: it names a tool,
     /// and either has another id or brings arguments after ours were complete.
     fn is_followed_by(&self, piece: &CallPiece) -> bool {
@@ -178,7 +179,7 @@ impl Pieces {
 }
 
 /// The call's id if it has one that no other has, or one like it.
-fn own_id(id: String, number: usize, taken: &mut HashSet<String>) -> String {
+fn unique_call_id(id: String, number: usize, taken: &mut HashSet<String>) -> String {
     let stem = if id.is_empty() {
         format!("call-{number}")
     } else {
@@ -202,11 +203,11 @@ mod tests {
 
     /// Each call as `id tool arguments`, then each malformed one as `! tool arguments`.
     fn check(pieces: Value, expected: &[&str]) {
-        let mut assembly = Assembly::default();
+        let mut assembler = CallAssembler::default();
         for piece in pieces.as_array().unwrap() {
-            assembly.add(serde_json::from_value(piece.clone()).unwrap());
+            assembler.add(serde_json::from_value(piece.clone()).unwrap());
         }
-        let (calls, malformed) = assembly.finish(&Secrets::default());
+        let (calls, malformed) = assembler.finish(&Secrets::default());
         let calls = calls
             .iter()
             .map(|call| format!("{} {} {}", call.id, call.tool, call.parameters));

@@ -26,7 +26,7 @@ use super::names;
 
 /// What an assistant message says that has neither text nor calls, as some servers refuse an empty one. It is what is left of a
 /// reply whose calls could not be read.
-const SAID_NOTHING: &str = "(no text)";
+const EMPTY_MESSAGE_TEXT: &str = "(no text)";
 
 /// How calls and their results are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub(super) enum Layout {
     /// Apart from the text.
     Native,
     /// Calls in the text, in that form; results as the user's messages.
-    Text(InText),
+    Text(TextCallForm),
     /// Calls in the text as CALL-3 has them; results as a tool's messages, without an id.
     ToolRole,
 }
 
 /// The form of a call in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InText {
+pub(super) enum TextCallForm {
     /// CALL-1's.
     Json,
     /// CALL-3's.
@@ -50,21 +50,21 @@ pub(super) enum InText {
 
 /// Whether a server takes messages of the role `tool` that have no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToolRole {
+pub(super) enum ToolRoleSupport {
     /// It has not refused them.
-    Taken,
+    Supported,
     /// It has.
-    Refused,
+    Unsupported,
 }
 
 impl Layout {
     /// The layout for that form of calls.
-    pub(super) fn of(calls: CallForm, tool_role: ToolRole) -> Layout {
+    pub(super) fn new(calls: CallForm, tool_role: ToolRoleSupport) -> Layout {
         match (calls, tool_role) {
             (CallForm::Native, _) => Layout::Native,
-            (CallForm::Json | CallForm::JsonSchema | CallForm::Auto, _) => Layout::Text(InText::Json),
-            (CallForm::ToolCall, ToolRole::Taken) => Layout::ToolRole,
-            (CallForm::ToolCall, ToolRole::Refused) => Layout::Text(InText::ToolCall),
+            (CallForm::Json | CallForm::JsonSchema | CallForm::Auto, _) => Layout::Text(TextCallForm::Json),
+            (CallForm::ToolCall, ToolRoleSupport::Supported) => Layout::ToolRole,
+            (CallForm::ToolCall, ToolRoleSupport::Unsupported) => Layout::Text(TextCallForm::ToolCall),
         }
     }
 }
@@ -79,16 +79,16 @@ impl Serialize for Conversation<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         let layout = self.layout;
-        let one_text = |a: &Message, b: &Message| is_users(a, layout) && is_users(b, layout);
+        let one_text = |a: &Message, b: &Message| is_user_text(a, layout) && is_user_text(b, layout);
         for messages in self.messages.chunk_by(one_text) {
-            list.serialize_element(&OnTheWire { messages, layout })?;
+            list.serialize_element(&WireMessage { messages, layout })?;
         }
         list.end()
     }
 }
 
 /// Whether a message is part of a text of the user's that may have several.
-fn is_users(message: &Message, layout: Layout) -> bool {
+fn is_user_text(message: &Message, layout: Layout) -> bool {
     match (message, layout) {
         (_, Layout::Native) => false,
         (Message::User { .. }, Layout::Text(_) | Layout::ToolRole) => true,
@@ -99,16 +99,16 @@ fn is_users(message: &Message, layout: Layout) -> bool {
 }
 
 /// A message on the wire: one of the conversation's, or several of the user's in a row.
-struct OnTheWire<'a> {
+struct WireMessage<'a> {
     messages: &'a [Message],
     layout: Layout,
 }
 
-impl Serialize for OnTheWire<'_> {
+impl Serialize for WireMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match (self.messages, self.layout) {
-            ([Message::System { content }], _) => said(&mut map, "system", content)?,
+            ([Message::System { content }], _) => serialize_message(&mut map, "system", content)?,
             ([Message::Assistant { content, calls }], Layout::Native) if !calls.is_empty() => {
                 map.serialize_entry("role", "assistant")?;
                 let content = Some(content).filter(|content| !content.is_empty());
@@ -117,13 +117,17 @@ impl Serialize for OnTheWire<'_> {
             }
             ([Message::Assistant { content, calls }], layout) => {
                 let form = match layout {
-                    Layout::Native | Layout::Text(InText::Json) => InText::Json,
-                    Layout::Text(InText::ToolCall) | Layout::ToolRole => InText::ToolCall,
+                    Layout::Native | Layout::Text(TextCallForm::Json) => TextCallForm::Json,
+                    Layout::Text(TextCallForm::ToolCall) | Layout::ToolRole => TextCallForm::ToolCall,
                 };
-                said(&mut map, "assistant", &Written(Spoken { content, calls, form }))?;
+                serialize_message(
+                    &mut map,
+                    "assistant",
+                    &DisplayString(AssistantText { content, calls, form }),
+                )?;
             }
             ([Message::Tool { call_id, content, .. }], Layout::Native) => {
-                said(&mut map, "tool", content)?;
+                serialize_message(&mut map, "tool", content)?;
                 map.serialize_entry("tool_call_id", call_id)?;
             }
             ([Message::Tool { name, content, .. }], Layout::ToolRole) => {
@@ -131,13 +135,13 @@ impl Serialize for OnTheWire<'_> {
                 map.serialize_entry("name", name)?;
                 map.serialize_entry("content", content)?;
             }
-            (users, _) => said(&mut map, "user", &Written(Users(users)))?,
+            (users, _) => serialize_message(&mut map, "user", &DisplayString(UserText(users)))?,
         }
         map.end()
     }
 }
 
-fn said<M: SerializeMap>(
+fn serialize_message<M: SerializeMap>(
     map: &mut M,
     role: &str,
     content: &(impl Serialize + ?Sized),
@@ -160,46 +164,46 @@ impl Serialize for NativeCalls<'_> {
         #[derive(Serialize)]
         struct Function<'a> {
             name: Cow<'a, str>,
-            arguments: Written<&'a Value>,
+            arguments: DisplayString<&'a Value>,
         }
         serializer.collect_seq(self.0.iter().map(|call| Call {
             id: &call.id,
             r#type: "function",
             function: Function {
-                name: names::on_the_wire(&call.tool),
-                arguments: Written(&call.parameters),
+                name: names::wire_name(&call.tool),
+                arguments: DisplayString(&call.parameters),
             },
         }))
     }
 }
 
 /// A string on the wire that is never held as one here.
-struct Written<T>(T);
+struct DisplayString<T>(T);
 
-impl<T: fmt::Display> Serialize for Written<T> {
+impl<T: fmt::Display> Serialize for DisplayString<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
 /// What the model said, with its calls in the text.
-struct Spoken<'a> {
+struct AssistantText<'a> {
     content: &'a str,
     calls: &'a [ToolCall],
-    form: InText,
+    form: TextCallForm,
 }
 
-impl fmt::Display for Spoken<'_> {
+impl fmt::Display for AssistantText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unsaid = self.calls.iter().filter(|call| !names_call(self.content, call));
-        let calls = unsaid.map(|call| match self.form {
-            InText::Json => format!(
+        let missing_calls = self.calls.iter().filter(|call| !names_call(self.content, call));
+        let calls = missing_calls.map(|call| match self.form {
+            TextCallForm::Json => format!(
                 r#"{{"tool":{},"parameters":{},"terminate":{}}}"#,
                 Value::from(call.tool.as_str()),
                 call.parameters,
                 call.terminate
             ),
-            InText::ToolCall => format!(
+            TextCallForm::ToolCall => format!(
                 r#"{{"tool_call":{{"name":{},"arguments":{}}}}}"#,
                 Value::from(call.tool.as_str()),
                 call.parameters
@@ -208,16 +212,16 @@ impl fmt::Display for Spoken<'_> {
         let content = Some(self.content.to_owned()).filter(|content| !content.trim().is_empty());
         let parts: Vec<String> = content.into_iter().chain(calls).collect();
         if parts.is_empty() {
-            return f.write_str(SAID_NOTHING);
+            return f.write_str(EMPTY_MESSAGE_TEXT);
         }
         f.write_str(&parts.join("\n"))
     }
 }
 
 /// Messages of the user's as one text.
-struct Users<'a>(&'a [Message]);
+struct UserText<'a>(&'a [Message]);
 
-impl fmt::Display for Users<'_> {
+impl fmt::Display for UserText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, message) in self.0.iter().enumerate() {
             if number > 0 {
@@ -294,15 +298,15 @@ mod tests {
         ]
     }
 
-    fn written(messages: &[Message], calls: CallForm, tool_role: ToolRole) -> Value {
-        let layout = Layout::of(calls, tool_role);
+    fn written(messages: &[Message], calls: CallForm, tool_role: ToolRoleSupport) -> Value {
+        let layout = Layout::new(calls, tool_role);
         serde_json::to_value(Conversation { messages, layout }).unwrap()
     }
 
     #[test]
     fn call_2_native_calls_and_results_keep_their_ids() {
         assert_eq!(
-            written(&conversation(), CallForm::Native, ToolRole::Taken),
+            written(&conversation(), CallForm::Native, ToolRoleSupport::Supported),
             json!([
                 {"role": "system", "content": "Be brief."},
                 {"role": "user", "content": "Look at \"a\"."},
@@ -328,7 +332,7 @@ mod tests {
                        Result of look:\n{\"success\":true,\"output\":1}\n\nHurry.\n\nPlease.";
         for form in [CallForm::Json, CallForm::JsonSchema, CallForm::Auto] {
             assert_eq!(
-                written(&conversation(), form, ToolRole::Taken),
+                written(&conversation(), form, ToolRoleSupport::Supported),
                 json!([
                     {"role": "system", "content": "Be brief."},
                     {"role": "user", "content": "Look at \"a\"."},
@@ -346,7 +350,7 @@ mod tests {
         let calls = "{\"tool_call\":{\"name\":\"look\",\"arguments\":{\"path\":\"a\\n\"}}}\n\
                      {\"tool_call\":{\"name\":\"fs.look\",\"arguments\":{}}}";
         assert_eq!(
-            written(&conversation(), CallForm::ToolCall, ToolRole::Taken),
+            written(&conversation(), CallForm::ToolCall, ToolRoleSupport::Supported),
             json!([
                 {"role": "system", "content": "Be brief."},
                 {"role": "user", "content": "Look at \"a\"."},
@@ -358,7 +362,7 @@ mod tests {
                 {"role": "assistant", "content": "(no text)"},
             ])
         );
-        let refused = written(&conversation(), CallForm::ToolCall, ToolRole::Refused);
+        let refused = written(&conversation(), CallForm::ToolCall, ToolRoleSupport::Unsupported);
         assert_eq!(refused[2]["content"], calls);
         assert_eq!(refused[3]["role"], "user");
         assert_eq!(refused[4]["role"], "assistant");
@@ -370,9 +374,12 @@ mod tests {
         let calls = vec![call("1", "look", json!({}))];
         for form in [CallForm::Json, CallForm::ToolCall, CallForm::Auto] {
             let conversation = [user("Go."), assistant(said, calls.clone()), result("1")];
-            assert_eq!(written(&conversation, form, ToolRole::Taken)[1]["content"], said);
+            assert_eq!(
+                written(&conversation, form, ToolRoleSupport::Supported)[1]["content"],
+                said
+            );
             let beside = [user("Go."), assistant("I look.", calls.clone()), result("1")];
-            let beside = written(&beside, form, ToolRole::Taken);
+            let beside = written(&beside, form, ToolRoleSupport::Supported);
             let text = beside[1]["content"].as_str().unwrap();
             assert!(text.starts_with("I look.\n{\"tool"), "{text}");
         }

@@ -12,29 +12,29 @@ use reqwest::Response;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use tokio::time::{Instant, timeout_at};
 
-use super::reply::{Chunk, Collector, Ended};
-use super::sse::EventReader;
+use super::reply::{Chunk, Collector, ReplyEnd};
+use super::sse::SseParser;
 use super::{Delivery, Shared};
 use crate::ChatRequest;
-use crate::request::after;
+use crate::request::deadline_after;
 
 /// How long the end of a stream is waited for when the reply is complete: its usage comes last.
-const TRAILER: Duration = Duration::from_secs(5);
+const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much of an error's body is read, in bytes, and for how long.
-const ERROR_BODY: usize = 64 * 1024;
-const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is asked, and of which model.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct ResolvedRequest<'a> {
     pub(super) request: &'a ChatRequest,
     /// By its server's name.
     pub(super) model: &'a str,
 }
 
 /// An answer that is no success.
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) status: u16,
     /// The beginning of what the server said.
     pub(super) body: String,
@@ -42,21 +42,21 @@ pub(super) struct Refusal {
 }
 
 /// What was read of a body.
-pub(super) enum Body {
+pub(super) enum BodyRead {
     /// All of it.
-    Whole(Vec<u8>),
+    Complete(Vec<u8>),
     /// It has more bytes than a reply may have.
     TooLong,
 }
 
 /// Why no more of a stream is read.
-enum Stop {
+enum StreamOutcome {
     /// The server has said that it is done.
     Done,
     /// The connection was closed.
     Closed,
     /// Nothing came in time, the connection broke, or what came can't be used.
-    Cut(String),
+    Interrupted(String),
     /// More came than a reply may have.
     Oversized,
     /// The server has said that something went wrong.
@@ -64,11 +64,11 @@ enum Stop {
 }
 
 /// In which form an answer comes.
-enum Form {
+enum ResponseKind {
     Events,
     Json,
     /// A page for people: whoever answers is no model server.
-    Page,
+    Html,
 }
 
 impl Shared {
@@ -76,12 +76,12 @@ impl Shared {
     pub(super) async fn exchange(
         &self,
         body: Vec<u8>,
-        asked: Asked<'_>,
+        resolved: ResolvedRequest<'_>,
         total: Instant,
-    ) -> Result<Result<ModelReply, Refusal>, ModelFailure> {
+    ) -> Result<Result<ModelReply, ErrorResponse>, ModelFailure> {
         let times = &self.options.timeouts;
         let first = match self.options.delivery {
-            Delivery::Streamed => total.min(after(times.first)),
+            Delivery::Streamed => total.min(deadline_after(times.first)),
             Delivery::Whole => total,
         };
         let builder = self
@@ -91,12 +91,12 @@ impl Shared {
             .body(body);
         let response = self.send(builder, first).await?;
         if !response.status().is_success() {
-            return Ok(Err(self.refusal(response).await));
+            return Ok(Err(self.read_error_response(response).await));
         }
-        match self.form(&response) {
-            Form::Events => self.read_stream(response, asked, first, total).await,
-            Form::Json => self.read_whole(response, asked, total).await,
-            Form::Page => Err(self.diagnosis.failure(
+        match self.response_kind(&response) {
+            ResponseKind::Events => self.read_stream(response, resolved, first, total).await,
+            ResponseKind::Json => self.read_whole(response, resolved, total).await,
+            ResponseKind::Html => Err(self.failures.failure(
                 ModelFailureKind::Configuration,
                 "a web page came instead of a model's reply. Check base_url: it usually ends in /v1",
             )),
@@ -115,46 +115,46 @@ impl Shared {
         }
         match timeout_at(until, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(self.unreached(error)),
-            Err(_) => Err(self.diagnosis.unavailable("no answer came in time")),
+            Ok(Err(error)) => Err(self.connection_failure(error)),
+            Err(_) => Err(self.failures.unavailable("no answer came in time")),
         }
     }
 
     /// A request that got no answer. A server with whom no secure connection can be made will not do better the next time; one that is
     /// not there may.
-    fn unreached(&self, error: reqwest::Error) -> ModelFailure {
-        let configuration = |message: &str| self.diagnosis.failure(ModelFailureKind::Configuration, message);
+    fn connection_failure(&self, error: reqwest::Error) -> ModelFailure {
+        let configuration = |message: &str| self.failures.failure(ModelFailureKind::Configuration, message);
         match (error.is_builder(), error.is_connect()) {
-            (true, _) => configuration(&causes(error)),
+            (true, _) => configuration(&error_chain(error)),
             (false, true) if is_tls(&error) => configuration(&format!(
                 "no secure connection to it can be made ({}). Check base_url and the server's certificate",
-                causes(error)
+                error_chain(error)
             )),
-            (false, true) => self.diagnosis.unavailable(&format!(
+            (false, true) => self.failures.unavailable(&format!(
                 "it can't be reached ({}). Check that it runs, and base_url",
-                causes(error)
+                error_chain(error)
             )),
             (false, false) => self
-                .diagnosis
-                .unavailable(&format!("it can't be reached ({})", causes(error))),
+                .failures
+                .unavailable(&format!("it can't be reached ({})", error_chain(error))),
         }
     }
 
     /// Reads an answer that is no success.
-    pub(super) async fn refusal(&self, mut response: Response) -> Refusal {
-        let until = after(ERROR_BODY_TIME);
+    pub(super) async fn read_error_response(&self, mut response: Response) -> ErrorResponse {
+        let until = deadline_after(ERROR_BODY_TIMEOUT);
         let mut body = Vec::new();
-        while body.len() < ERROR_BODY
+        while body.len() < MAX_ERROR_BODY_BYTES
             && let Ok(Ok(Some(piece))) = timeout_at(until, response.chunk()).await
         {
             body.extend_from_slice(&piece);
         }
-        body.truncate(ERROR_BODY);
+        body.truncate(MAX_ERROR_BODY_BYTES);
         let body = String::from_utf8_lossy(&body).into_owned();
         let status = response.status().as_u16();
-        Refusal {
+        ErrorResponse {
             status,
-            failure: self.diagnosis.status(status, response.headers(), &body),
+            failure: self.failures.status(status, response.headers(), &body),
             body,
         }
     }
@@ -164,198 +164,210 @@ impl Shared {
         &self,
         mut response: Response,
         until: Instant,
-    ) -> Result<Body, ModelFailure> {
+    ) -> Result<BodyRead, ModelFailure> {
         let mut body = Vec::new();
         loop {
             match timeout_at(until, response.chunk()).await {
                 Ok(Ok(Some(piece))) => body.extend_from_slice(&piece),
-                Ok(Ok(None)) => return Ok(Body::Whole(body)),
+                Ok(Ok(None)) => return Ok(BodyRead::Complete(body)),
                 Ok(Err(error)) => {
-                    let message = format!("its answer broke off ({})", causes(error));
-                    return Err(self.diagnosis.unavailable(&message));
+                    let message = format!("its answer broke off ({})", error_chain(error));
+                    return Err(self.failures.unavailable(&message));
                 }
-                Err(_) => return Err(self.diagnosis.unavailable("its answer did not end in time")),
+                Err(_) => return Err(self.failures.unavailable("its answer did not end in time")),
             }
             if body.len() > self.options.max_reply_bytes {
-                return Ok(Body::TooLong);
+                return Ok(BodyRead::TooLong);
             }
         }
     }
 
-    fn form(&self, response: &Response) -> Form {
+    fn response_kind(&self, response: &Response) -> ResponseKind {
         let media_type = response
             .headers()
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok());
         let media_type = media_type.unwrap_or_default().to_ascii_lowercase();
         match self.options.delivery {
-            _ if media_type.starts_with("text/html") => Form::Page,
-            _ if media_type.starts_with("text/event-stream") => Form::Events,
-            _ if media_type.starts_with("application/json") => Form::Json,
-            Delivery::Streamed => Form::Events,
-            Delivery::Whole => Form::Json,
+            _ if media_type.starts_with("text/html") => ResponseKind::Html,
+            _ if media_type.starts_with("text/event-stream") => ResponseKind::Events,
+            _ if media_type.starts_with("application/json") => ResponseKind::Json,
+            Delivery::Streamed => ResponseKind::Events,
+            Delivery::Whole => ResponseKind::Json,
         }
     }
 
     async fn read_whole(
         &self,
         response: Response,
-        asked: Asked<'_>,
+        resolved: ResolvedRequest<'_>,
         until: Instant,
     ) -> Result<ModelReply, ModelFailure> {
-        let mut collector = Collector::new(&self.diagnosis.secrets);
+        let mut collector = Collector::new(&self.failures.secrets);
         let body = match self.read_body(response, until).await? {
-            Body::Whole(body) => body,
-            Body::TooLong => {
-                let mut reply = collector.finish(self.warn_of_size(), asked);
+            BodyRead::Complete(body) => body,
+            BodyRead::TooLong => {
+                let mut reply = collector.finish(self.warn_oversized(), resolved);
                 let read = u64::try_from(self.options.max_reply_bytes).unwrap_or(u64::MAX);
                 reply.usage.output_tokens = read.div_ceil(4);
                 return Ok(reply);
             }
         };
-        let said = || self.diagnosis.excerpt(&String::from_utf8_lossy(&body));
+        let said = || self.failures.excerpt(&String::from_utf8_lossy(&body));
         let chunk = Chunk::read(&body).map_err(|_| {
-            self.diagnosis
+            self.failures
                 .unavailable(&format!("its answer is no JSON: {}", said()))
         })?;
         if !chunk.error.is_null() {
-            return Err(self.diagnosis.error_object(&chunk.error));
+            return Err(self.failures.error_object(&chunk.error));
         }
-        collector.add_whole(chunk, asked.request.deltas.as_ref());
+        collector.add_whole(chunk, resolved.request.deltas.as_ref());
         if collector.is_empty() {
             let message = format!("its answer holds no reply: {}", said());
-            return Err(self.diagnosis.unavailable(&message));
+            return Err(self.failures.unavailable(&message));
         }
-        Ok(collector.finish(Ended::Complete, asked))
+        Ok(collector.finish(ReplyEnd::Complete, resolved))
     }
 
     async fn read_stream(
         &self,
         mut response: Response,
-        asked: Asked<'_>,
+        resolved: ResolvedRequest<'_>,
         first: Instant,
         total: Instant,
     ) -> Result<ModelReply, ModelFailure> {
-        let mut reader = EventReader::default();
-        let mut collector = Collector::new(&self.diagnosis.secrets);
+        let mut reader = SseParser::default();
+        let mut collector = Collector::new(&self.failures.secrets);
         let mut events = Vec::new();
         let (mut since, mut until) = (Instant::now(), first);
-        let stop = 'stream: loop {
+        let outcome = 'stream: loop {
             match timeout_at(until, response.chunk()).await {
-                Err(_) => break Stop::Cut(overdue(since, until)),
-                Ok(Ok(Some(piece))) => reader.read(&piece, &mut events),
-                Ok(Ok(None)) => break Stop::Closed,
-                Ok(Err(error)) => break Stop::Cut(causes(error)),
+                Err(_) => break StreamOutcome::Interrupted(timeout_message(since, until)),
+                Ok(Ok(Some(piece))) => reader.feed(&piece, &mut events),
+                Ok(Ok(None)) => break StreamOutcome::Closed,
+                Ok(Err(error)) => break StreamOutcome::Interrupted(error_chain(error)),
             }
             let came = events.iter().any(|event| !event.trim().is_empty());
             for event in events.drain(..) {
-                if let Some(stop) = self.take(&event, &mut collector, asked) {
-                    break 'stream stop;
+                if let Some(outcome) = self.handle_event(&event, &mut collector, resolved) {
+                    break 'stream outcome;
                 }
             }
-            if collector.held().saturating_add(reader.held()) > self.options.max_reply_bytes {
-                break Stop::Oversized;
+            if collector.buffered_bytes().saturating_add(reader.buffered_bytes())
+                > self.options.max_reply_bytes
+            {
+                break StreamOutcome::Oversized;
             }
             if came {
                 since = Instant::now();
-                until = total.min(after(self.next_event_within(&collector)));
+                until = total.min(deadline_after(self.event_timeout(&collector)));
             }
             // The wait above ends only where there is nothing to read: a server that sends comments without end is caught here.
             if Instant::now() >= until {
-                break Stop::Cut(overdue(since, until));
+                break StreamOutcome::Interrupted(timeout_message(since, until));
             }
         };
-        let stop = match stop {
-            Stop::Closed => reader
-                .end()
-                .and_then(|event| self.take(&event, &mut collector, asked))
-                .unwrap_or(Stop::Closed),
-            Stop::Done | Stop::Cut(_) | Stop::Oversized | Stop::Failed(_) => stop,
+        let outcome = match outcome {
+            StreamOutcome::Closed => reader
+                .finish()
+                .and_then(|event| self.handle_event(&event, &mut collector, resolved))
+                .unwrap_or(StreamOutcome::Closed),
+            StreamOutcome::Done
+            | StreamOutcome::Interrupted(_)
+            | StreamOutcome::Oversized
+            | StreamOutcome::Failed(_) => outcome,
         };
-        self.end_stream(stop, collector, asked)
+        self.end_stream(outcome, collector, resolved)
     }
 
-    fn next_event_within(&self, collector: &Collector) -> Duration {
+    fn event_timeout(&self, collector: &Collector) -> Duration {
         let between = self.options.timeouts.between;
         if collector.has_finish_reason() {
-            between.min(TRAILER)
+            between.min(TRAILER_TIMEOUT)
         } else {
             between
         }
     }
 
     /// Takes an event; it may be the last one.
-    fn take(&self, event: &str, collector: &mut Collector, asked: Asked<'_>) -> Option<Stop> {
+    fn handle_event(
+        &self,
+        event: &str,
+        collector: &mut Collector,
+        resolved: ResolvedRequest<'_>,
+    ) -> Option<StreamOutcome> {
         let event = event.trim();
         if event.is_empty() {
             return None;
         }
         if event == "[DONE]" {
-            return Some(Stop::Done);
+            return Some(StreamOutcome::Done);
         }
         match Chunk::read(event.as_bytes()) {
             Ok(chunk) if chunk.error.is_null() => {
-                collector.add(chunk, asked.request.deltas.as_ref());
+                collector.add(chunk, resolved.request.deltas.as_ref());
                 None
             }
-            Ok(chunk) => Some(Stop::Failed(self.diagnosis.error_object(&chunk.error))),
-            Err(_) => Some(Stop::Cut(format!(
+            Ok(chunk) => Some(StreamOutcome::Failed(self.failures.error_object(&chunk.error))),
+            Err(_) => Some(StreamOutcome::Interrupted(format!(
                 "an event is no JSON: {}",
-                self.diagnosis.excerpt(event)
+                self.failures.excerpt(event)
             ))),
         }
     }
 
     fn end_stream(
         &self,
-        stop: Stop,
+        outcome: StreamOutcome,
         collector: Collector,
-        asked: Asked<'_>,
+        resolved: ResolvedRequest<'_>,
     ) -> Result<ModelReply, ModelFailure> {
-        let ended = match stop {
-            _ if collector.held() > self.options.max_reply_bytes => self.warn_of_size(),
-            Stop::Oversized => self.warn_of_size(),
-            Stop::Done if !collector.is_empty() => Ended::Complete,
-            Stop::Done => {
+        let ended = match outcome {
+            _ if collector.buffered_bytes() > self.options.max_reply_bytes => self.warn_oversized(),
+            StreamOutcome::Oversized => self.warn_oversized(),
+            StreamOutcome::Done if !collector.is_empty() => ReplyEnd::Complete,
+            StreamOutcome::Done => {
                 return Err(self
-                    .diagnosis
+                    .failures
                     .unavailable("its stream ended without a reply in it"));
             }
             // A server that has said why the reply ended has said all of it.
-            Stop::Closed | Stop::Cut(_) if collector.has_finish_reason() => Ended::Complete,
-            Stop::Closed if collector.is_empty() => {
+            StreamOutcome::Closed | StreamOutcome::Interrupted(_) if collector.has_finish_reason() => {
+                ReplyEnd::Complete
+            }
+            StreamOutcome::Closed if collector.is_empty() => {
                 return Err(self
-                    .diagnosis
+                    .failures
                     .unavailable("its stream ended without a reply in it"));
             }
-            Stop::Cut(why) if collector.is_empty() => {
-                return Err(self.diagnosis.unavailable(&format!("no reply came: {why}")));
+            StreamOutcome::Interrupted(why) if collector.is_empty() => {
+                return Err(self.failures.unavailable(&format!("no reply came: {why}")));
             }
-            Stop::Failed(failure) if collector.is_empty() => return Err(failure),
-            Stop::Closed => self.warn_of_cut("the stream ended before the reply did"),
-            Stop::Cut(why) => self.warn_of_cut(&why),
-            Stop::Failed(failure) => self.warn_of_cut(&failure.message),
+            StreamOutcome::Failed(failure) if collector.is_empty() => return Err(failure),
+            StreamOutcome::Closed => self.warn_interrupted("the stream ended before the reply did"),
+            StreamOutcome::Interrupted(why) => self.warn_interrupted(&why),
+            StreamOutcome::Failed(failure) => self.warn_interrupted(&failure.message),
         };
-        Ok(collector.finish(ended, asked))
+        Ok(collector.finish(ended, resolved))
     }
 
     /// The reply itself can't say why it was cut.
-    fn warn_of_cut(&self, why: &str) -> Ended {
-        tracing::warn!(server = self.diagnosis.place, "a model's reply broke off: {why}");
-        Ended::CutOff
+    fn warn_interrupted(&self, why: &str) -> ReplyEnd {
+        tracing::warn!(server = self.failures.server, "a model's reply broke off: {why}");
+        ReplyEnd::Interrupted
     }
 
-    fn warn_of_size(&self) -> Ended {
+    fn warn_oversized(&self) -> ReplyEnd {
         tracing::warn!(
-            server = self.diagnosis.place,
+            server = self.failures.server,
             max_reply_bytes = self.options.max_reply_bytes,
             "a model's reply is longer than max_reply_bytes"
         );
-        Ended::Oversized
+        ReplyEnd::Oversized
     }
 }
 
-fn overdue(since: Instant, until: Instant) -> String {
+fn timeout_message(since: Instant, until: Instant) -> String {
     let span = Millis::from(until.saturating_duration_since(since));
     format!("it was not done after {span}")
 }
@@ -371,7 +383,7 @@ fn is_tls(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// An error with its causes, and without the address.
-pub(crate) fn causes(error: reqwest::Error) -> String {
+pub(crate) fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = error.source();

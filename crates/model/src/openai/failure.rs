@@ -12,25 +12,25 @@ use serde_json::Value;
 use crate::secrets::Secrets;
 
 /// The longest time that a server can ask to wait: what is longer counts as this.
-const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
 /// How much of an error's body a message holds, in characters.
-const EXCERPT: usize = 500;
+const MAX_EXCERPT_CHARS: usize = 500;
 
 /// Says of errors what can be done about them.
 #[derive(Clone, Debug)]
-pub(crate) struct Diagnosis {
+pub(crate) struct FailureClassifier {
     /// Where the request went, for people: without anything secret.
-    pub(crate) place: String,
+    pub(crate) server: String,
     pub(crate) secrets: Secrets,
 }
 
-impl Diagnosis {
+impl FailureClassifier {
     /// A failure. The message is preceded by the place; what a server said in it is cleaned of secrets.
     pub(crate) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
         ModelFailure {
             kind,
-            message: self.secrets.clean(&format!("{}: {message}", self.place)),
+            message: self.secrets.redact(&format!("{}: {message}", self.server)),
         }
     }
 
@@ -41,13 +41,13 @@ impl Diagnosis {
 
     /// An answer with a status that is no success.
     pub(crate) fn status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
-        let said = Said::read(body);
-        let kind = kind_of(status, retry_after(headers, Timestamp::now()), &said);
+        let said = ErrorBody::parse(body);
+        let kind = failure_kind(status, retry_after(headers, Timestamp::now()), &said);
         let hint = hint(kind, status);
-        let place_moved = headers
+        let redirect_target = headers
             .get(reqwest::header::LOCATION)
             .and_then(|to| to.to_str().ok());
-        let message = match place_moved {
+        let message = match redirect_target {
             Some(to) if (300..400).contains(&status) => {
                 format!("it answered {status}, and points to {}", self.excerpt(to))
             }
@@ -58,7 +58,7 @@ impl Diagnosis {
 
     /// An error object where a reply was to be.
     pub(crate) fn error_object(&self, error: &Value) -> ModelFailure {
-        let said = Said::of(error);
+        let said = ErrorBody::from_value(error);
         let code = &error["code"];
         let status = code
             .as_u64()
@@ -66,7 +66,7 @@ impl Diagnosis {
             .and_then(|code| u16::try_from(code).ok())
             .filter(|code| (400..600).contains(code))
             .unwrap_or_else(|| said.status());
-        let kind = kind_of(status, None, &said);
+        let kind = failure_kind(status, None, &said);
         let hint = hint(kind, status);
         self.failure(kind, &format!("{}{hint}", self.excerpt(&said.message)))
     }
@@ -74,12 +74,12 @@ impl Diagnosis {
     /// The beginning of what a server said, in one line.
     pub(crate) fn excerpt(&self, text: &str) -> String {
         // Cleaned before it is cut: half a key would not be recognised.
-        let text = self.secrets.clean(text);
+        let text = self.secrets.redact(text);
         let mut words = text
             .split_whitespace()
             .flat_map(|word| [word, " "])
             .flat_map(str::chars);
-        let excerpt: String = words.by_ref().take(EXCERPT).collect();
+        let excerpt: String = words.by_ref().take(MAX_EXCERPT_CHARS).collect();
         let excerpt = excerpt.trim_end();
         match (excerpt.is_empty(), words.next()) {
             (true, _) => "(nothing)".to_owned(),
@@ -90,42 +90,44 @@ impl Diagnosis {
 }
 
 /// What a server said of an error.
-struct Said {
+struct ErrorBody {
     message: String,
     /// Its words for the kind of error: OpenAI's `type` and `code`.
-    words: String,
+    codes: String,
 }
 
-impl Said {
+impl ErrorBody {
     /// From a body: `{"error": {"message": …}}`, the same without `error` or with a text in it, `{"detail": …}`, or any text.
-    fn read(body: &str) -> Said {
+    fn parse(body: &str) -> ErrorBody {
         match serde_json::from_str::<Value>(body) {
             Ok(Value::Object(object)) => {
                 let whole = Value::Object(object);
                 match (&whole["error"], &whole["detail"]) {
-                    (Value::Null, Value::Null) => Said::of(&whole),
-                    (Value::Null, detail) => Said::of(detail),
-                    (error, _) => Said::of(error),
+                    (Value::Null, Value::Null) => ErrorBody::from_value(&whole),
+                    (Value::Null, detail) => ErrorBody::from_value(detail),
+                    (error, _) => ErrorBody::from_value(error),
                 }
             }
-            Ok(Value::Array(list)) => Said::of(list.first().map_or(&Value::Null, |first| &first["error"])),
-            Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | Err(_) => Said {
+            Ok(Value::Array(list)) => {
+                ErrorBody::from_value(list.first().map_or(&Value::Null, |first| &first["error"]))
+            }
+            Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | Err(_) => ErrorBody {
                 message: body.to_owned(),
-                words: String::new(),
+                codes: String::new(),
             },
         }
     }
 
-    fn of(error: &Value) -> Said {
+    fn from_value(error: &Value) -> ErrorBody {
         let message = match (error, &error["message"]) {
             (_, Value::String(message)) => message.clone(),
             (Value::String(message), _) => message.clone(),
             (other, _) => other.to_string(),
         };
         let word = |field: &str| error[field].as_str().unwrap_or_default().to_lowercase();
-        Said {
+        ErrorBody {
             message,
-            words: format!("{} {} {}", word("type"), word("code"), word("status")),
+            codes: format!("{} {} {}", word("type"), word("code"), word("status")),
         }
     }
 
@@ -142,7 +144,7 @@ impl Said {
         ];
         WORDS
             .iter()
-            .find(|(word, _)| self.words.contains(word))
+            .find(|(word, _)| self.codes.contains(word))
             .map_or(503, |(_, status)| *status)
     }
 
@@ -176,14 +178,14 @@ impl Said {
             "request too large",               // OpenAI and Groq, where a minute's tokens would not do
         ];
         let message = self.message.to_lowercase();
-        WORDS.iter().any(|word| self.words.contains(word))
+        WORDS.iter().any(|word| self.codes.contains(word))
             || PHRASES.iter().any(|said| message.contains(said))
     }
 }
 
 /// The table in [`super`] says what is what.
-fn kind_of(status: u16, retry_after: Option<Millis>, said: &Said) -> ModelFailureKind {
-    let out_of_money = said.words.contains("insufficient_quota") || said.words.contains("billing");
+fn failure_kind(status: u16, retry_after: Option<Millis>, said: &ErrorBody) -> ModelFailureKind {
+    let out_of_money = said.codes.contains("insufficient_quota") || said.codes.contains("billing");
     match status {
         300..=399 | 401..=405 | 407 => ModelFailureKind::Configuration,
         413 => ModelFailureKind::TooLong,
@@ -195,7 +197,7 @@ fn kind_of(status: u16, retry_after: Option<Millis>, said: &Said) -> ModelFailur
         // Some servers answer 500 to a conversation that is too long.
         _ if said.is_too_long() => ModelFailureKind::TooLong,
         500.. => ModelFailureKind::Unavailable { retry_after },
-        _ if said.words.contains("model_not_found") => ModelFailureKind::Configuration,
+        _ if said.codes.contains("model_not_found") => ModelFailureKind::Configuration,
         _ => ModelFailureKind::Rejected,
     }
 }
@@ -220,24 +222,24 @@ fn hint(kind: ModelFailureKind, status: u16) -> &'static str {
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
     let value = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = value("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
-        return span(millis / 1_000.0);
+        return retry_after_seconds(millis / 1_000.0);
     }
     let text = value("retry-after")?;
     match text.parse::<f64>() {
-        Ok(seconds) => span(seconds),
+        Ok(seconds) => retry_after_seconds(seconds),
         Err(_) => {
             let then = DateTimeParser::new().parse_timestamp(text).ok()?;
             let wait = then.as_millisecond().saturating_sub(now.as_millisecond());
             let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
-            Some(wait.min(LONGEST_WAIT).into())
+            Some(wait.min(MAX_RETRY_AFTER).into())
         }
     }
 }
 
 /// How long a server asks to wait, in seconds.
-pub(crate) fn span(seconds: f64) -> Option<Millis> {
+pub(crate) fn retry_after_seconds(seconds: f64) -> Option<Millis> {
     // Unlike `min`, which takes what is no number for the limit.
-    let seconds = seconds.clamp(f64::NEG_INFINITY, LONGEST_WAIT.as_secs_f64());
+    let seconds = seconds.clamp(f64::NEG_INFINITY, MAX_RETRY_AFTER.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().map(Millis::from)
 }
 
@@ -282,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_can_be_done_follows_from_the_status_and_the_servers_words() {
-        let kind = |status, body: &str| kind_of(status, None, &Said::read(body));
+        let kind = |status, body: &str| failure_kind(status, None, &ErrorBody::parse(body));
         let unavailable = ModelFailureKind::Unavailable { retry_after: None };
         let too_long = r#"{"error": {"message": "x", "code": "context_length_exceeded"}}"#;
         for (status, body, expected) in [
@@ -362,13 +364,13 @@ mod tests {
                 serde_json::json!({"error": said}),
                 serde_json::json!({"detail": said}),
             ] {
-                let kind = kind_of(400, None, &Said::read(&body.to_string()));
+                let kind = failure_kind(400, None, &ErrorBody::parse(&body.to_string()));
                 assert_eq!(kind, ModelFailureKind::TooLong, "{body}");
             }
         }
         let by_its_word = r#"{"error": {"code": 400, "message": "no", "type": "exceed_context_size_error"}}"#;
         assert_eq!(
-            kind_of(400, None, &Said::read(by_its_word)),
+            failure_kind(400, None, &ErrorBody::parse(by_its_word)),
             ModelFailureKind::TooLong
         );
     }

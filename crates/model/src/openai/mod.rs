@@ -6,7 +6,7 @@
 //! out of all that a server sends back.
 //!
 //! # How calls are made
-//! A request says it ([`ChatRequest::calls`]). [`CallForm::Native`] offers its tools, and calls go with their results by ids (CALL-2).
+//! A request says it ([`ChatRequest::call_form`]). [`CallForm::Native`] offers its tools, and calls go with their results by ids (CALL-2).
 //! Names of tools that the API does not take (anything but 1 to 64 letters, digits, `_` and `-`) are others on the wire, as
 //! `files_read_feef3122` for `files.read`, and come back as they are; two tools that would have one name there are
 //! [`ModelFailureKind::Rejected`]. In the other forms calls stand in the text, and one that was made otherwise is appended to it.
@@ -47,14 +47,14 @@ use reqwest::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::request::after;
+use crate::request::deadline_after;
 use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest, ReplyFormat};
-use conversation::{Conversation, Layout, ToolRole};
-use exchange::Asked;
-use failure::Diagnosis;
-use names::Renamed;
-pub use options::{Delivery, OpenAiOptions, OpenAiSetupError, Timeouts};
+use conversation::{Conversation, Layout, ToolRoleSupport};
+use exchange::ResolvedRequest;
+use failure::FailureClassifier;
+use names::WireNames;
+pub use options::{Delivery, ModelSetupError, OpenAiOptions, Timeouts};
 
 /// A client for HTTP and HTTPS. Models that share one share its connections.
 ///
@@ -69,7 +69,7 @@ pub struct HttpClient {
 impl HttpClient {
     /// A client that gives up connecting after that time. Redirects are not followed: a request would lose its body or show its
     /// key on the way.
-    pub fn new(connect: Duration) -> Result<Self, OpenAiSetupError> {
+    pub fn new(connect: Duration) -> Result<Self, ModelSetupError> {
         // reqwest takes the process's provider of cryptography; if there is one already, it stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = || {
@@ -79,8 +79,8 @@ impl HttpClient {
                 .user_agent(concat!("dirigent/", env!("CARGO_PKG_VERSION")))
         };
         let build = |builder: reqwest::ClientBuilder| {
-            builder.build().map_err(|error| OpenAiSetupError::Client {
-                problem: exchange::causes(error),
+            builder.build().map_err(|error| ModelSetupError::Client {
+                problem: exchange::error_chain(error),
             })
         };
         Ok(HttpClient {
@@ -111,14 +111,14 @@ struct Shared {
     chat_url: Url,
     models_url: Url,
     authorization: Option<HeaderValue>,
-    diagnosis: Diagnosis,
+    failures: FailureClassifier,
     /// By model: what its server was found to refuse.
-    refused: Mutex<BTreeMap<String, BTreeSet<Dispensable>>>,
+    unsupported: Mutex<BTreeMap<String, BTreeSet<OptionalField>>>,
 }
 
 /// A field of the request that some servers refuse, and that can be left out or said in another way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Dispensable {
+enum OptionalField {
     /// The text's form.
     ResponseFormat,
     /// The wish for a usage chunk.
@@ -141,26 +141,26 @@ pub struct OfferedModel {
 
 impl OpenAiModel {
     /// A model with a client of its own.
-    pub fn new(options: OpenAiOptions) -> Result<Self, OpenAiSetupError> {
+    pub fn new(options: OpenAiOptions) -> Result<Self, ModelSetupError> {
         let client = HttpClient::new(options.timeouts.connect)?;
         OpenAiModel::with_client(options, &client)
     }
 
     /// A model that shares a client with others.
-    pub fn with_client(options: OpenAiOptions, client: &HttpClient) -> Result<Self, OpenAiSetupError> {
+    pub fn with_client(options: OpenAiOptions, client: &HttpClient) -> Result<Self, ModelSetupError> {
         options::check_extra(&options.extra)?;
         let base = options::parse_base_url(&options.base_url)?;
         let (api_key, authorization) = options::authorization(options.api_key.as_ref())?.unzip();
-        let place = format!("model server {}", options::shown(&options.base_url));
-        let secrets = Secrets::new(options::secrets_in(&base).iter().chain(&api_key));
+        let server = format!("model server {}", options::redacted_url(&options.base_url));
+        let secrets = Secrets::new(options::url_secrets(&base).iter().chain(&api_key));
         Ok(OpenAiModel {
             shared: Arc::new(Shared {
                 client: client.for_server(&base).clone(),
                 chat_url: options::endpoint(&base, &["chat", "completions"]),
                 models_url: options::endpoint(&base, &["models"]),
                 authorization,
-                diagnosis: Diagnosis { place, secrets },
-                refused: Mutex::default(),
+                failures: FailureClassifier { server, secrets },
+                unsupported: Mutex::default(),
                 options,
             }),
         })
@@ -174,25 +174,23 @@ impl OpenAiModel {
     /// [`ModelFailureKind::Configuration`].
     pub async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailure> {
         let shared = &self.shared;
-        let until = after(shared.options.timeouts.first);
+        let until = deadline_after(shared.options.timeouts.first);
         let request = shared.client.get(shared.models_url.clone());
         let response = shared.send(request, until).await?;
         if !response.status().is_success() {
-            return Err(shared.refusal(response).await.failure);
+            return Err(shared.read_error_response(response).await.failure);
         }
         let body = match shared.read_body(response, until).await? {
-            exchange::Body::Whole(body) => body,
-            exchange::Body::TooLong => {
-                return Err(shared.diagnosis.unavailable("its list of models is too long"));
+            exchange::BodyRead::Complete(body) => body,
+            exchange::BodyRead::TooLong => {
+                return Err(shared.failures.unavailable("its list of models is too long"));
             }
         };
-        let said = shared.diagnosis.secrets.clean(&String::from_utf8_lossy(&body));
+        let said = shared.failures.secrets.redact(&String::from_utf8_lossy(&body));
         offered_models(&said).ok_or_else(|| {
-            let said = shared.diagnosis.excerpt(&said);
+            let said = shared.failures.excerpt(&said);
             let message = format!("its list of models can't be read: {said}. Check base_url");
-            shared
-                .diagnosis
-                .failure(ModelFailureKind::Configuration, &message)
+            shared.failures.failure(ModelFailureKind::Configuration, &message)
         })
     }
 }
@@ -212,7 +210,7 @@ fn offered_models(said: &str) -> Option<Vec<OfferedModel>> {
     let models = list
         .into_iter()
         .filter_map(|model| serde_json::from_value::<OfferedModel>(model).ok());
-    Some(models.filter(|model| reply::is_name(&model.id)).collect())
+    Some(models.filter(|model| reply::is_model_name(&model.id)).collect())
 }
 
 impl ChatModel for OpenAiModel {
@@ -235,105 +233,109 @@ impl Shared {
     /// a model's server is found out about once.
     async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
-        let asked = Asked { request, model };
-        let until = after(self.options.timeouts.total);
-        let renamed = self.renamed(request)?;
-        let known = self.refused_by(model);
-        let mut left_out = known.clone();
+        let resolved = ResolvedRequest { request, model };
+        let until = deadline_after(self.options.timeouts.total);
+        let wire_names = self.wire_names(request)?;
+        let known = self.unsupported_by(model);
+        let mut omitted = known.clone();
         loop {
-            let body = self.body(asked, &left_out)?;
-            let refusal = match self.exchange(body, asked, until).await? {
+            let body = self.body(resolved, &omitted)?;
+            let error_response = match self.exchange(body, resolved, until).await? {
                 Ok(mut reply) => {
-                    if left_out != known {
-                        self.remember(model, left_out);
+                    if omitted != known {
+                        self.remember_unsupported(model, omitted);
                     }
-                    renamed.restore(&mut reply);
+                    wire_names.restore(&mut reply);
                     return Ok(reply);
                 }
-                Err(refusal) => refusal,
+                Err(error_response) => error_response,
             };
-            match refused_field(request, &refusal) {
-                Some(field) if left_out.insert(field) => {}
-                Some(_) | None => return Err(refusal.failure),
+            match refused_field(request, &error_response) {
+                Some(field) if omitted.insert(field) => {}
+                Some(_) | None => return Err(error_response.failure),
             }
         }
     }
 
     /// The tools whose names are others on the wire.
-    fn renamed(&self, request: &ChatRequest) -> Result<Renamed, ModelFailure> {
-        Renamed::among(offered(request)).map_err(|(one, other)| {
+    fn wire_names(&self, request: &ChatRequest) -> Result<WireNames, ModelFailure> {
+        WireNames::new(native_tools(request)).map_err(|(one, other)| {
             let message = format!("the tools `{one}` and `{other}` can't be told apart by name: rename one");
-            self.diagnosis.failure(ModelFailureKind::Rejected, &message)
+            self.failures.failure(ModelFailureKind::Rejected, &message)
         })
     }
 
-    fn body(&self, asked: Asked<'_>, left_out: &BTreeSet<Dispensable>) -> Result<Vec<u8>, ModelFailure> {
-        let Asked { request, model } = asked;
+    fn body(
+        &self,
+        resolved: ResolvedRequest<'_>,
+        omitted: &BTreeSet<OptionalField>,
+    ) -> Result<Vec<u8>, ModelFailure> {
+        let ResolvedRequest { request, model } = resolved;
         let options = &self.options;
-        let sent = |field| !left_out.contains(&field);
+        let sent = |field| !omitted.contains(&field);
         let response_format = match &request.format {
-            ReplyFormat::JsonSchema { name, schema } if sent(Dispensable::ResponseFormat) => {
-                Some(wire::Format { name, schema })
+            ReplyFormat::JsonSchema { name, schema } if sent(OptionalField::ResponseFormat) => {
+                Some(wire::ResponseFormat { name, schema })
             }
             ReplyFormat::JsonSchema { .. } | ReplyFormat::Text => None,
         };
         let stream = options.delivery == Delivery::Streamed;
-        let (max_tokens, max_completion_tokens) = if sent(Dispensable::MaxTokens) {
+        let (max_tokens, max_completion_tokens) = if sent(OptionalField::MaxTokens) {
             (request.max_output_tokens, None)
         } else {
             (None, request.max_output_tokens)
         };
-        let tool_role = if sent(Dispensable::ToolRole) {
-            ToolRole::Taken
+        let tool_role = if sent(OptionalField::ToolRole) {
+            ToolRoleSupport::Supported
         } else {
-            ToolRole::Refused
+            ToolRoleSupport::Unsupported
         };
-        let body = wire::Body {
+        let body = wire::RequestBody {
             model,
             messages: Conversation {
                 messages: &request.messages,
-                layout: Layout::of(request.calls, tool_role),
+                layout: Layout::new(request.call_form, tool_role),
             },
-            tools: wire::Offered(offered(request)),
+            tools: wire::NativeTools(native_tools(request)),
             response_format,
             max_tokens,
             max_completion_tokens,
             stream,
-            stream_options: (stream && sent(Dispensable::StreamOptions))
+            stream_options: (stream && sent(OptionalField::StreamOptions))
                 .then_some(wire::StreamOptions { include_usage: true }),
             extra: &options.extra,
         };
         serde_json::to_vec(&body).map_err(|error| {
             let message = format!("the request can't be written as JSON: {error}");
-            self.diagnosis.failure(ModelFailureKind::Rejected, &message)
+            self.failures.failure(ModelFailureKind::Rejected, &message)
         })
     }
 
-    fn refused_by(&self, model: &str) -> BTreeSet<Dispensable> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.get(model).cloned().unwrap_or_default()
+    fn unsupported_by(&self, model: &str) -> BTreeSet<OptionalField> {
+        let unsupported = self.unsupported.lock().unwrap_or_else(PoisonError::into_inner);
+        unsupported.get(model).cloned().unwrap_or_default()
     }
 
-    fn remember(&self, model: &str, fields: BTreeSet<Dispensable>) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.entry(model.to_owned()).or_default().extend(fields);
+    fn remember_unsupported(&self, model: &str, fields: BTreeSet<OptionalField>) {
+        let mut unsupported = self.unsupported.lock().unwrap_or_else(PoisonError::into_inner);
+        unsupported.entry(model.to_owned()).or_default().extend(fields);
     }
 }
 
 /// The tools that go over the wire.
-fn offered(request: &ChatRequest) -> &[ToolSpec] {
-    match request.calls {
+fn native_tools(request: &ChatRequest) -> &[ToolSpec] {
+    match request.call_form {
         CallForm::Native => &request.tools,
         CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => &[],
     }
 }
 
 /// Which field that can be left out a server seems to have refused.
-fn refused_field(request: &ChatRequest, refusal: &exchange::Refusal) -> Option<Dispensable> {
-    if !matches!(refusal.status, 400 | 422) {
+fn refused_field(request: &ChatRequest, error_response: &exchange::ErrorResponse) -> Option<OptionalField> {
+    if !matches!(error_response.status, 400 | 422) {
         return None;
     }
-    let body = refusal.body.to_lowercase();
+    let body = error_response.body.to_lowercase();
     let names = |words: &[&str]| words.iter().any(|word| body.contains(word));
     let wants_form = matches!(request.format, ReplyFormat::JsonSchema { .. });
     let has_results = || {
@@ -341,13 +343,13 @@ fn refused_field(request: &ChatRequest, refusal: &exchange::Refusal) -> Option<D
         request.messages.iter().any(is_result)
     };
     if wants_form && names(&["response_format", "json_schema", "json schema", "grammar"]) {
-        Some(Dispensable::ResponseFormat)
+        Some(OptionalField::ResponseFormat)
     } else if names(&["stream_options"]) {
-        Some(Dispensable::StreamOptions)
+        Some(OptionalField::StreamOptions)
     } else if request.max_output_tokens.is_some() && names(&["max_completion_tokens"]) {
-        Some(Dispensable::MaxTokens)
-    } else if request.calls == CallForm::ToolCall && names(&["tool_call_id", "role"]) && has_results() {
-        Some(Dispensable::ToolRole)
+        Some(OptionalField::MaxTokens)
+    } else if request.call_form == CallForm::ToolCall && names(&["tool_call_id", "role"]) && has_results() {
+        Some(OptionalField::ToolRole)
     } else {
         None
     }

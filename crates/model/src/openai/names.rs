@@ -10,37 +10,37 @@ use dirigent_core::message::ModelReply;
 use dirigent_core::tool::ToolSpec;
 
 /// The longest name that is taken.
-const LONGEST: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 /// A tool's name as it goes over the wire.
-pub(crate) fn on_the_wire(name: &str) -> Cow<'_, str> {
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if (1..=LONGEST).contains(&name.len()) && name.chars().all(taken) {
+pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if (1..=MAX_NAME_LEN).contains(&name.len()) && name.chars().all(is_allowed) {
         return Cow::Borrowed(name);
     }
     let number = format!("_{:08x}", checksum(name));
-    let resembling = name.chars().map(|c| if taken(c) { c } else { '_' });
-    let mut wire: String = resembling.take(LONGEST - number.len()).collect();
+    let resembling = name.chars().map(|c| if is_allowed(c) { c } else { '_' });
+    let mut wire: String = resembling.take(MAX_NAME_LEN - number.len()).collect();
     wire.push_str(&number);
     Cow::Owned(wire)
 }
 
 /// The tools offered in a request whose names are others on the wire.
 #[derive(Debug, Default)]
-pub(crate) struct Renamed(BTreeMap<String, String>);
+pub(crate) struct WireNames(BTreeMap<String, String>);
 
-impl Renamed {
+impl WireNames {
     /// Those among these tools. The error names two that would be one on the wire.
-    pub(crate) fn among(tools: &[ToolSpec]) -> Result<Renamed, (String, String)> {
+    pub(crate) fn new(tools: &[ToolSpec]) -> Result<WireNames, (String, String)> {
         let mut by_wire = BTreeMap::<Cow<'_, str>, &str>::new();
         for tool in tools {
-            if let Some(other) = by_wire.insert(on_the_wire(&tool.name), &tool.name) {
+            if let Some(other) = by_wire.insert(wire_name(&tool.name), &tool.name) {
                 return Err((other.to_owned(), tool.name.clone()));
             }
         }
-        let renamed = by_wire.into_iter().filter(|(wire, name)| wire != name);
-        Ok(Renamed(
-            renamed
+        let wire_names = by_wire.into_iter().filter(|(wire, name)| wire != name);
+        Ok(WireNames(
+            wire_names
                 .map(|(wire, name)| (wire.into_owned(), name.to_owned()))
                 .collect(),
         ))
@@ -72,13 +72,13 @@ mod tests {
     #[test]
     fn call_2_a_name_that_is_taken_stays_and_another_resembles_it() {
         for name in ["look", "a-B_9", &"x".repeat(64)] {
-            assert_eq!(on_the_wire(name), name);
+            assert_eq!(wire_name(name), name);
         }
-        assert_eq!(on_the_wire("files.read"), "files_read_feef3122");
-        assert_eq!(on_the_wire("files/read"), "files_read_d2acbc6d");
-        assert_eq!(on_the_wire("größe"), "gr__e_cd38f49a");
-        assert_eq!(on_the_wire(""), "_811c9dc5");
-        let long = on_the_wire(&"x".repeat(65)).into_owned();
+        assert_eq!(wire_name("files.read"), "files_read_feef3122");
+        assert_eq!(wire_name("files/read"), "files_read_d2acbc6d");
+        assert_eq!(wire_name("größe"), "gr__e_cd38f49a");
+        assert_eq!(wire_name(""), "_811c9dc5");
+        let long = wire_name(&"x".repeat(65)).into_owned();
         assert_eq!(long, format!("{}_b42b1787", "x".repeat(55)));
     }
 }

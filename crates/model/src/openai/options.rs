@@ -53,7 +53,7 @@ impl OpenAiOptions {
 impl fmt::Debug for OpenAiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAiOptions")
-            .field("base_url", &shown(&self.base_url))
+            .field("base_url", &redacted_url(&self.base_url))
             .field("api_key", &self.api_key)
             .field("model", &self.model)
             .field("delivery", &self.delivery)
@@ -99,7 +99,7 @@ impl Default for Timeouts {
 
 /// Why a model can't be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenAiSetupError {
+pub enum ModelSetupError {
     /// The address is none.
     #[error(
         "the model's base_url is not an address ({problem}): it must look like `https://api.openai.com/v1`"
@@ -129,7 +129,7 @@ pub enum OpenAiSetupError {
 }
 
 /// What of an address may be shown: no user, no query.
-pub(crate) fn shown(url: &str) -> String {
+pub(crate) fn redacted_url(url: &str) -> String {
     match Url::parse(url) {
         Ok(url) => {
             let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -141,8 +141,8 @@ pub(crate) fn shown(url: &str) -> String {
 }
 
 /// The address at which the API begins.
-pub(crate) fn parse_base_url(text: &str) -> Result<Url, OpenAiSetupError> {
-    let problem = |problem: &str| OpenAiSetupError::BaseUrl {
+pub(crate) fn parse_base_url(text: &str) -> Result<Url, ModelSetupError> {
+    let problem = |problem: &str| ModelSetupError::BaseUrl {
         problem: problem.to_owned(),
     };
     let url = Url::parse(text.trim()).map_err(|error| problem(&error.to_string()))?;
@@ -150,7 +150,7 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, OpenAiSetupError> {
         return Err(problem("it begins with neither http:// nor https://"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(OpenAiSetupError::CredentialsInUrl);
+        return Err(ModelSetupError::CredentialsInUrl);
     }
     Ok(url)
 }
@@ -188,9 +188,9 @@ const RESERVED: [&str; 8] = [
 ];
 
 /// Refuses further fields that would stand twice in a request.
-pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), OpenAiSetupError> {
+pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), ModelSetupError> {
     match RESERVED.iter().find(|field| extra.contains_key(**field)) {
-        Some(field) => Err(OpenAiSetupError::ReservedField {
+        Some(field) => Err(ModelSetupError::ReservedField {
             field: (*field).to_owned(),
         }),
         None => Ok(()),
@@ -198,7 +198,7 @@ pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), OpenAiSetupE
 }
 
 /// What of an address's query may be secret: some servers want their key there.
-pub(crate) fn secrets_in(url: &Url) -> Vec<SecretString> {
+pub(crate) fn url_secrets(url: &Url) -> Vec<SecretString> {
     url.query_pairs()
         .filter(|(name, _)| name != "api-version")
         .map(|(_, value)| value.into_owned().into())
@@ -208,7 +208,7 @@ pub(crate) fn secrets_in(url: &Url) -> Vec<SecretString> {
 /// The key without white space around it, if anything is left, and the header that carries it.
 pub(super) fn authorization(
     key: Option<&SecretString>,
-) -> Result<Option<(SecretString, HeaderValue)>, OpenAiSetupError> {
+) -> Result<Option<(SecretString, HeaderValue)>, ModelSetupError> {
     let Some(key) = key
         .map(|key| key.expose_secret().trim())
         .filter(|key| !key.is_empty())
@@ -217,9 +217,9 @@ pub(super) fn authorization(
     };
     // What is no ASCII came with a wrong copy, as the `…` of a shortened key.
     if !key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        return Err(OpenAiSetupError::ApiKey);
+        return Err(ModelSetupError::ApiKey);
     }
-    let mut header = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| OpenAiSetupError::ApiKey)?;
+    let mut header = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| ModelSetupError::ApiKey)?;
     header.set_sensitive(true);
     Ok(Some((key.into(), header)))
 }

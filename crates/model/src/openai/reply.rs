@@ -7,14 +7,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::calls::Assembly;
-use super::exchange::Asked;
-use crate::request::Deltas;
-use crate::secrets::{Cleaner, Secrets};
-use crate::usage::Counts;
+use super::calls::CallAssembler;
+use super::exchange::ResolvedRequest;
+use crate::request::DeltaSink;
+use crate::secrets::{Redactor, Secrets};
+use crate::usage::TokenCounts;
 
 /// A longer name of a model is none.
-const LONGEST_NAME: usize = 200;
+const MAX_MODEL_NAME_CHARS: usize = 200;
 
 /// A chunk of a stream, or a whole reply.
 #[derive(Debug, Default, Deserialize)]
@@ -51,16 +51,16 @@ struct Choice {
     index: u64,
     /// In a stream.
     #[serde(default, deserialize_with = "tolerant")]
-    delta: Option<Said>,
+    delta: Option<ChoiceMessage>,
     /// In a whole reply.
     #[serde(default, deserialize_with = "tolerant")]
-    message: Option<Said>,
+    message: Option<ChoiceMessage>,
     #[serde(default, deserialize_with = "tolerant")]
     finish_reason: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Said {
+struct ChoiceMessage {
     #[serde(default, deserialize_with = "tolerant")]
     content: Content,
     #[serde(default, deserialize_with = "tolerant")]
@@ -136,8 +136,8 @@ struct PromptDetails {
 }
 
 impl WireUsage {
-    fn counts(self) -> Counts {
-        Counts {
+    fn counts(self) -> TokenCounts {
+        TokenCounts {
             input: self.prompt_tokens,
             cached: self
                 .prompt_tokens_details
@@ -158,11 +158,11 @@ fn tolerant<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
 
 /// How a server came to the end of what it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ReplyEnd {
     /// It said that this is all.
     Complete,
     /// It stopped, or was stopped, before it had said so.
-    CutOff,
+    Interrupted,
     /// It was stopped, as the reply is longer than a reply may be.
     Oversized,
 }
@@ -170,11 +170,11 @@ pub(super) enum Ended {
 /// A reply that is under way. What comes out of it holds no secret.
 #[derive(Debug)]
 pub(super) struct Collector {
-    cleaner: Cleaner,
+    redactor: Redactor,
     secrets: Secrets,
     content: String,
     refusal: String,
-    calls: Assembly,
+    calls: CallAssembler,
     finish_reason: String,
     model: String,
     usage: WireUsage,
@@ -184,11 +184,11 @@ impl Collector {
     /// A reply of which nothing has come, from a server that knows those secrets.
     pub(super) fn new(secrets: &Secrets) -> Self {
         Collector {
-            cleaner: Cleaner::new(secrets),
+            redactor: Redactor::new(secrets),
             secrets: secrets.clone(),
             content: String::new(),
             refusal: String::new(),
-            calls: Assembly::default(),
+            calls: CallAssembler::default(),
             finish_reason: String::new(),
             model: String::new(),
             usage: WireUsage::default(),
@@ -196,40 +196,43 @@ impl Collector {
     }
 
     /// Takes a chunk; the text in it is told.
-    pub(super) fn add(&mut self, chunk: Chunk, deltas: Option<&Deltas>) {
+    pub(super) fn add(&mut self, chunk: Chunk, deltas: Option<&DeltaSink>) {
         if chunk.usage.prompt_tokens > Some(0) || chunk.usage.completion_tokens > Some(0) {
             self.usage = chunk.usage;
         }
-        if self.model.is_empty() && is_name(&chunk.model) {
+        if self.model.is_empty() && is_model_name(&chunk.model) {
             self.model = chunk.model;
         }
         // One choice is asked for.
         for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
-            let said = choice.delta.or(choice.message).unwrap_or_default();
-            let clean = self.cleaner.push(&said.content.0);
-            self.say(&clean, deltas);
-            self.refusal.push_str(&said.refusal);
-            for piece in said.tool_calls {
+            let message = choice.delta.or(choice.message).unwrap_or_default();
+            let clean = self.redactor.push(&message.content.0);
+            self.push_text(&clean, deltas);
+            self.refusal.push_str(&message.refusal);
+            for piece in message.tool_calls {
                 self.calls.add(piece);
             }
             // Once cut, always cut: whatever a server says of the end after that, the reply is not whole.
-            if !choice.finish_reason.is_empty() && cut(&self.finish_reason).is_none() {
+            if !choice.finish_reason.is_empty() && early_finish(&self.finish_reason).is_none() {
                 self.finish_reason = choice.finish_reason;
             }
         }
     }
 
-    fn say(&mut self, text: &str, deltas: Option<&Deltas>) {
+    fn push_text(&mut self, text: &str, deltas: Option<&DeltaSink>) {
         if let Some(deltas) = deltas {
-            deltas.tell(text);
+            deltas.send(text);
         }
         self.content.push_str(text);
     }
 
     /// Takes a whole reply, whose calls are whole as well: each is one of its own, whatever index it has.
-    pub(super) fn add_whole(&mut self, mut chunk: Chunk, deltas: Option<&Deltas>) {
+    pub(super) fn add_whole(&mut self, mut chunk: Chunk, deltas: Option<&DeltaSink>) {
         for choice in &mut chunk.choices {
-            let calls = choice.message.iter_mut().flat_map(|said| &mut said.tool_calls);
+            let calls = choice
+                .message
+                .iter_mut()
+                .flat_map(|message| &mut message.tool_calls);
             for (index, call) in (0..).zip(calls) {
                 call.index = Some(index);
             }
@@ -245,37 +248,37 @@ impl Collector {
     /// Whether nothing has come that a model said.
     pub(super) fn is_empty(&self) -> bool {
         self.content.is_empty()
-            && self.cleaner.held() == 0
+            && self.redactor.buffered_bytes() == 0
             && self.refusal.is_empty()
             && self.calls.is_empty()
             && self.finish_reason.is_empty()
     }
 
     /// The bytes that are held.
-    pub(super) fn held(&self) -> usize {
-        let text = self.content.len() + self.cleaner.held() + self.refusal.len();
-        text.saturating_add(self.calls.held())
+    pub(super) fn buffered_bytes(&self) -> usize {
+        let text = self.content.len() + self.redactor.buffered_bytes() + self.refusal.len();
+        text.saturating_add(self.calls.buffered_bytes())
     }
 
     /// The reply.
-    pub(super) fn finish(mut self, ended: Ended, asked: Asked<'_>) -> ModelReply {
-        let rest = self.cleaner.end();
-        self.say(&rest, asked.request.deltas.as_ref());
+    pub(super) fn finish(mut self, ended: ReplyEnd, resolved: ResolvedRequest<'_>) -> ModelReply {
+        let rest = self.redactor.finish();
+        self.push_text(&rest, resolved.request.deltas.as_ref());
         let content = if self.content.is_empty() {
-            self.secrets.clean(&self.refusal)
+            self.secrets.redact(&self.refusal)
         } else {
             self.content
         };
         let said = estimated_tokens(&content).saturating_add(self.calls.estimated_tokens());
-        let usage = self.usage.counts().usage(asked.request, said);
+        let usage = self.usage.counts().usage(resolved.request, said);
         let finish = match ended {
-            Ended::CutOff => FinishReason::Interrupted,
-            Ended::Oversized => FinishReason::Oversized,
-            Ended::Complete => reason(&self.finish_reason, self.calls.is_empty()),
+            ReplyEnd::Interrupted => FinishReason::Interrupted,
+            ReplyEnd::Oversized => FinishReason::Oversized,
+            ReplyEnd::Complete => finish_reason(&self.finish_reason, self.calls.is_empty()),
         };
         let model = match self.model.as_str() {
-            "" => asked.model.to_owned(),
-            named => self.secrets.clean(named),
+            "" => resolved.model.to_owned(),
+            named => self.secrets.redact(named),
         };
         let (calls, malformed_calls) = self.calls.finish(&self.secrets);
         ModelReply {
@@ -290,14 +293,14 @@ impl Collector {
 }
 
 /// Whether a text can be a model's name: one short line that can be shown.
-pub(crate) fn is_name(text: &str) -> bool {
+pub(crate) fn is_model_name(text: &str) -> bool {
     !text.trim().is_empty()
-        && text.chars().count() <= LONGEST_NAME
-        && text.chars().all(|c| !c.is_control() && !is_unseen(c))
+        && text.chars().count() <= MAX_MODEL_NAME_CHARS
+        && text.chars().all(|c| !c.is_control() && !is_invisible(c))
 }
 
 /// Characters that hide or reorder what stands around them.
-fn is_unseen(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
@@ -305,8 +308,8 @@ fn is_unseen(c: char) -> bool {
 
 /// Why a reply ended. Servers use words of their own, and several say `stop` with calls present: calls decide, then the word. A word that
 /// nobody knows, or none, is the end of a whole reply.
-fn reason(word: &str, no_calls: bool) -> FinishReason {
-    match cut(word) {
+fn finish_reason(word: &str, no_calls: bool) -> FinishReason {
+    match early_finish(word) {
         Some(reason) => reason,
         None if no_calls && !announces_calls(word) => FinishReason::Stop,
         None => FinishReason::ToolCalls,
@@ -314,7 +317,7 @@ fn reason(word: &str, no_calls: bool) -> FinishReason {
 }
 
 /// The words for an end that was none of the model's.
-fn cut(word: &str) -> Option<FinishReason> {
+fn early_finish(word: &str) -> Option<FinishReason> {
     match word.to_ascii_lowercase().as_str() {
         "length"
         | "max_tokens"

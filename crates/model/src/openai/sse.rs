@@ -5,7 +5,7 @@
 
 /// What has come of the event that is under way.
 #[derive(Debug, Default)]
-pub(super) struct EventReader {
+pub(super) struct SseParser {
     /// The line that is under way.
     line: Vec<u8>,
     /// The event's data so far; each line of it ends with LF.
@@ -16,9 +16,9 @@ pub(super) struct EventReader {
     begun: bool,
 }
 
-impl EventReader {
+impl SseParser {
     /// Reads a piece; the data of each event that ends in it is appended to `events`.
-    pub(super) fn read(&mut self, mut piece: &[u8], events: &mut Vec<String>) {
+    pub(super) fn feed(&mut self, mut piece: &[u8], events: &mut Vec<String>) {
         if piece.is_empty() {
             return;
         }
@@ -43,12 +43,12 @@ impl EventReader {
     }
 
     /// The bytes that are held for the event under way.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         self.line.len() + self.data.len()
     }
 
     /// What is left at the end of the stream: some servers leave out the empty line after the last event.
-    pub(super) fn end(mut self) -> Option<String> {
+    pub(super) fn finish(mut self) -> Option<String> {
         let mut events = Vec::new();
         self.end_line(&mut events);
         self.end_event(&mut events);
@@ -88,16 +88,16 @@ impl EventReader {
 
 #[cfg(test)]
 mod tests {
-    use super::EventReader;
+    use super::SseParser;
     use proptest::prelude::*;
 
     fn events(pieces: &[&[u8]]) -> Vec<String> {
-        let mut reader = EventReader::default();
+        let mut reader = SseParser::default();
         let mut events = Vec::new();
         for piece in pieces {
-            reader.read(piece, &mut events);
+            reader.feed(piece, &mut events);
         }
-        events.extend(reader.end());
+        events.extend(reader.finish());
         events
     }
 

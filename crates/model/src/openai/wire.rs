@@ -12,13 +12,13 @@ use super::names;
 
 /// The body of a request.
 #[derive(Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct RequestBody<'a> {
     pub(super) model: &'a str,
     pub(super) messages: Conversation<'a>,
-    #[serde(skip_serializing_if = "Offered::is_empty")]
-    pub(super) tools: Offered<'a>,
+    #[serde(skip_serializing_if = "NativeTools::is_empty")]
+    pub(super) tools: NativeTools<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) response_format: Option<Format<'a>>,
+    pub(super) response_format: Option<ResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,12 +37,12 @@ pub(super) struct StreamOptions {
 }
 
 /// The text's form, as `json_schema`.
-pub(super) struct Format<'a> {
+pub(super) struct ResponseFormat<'a> {
     pub(super) name: &'a str,
     pub(super) schema: &'a Value,
 }
 
-impl Serialize for Format<'_> {
+impl Serialize for ResponseFormat<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct JsonSchema<'a> {
@@ -61,15 +61,15 @@ impl Serialize for Format<'_> {
 }
 
 /// The tools offered natively.
-pub(super) struct Offered<'a>(pub(super) &'a [ToolSpec]);
+pub(super) struct NativeTools<'a>(pub(super) &'a [ToolSpec]);
 
-impl Offered<'_> {
+impl NativeTools<'_> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for Offered<'_> {
+impl Serialize for NativeTools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Tool<'a> {
@@ -85,7 +85,7 @@ impl Serialize for Offered<'_> {
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
-                name: names::on_the_wire(&tool.name),
+                name: names::wire_name(&tool.name),
                 description: &tool.description,
                 parameters: &tool.parameters,
             },

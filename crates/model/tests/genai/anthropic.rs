@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
 use dirigent_model::genai::{HostedModel, Provider};
 use dirigent_model::openai::Timeouts;
-use dirigent_model::{ChatModel, Deltas};
+use dirigent_model::{ChatModel, DeltaSink};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
     let server = Server::start([Answer::anthropic(&events)]).await;
     let told = Arc::<Mutex<Vec<String>>>::default();
     let telling = told.clone();
-    let deltas = Deltas::new(move |text| telling.lock().unwrap().push(text.to_owned()));
+    let deltas = DeltaSink::new(move |text| telling.lock().unwrap().push(text.to_owned()));
     let reply = server
         .model(Provider::Anthropic)
         .chat(request().deltas(deltas))

@@ -6,7 +6,7 @@ use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::time::Millis;
 use dirigent_model::ChatModel;
 use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
-use dirigent_model::openai::{OpenAiSetupError, Timeouts};
+use dirigent_model::openai::{ModelSetupError, Timeouts};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, Then, ask, request};
@@ -249,11 +249,11 @@ fn what_cant_be_set_up_is_said() {
     let error = |options| HostedModel::new(options).unwrap_err();
     assert!(matches!(
         error(options().base_url("somewhere")),
-        OpenAiSetupError::BaseUrl { .. }
+        ModelSetupError::BaseUrl { .. }
     ));
     assert_eq!(
         error(options().base_url("https://me@example.com")),
-        OpenAiSetupError::CredentialsInUrl
+        ModelSetupError::CredentialsInUrl
     );
-    assert_eq!(error(options().api_key("two\nlines")), OpenAiSetupError::ApiKey);
+    assert_eq!(error(options().api_key("two\nlines")), ModelSetupError::ApiKey);
 }

@@ -26,7 +26,7 @@ fn tool(name: &str) -> ToolSpec {
 /// With two tools, natively.
 pub fn with_tools(messages: Vec<Message>) -> ChatRequest {
     ChatRequest::new(Arc::new(messages))
-        .calls(CallForm::Native)
+        .call_form(CallForm::Native)
         .tools(Arc::new(vec![tool("list"), tool("look")]))
 }
 
@@ -248,7 +248,7 @@ async fn call_4_calls_in_the_text_stay_text_and_roles_alternate() {
     let results = "Result of look:\n{\"success\":true,\"output\":\"toolu_1\"}\n\n\
                    Result of list:\n{\"success\":true,\"output\":\"call-2\"}\n\nHurry.";
     let last = "Result of look:\n{\"success\":true,\"output\":\"call#gemini#7\"}";
-    let native_without_tools = ChatRequest::new(Arc::new(conversation())).calls(CallForm::Native);
+    let native_without_tools = ChatRequest::new(Arc::new(conversation())).call_form(CallForm::Native);
     let mut requests = vec![native_without_tools];
     for form in [
         CallForm::Json,
@@ -256,7 +256,7 @@ async fn call_4_calls_in_the_text_stay_text_and_roles_alternate() {
         CallForm::ToolCall,
         CallForm::Auto,
     ] {
-        requests.push(with_tools(conversation()).calls(form));
+        requests.push(with_tools(conversation()).call_form(form));
     }
     for request in requests {
         assert_eq!(
@@ -322,7 +322,7 @@ async fn models_that_think_unasked_do_not_where_their_thinking_would_have_to_be_
         body(Provider::Anthropic, native.clone()).await["thinking"],
         json!({"type": "disabled"})
     );
-    let in_text = body(Provider::Anthropic, native.calls(CallForm::Json)).await;
+    let in_text = body(Provider::Anthropic, native.call_form(CallForm::Json)).await;
     assert_eq!(in_text.get("thinking"), None);
 }
 
@@ -352,7 +352,7 @@ async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
             result("y", name),
         ];
         let request = ChatRequest::new(Arc::new(said))
-            .calls(CallForm::Native)
+            .call_form(CallForm::Native)
             .tools(Arc::new(vec![tool(name)]));
         let reply = server.model(provider).chat(request).await.unwrap();
         assert_eq!(reply.calls[0].tool, name);

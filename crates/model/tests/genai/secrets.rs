@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
-use dirigent_model::{ChatModel, Deltas};
+use dirigent_model::{ChatModel, DeltaSink};
 use serde_json::json;
 
 use crate::log;
@@ -78,7 +78,7 @@ async fn a_reply_that_says_the_key_holds_none() {
     let model = HostedModel::new(server.options(Provider::Gemini).api_key(KEY)).unwrap();
     let told = Arc::<Mutex<String>>::default();
     let telling = told.clone();
-    let deltas = Deltas::new(move |text| telling.lock().unwrap().push_str(text));
+    let deltas = DeltaSink::new(move |text| telling.lock().unwrap().push_str(text));
     let reply = model.chat(request().deltas(deltas)).await.unwrap();
     assert_eq!(reply.content, "It is [secret]");
     assert_eq!(*told.lock().unwrap(), "It is [secret]");

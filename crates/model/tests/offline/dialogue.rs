@@ -184,7 +184,7 @@ pub fn graph(plan: &Value) -> Vec<String> {
 /// A planner's request with nothing but its goal and more sections.
 pub fn plan_request(goal: &str, more: &str) -> String {
     format!(
-        "<GOAL>\n{goal}\n</GOAL>\n<ROUND>1 of 15</ROUND>\n<AGENTS>\n- explore: Explores.\n- implement: Changes.\n- verify: Verifies.\n\
+        "<GOAL>\n{goal}\n</GOAL>\n<ITERATION>1 of 15</ITERATION>\n<AGENTS>\n- explore: Explores.\n- implement: Changes.\n- verify: Verifies.\n\
          </AGENTS>\n<TOOLS_FOR_CALLS>\n- execute_command: Runs. Parameters: {{}}\n</TOOLS_FOR_CALLS>\n{more}Plan the next steps towards the goal.\n"
     )
 }
@@ -200,7 +200,7 @@ pub fn reflect_request(
     let observations: String = observations.iter().map(|one| format!("{one}\n")).collect();
     let changed: String = changed.iter().map(|path| format!("- {path}\n")).collect();
     format!(
-        "<GOAL>\n{goal}\n</GOAL>\n<ROUND>1 of 15</ROUND>\n{more}<PLAN>\n{plan}\n</PLAN>\n<OBSERVATIONS>\n{observations}</OBSERVATIONS>\n\
+        "<GOAL>\n{goal}\n</GOAL>\n<ITERATION>1 of 15</ITERATION>\n{more}<PLAN>\n{plan}\n</PLAN>\n<OBSERVATIONS>\n{observations}</OBSERVATIONS>\n\
          <CHANGED_FILES>\n{changed}</CHANGED_FILES>\nJudge whether the goal is reached.\n"
     )
 }

@@ -1,10 +1,10 @@
 //! The offline model in whole conversations: the prompts that it gets in a run, and what it answers (HOST-4).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod asking;
 mod dialogue;
 mod other_requests;
 mod planning_a_rename;
+mod queries;
 mod reflecting_on_a_rename;
 mod repairing;
 mod replacing;

@@ -91,7 +91,7 @@ fn piece() -> impl Strategy<Value = String> {
         "<TASK>\nFind all usages of `a`.\n</TASK>",
         "<GUIDANCE>\n1. only in src\n2. call it ß\n</GUIDANCE>\n",
         "<ANSWERS>\n{\"question\":\"q\",\"answer\":\"use another name\"}\n</ANSWERS>\n",
-        "<ROUNDS>\n{\"round\":1,\"plan\":\"p\",\"reflection\":\"r\",\"verdict\":\"continue\"}\n</ROUNDS>\n",
+        "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"r\",\"verdict\":\"continue\"}\n</ITERATIONS>\n",
         "<PLAN>\n{\"summary\":\"s\",\"subtasks\":[{\"id\":\"a\",\"title\":\"t\",\"calls\":[]}]}\n</PLAN>\n",
         "<OBSERVATIONS>\n{\"subtask\":\"check\",\"title\":\"t\",\"status\":\"failed\",\"calls\":[{\"tool\":\"x\",\"result\":{\"success\":false}}]}\n{\"subtask\":\"edit-1\",\"title\":\"t\",\"status\":\"succeeded\"}\n</OBSERVATIONS>\n",
         "{\"success\":true,\"output\":{\"occurrences\":3,\"files\":[{\"path\":\"a\",\"total\":3}],\"matches\":[{\"path\":\"a\",\"line\":0}],\"content\":\"a\\n\"}}",

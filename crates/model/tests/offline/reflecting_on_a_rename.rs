@@ -1,4 +1,4 @@
-//! Judgements of a rename's rounds.
+//! Judgements of a rename's iterations.
 
 use serde_json::{Value, json};
 
@@ -149,9 +149,14 @@ fn a_check_that_fails_after_the_edits_goes_on_with_what_it_says() {
 
 #[test]
 fn a_check_that_fails_for_the_third_time_has_failed() {
-    let round = |number: u32| json!({"round": number, "plan": "p", "reflection": "r", "verdict": "continue"});
-    let rounds = format!("<ROUNDS>\n{}\n{}\n</ROUNDS>\n", round(1), round(2));
-    let request = reflect_request(GOAL, &rounds, &plan(), &check_failed(), CHANGED);
+    let iteration =
+        |number: u32| json!({"iteration": number, "plan": "p", "reflection": "r", "verdict": "continue"});
+    let iterations = format!(
+        "<ITERATIONS>\n{}\n{}\n</ITERATIONS>\n",
+        iteration(1),
+        iteration(2)
+    );
+    let request = reflect_request(GOAL, &iterations, &plan(), &check_failed(), CHANGED);
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
 
     // Failed, but the files are put back first.
@@ -165,7 +170,7 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     );
 
     let kept = format!("{GOAL} and keep the changes even if the tests fail");
-    let request = reflect_request(&kept, &rounds, &plan(), &check_failed(), CHANGED);
+    let request = reflect_request(&kept, &iterations, &plan(), &check_failed(), CHANGED);
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "failed");
     assert!(
@@ -174,22 +179,22 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     );
 }
 
-/// The judgement of a round that puts the files back.
+/// The judgement of an iteration that puts the files back.
 fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
     let parameters = json!({"operation": "undo"});
     let calls = json!([{"tool": "file_operations", "parameters": parameters}]);
     let plan = json!({
         "summary": "Put back what was changed: Renamed it, but now `cargo test` fails.",
-        "subtasks": [{"id": "put-back", "title": "t", "calls": calls}]
+        "subtasks": [{"id": "undo", "title": "t", "calls": calls}]
     });
-    let observations = [ran("put-back", &[("file_operations", parameters, result)])];
+    let observations = [ran("undo", &[("file_operations", parameters, result)])];
     Dialogue::reflector(&reflect_request(GOAL, "", &plan, &observations, changed)).judgement()
 }
 
 #[test]
 fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
     let (verdict, summary) = putting_back(
-        success(json!({"undone": ["src/a.rs", "src/b.rs"], "left": []})),
+        success(json!({"undone": ["src/a.rs", "src/b.rs"], "not_restored": []})),
         &[],
     );
 
@@ -207,7 +212,7 @@ fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
     let request = reflect_request(GOAL, "", &plan(), &observations, &["Cargo.lock"]);
     assert_eq!(Dialogue::reflector(&request).judgement().0, "failed");
 
-    let made = json!({"undone": ["src/a.rs"], "left": [], "by_commands": ["Cargo.lock"]});
+    let made = json!({"undone": ["src/a.rs"], "not_restored": [], "by_commands": ["Cargo.lock"]});
     let (_, summary) = putting_back(success(made), &["Cargo.lock"]);
     assert!(
         summary.contains("put back: src/a.rs as before. What commands made or changed stays: Cargo.lock."),
@@ -235,7 +240,7 @@ fn a_run_of_no_test_is_told_as_that() {
 fn what_could_not_be_put_back_is_named() {
     let left = json!({
         "success": false, "error": "`src/b.rs` is left as it is",
-        "output": {"undone": ["src/a.rs"], "left": [{"path": "src/b.rs", "because": "it has changed since the run changed it"}]}
+        "output": {"undone": ["src/a.rs"], "not_restored": [{"path": "src/b.rs", "reason": "it has changed since the run changed it"}]}
     });
     let (verdict, summary) = putting_back(left, &["src/b.rs"]);
 
@@ -249,9 +254,9 @@ fn what_could_not_be_put_back_is_named() {
 
 #[test]
 fn putting_back_is_tried_once() {
-    let rounds = "<ROUNDS>\n{\"round\":1,\"plan\":\"p\",\"reflection\":\"Given up, so what was changed is put back next: why\",\"verdict\":\"continue\"}\n</ROUNDS>\n";
+    let iterations = "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"Given up, so what was changed is put back next: why\",\"verdict\":\"continue\"}\n</ITERATIONS>\n";
     let plan = json!({"summary": "Not possible: the plan was not accepted: no such tool", "subtasks": []});
-    let request = reflect_request(GOAL, rounds, &plan, &[], CHANGED);
+    let request = reflect_request(GOAL, iterations, &plan, &[], CHANGED);
 
     assert_eq!(
         Dialogue::reflector(&request).judgement(),

@@ -24,9 +24,9 @@ fn after_goal(goal: &str, more: &str, output: &str) -> Dialogue {
     );
     let command = json!({"command": ["cargo", "test"], "timeout_seconds": 600});
     let check = ran("check", &[("execute_command", command, exited(101, output, ""))]);
-    let round = json!({"round": 1, "plan": "Rename.", "reflection": "Renamed, but `cargo test` fails.", "verdict": "continue"});
+    let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "Renamed, but `cargo test` fails.", "verdict": "continue"});
     let sections = format!(
-        "{more}<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{edit}\n{check}\n{}\n</OBSERVATIONS>\n",
+        "{more}<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{edit}\n{check}\n{}\n</OBSERVATIONS>\n",
         skipped("verify", "check")
     );
     Dialogue::planner(&plan_request(goal, &sections))
@@ -212,7 +212,7 @@ fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
 
     assert_eq!(
         graph(&plan),
-        [r#"put-back <- []: file_operations {"operation":"undo"}"#]
+        [r#"undo <- []: file_operations {"operation":"undo"}"#]
     );
     assert_eq!(
         plan["summary"],
@@ -259,19 +259,19 @@ fn where_nothing_points_at_the_old_name_the_change_is_put_back() {
 
     assert_eq!(
         graph(&planner.plan()),
-        [r#"put-back <- []: file_operations {"operation":"undo"}"#]
+        [r#"undo <- []: file_operations {"operation":"undo"}"#]
     );
 }
 
-/// The planner's request after these rounds, given as plan and reflection.
-fn after_rounds(rounds: &[(&str, &str)]) -> Dialogue {
-    let rounds: Vec<String> = rounds
+/// The planner's request after these iterations, given as plan and reflection.
+fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
+    let iterations: Vec<String> = iterations
         .iter()
         .map(|(plan, reflection)| {
-            json!({"round": 1, "plan": plan, "reflection": reflection, "verdict": "continue"}).to_string()
+            json!({"iteration": 1, "plan": plan, "reflection": reflection, "verdict": "continue"}).to_string()
         })
         .collect();
-    let sections = format!("<ROUNDS>\n{}\n</ROUNDS>\n", rounds.join("\n"));
+    let sections = format!("<ITERATIONS>\n{}\n</ITERATIONS>\n", iterations.join("\n"));
     Dialogue::planner(&plan_request(GOAL, &sections))
 }
 
@@ -279,11 +279,11 @@ const GIVEN_UP: &str = "Given up, so what was changed is put back next: It is no
 
 #[test]
 fn what_a_reflection_has_given_up_is_put_back() {
-    let plan = after_rounds(&[("Rename.", GIVEN_UP)]).plan();
+    let plan = after_iterations(&[("Rename.", GIVEN_UP)]).plan();
 
     assert_eq!(
         graph(&plan),
-        [r#"put-back <- []: file_operations {"operation":"undo"}"#]
+        [r#"undo <- []: file_operations {"operation":"undo"}"#]
     );
     assert_eq!(plan["summary"], "Put back what was changed: It is not verified.");
 }
@@ -292,7 +292,7 @@ fn what_a_reflection_has_given_up_is_put_back() {
 fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
     let put_back = "Put back what was changed: It is not verified.";
     let interrupted = "Interrupted: a change was under way when the process ended, so it is seen to again.";
-    let plan = after_rounds(&[("Rename.", GIVEN_UP), (put_back, interrupted)]).plan();
+    let plan = after_iterations(&[("Rename.", GIVEN_UP), (put_back, interrupted)]).plan();
 
     assert_eq!(plan["summary"], put_back);
 }
@@ -300,7 +300,7 @@ fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
 #[test]
 fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
     let put_back = "Put back what was changed: It is not verified.";
-    let mut planner = after_rounds(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
+    let mut planner = after_iterations(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
     planner.sees(
@@ -320,10 +320,11 @@ fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
 }
 
 #[test]
-fn what_an_incomplete_round_left_is_renamed_although_the_new_name_is_there() {
+fn what_an_incomplete_iteration_left_is_renamed_although_the_new_name_is_there() {
     let edit = json!({"subtask": "edit-1", "title": "t", "status": "failed", "duration_ms": 1, "calls": []});
-    let round = json!({"round": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
-    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{edit}\n</OBSERVATIONS>\n");
+    let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
+    let sections =
+        format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{edit}\n</OBSERVATIONS>\n");
     let mut left = usages(&[("b.rs", 1, "parse")]);
     left["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
     let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
@@ -343,10 +344,11 @@ fn what_an_incomplete_round_left_is_renamed_although_the_new_name_is_there() {
 }
 
 #[test]
-fn a_rename_that_looks_done_after_an_incomplete_round_is_checked_before_it_counts() {
+fn a_rename_that_looks_done_after_an_incomplete_iteration_is_checked_before_it_counts() {
     let baseline = ran("baseline", &[]);
-    let round = json!({"round": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
-    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
+    let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
+    let sections =
+        format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
     let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
     planner
         .sees(
@@ -374,12 +376,12 @@ fn a_rename_that_looks_done_after_an_incomplete_round_is_checked_before_it_count
     );
 }
 
-/// The plan of a second round with one usage of the old name, after these observations.
-fn second_round(observations: &[Value]) -> Vec<String> {
-    let round = json!({"round": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
+/// The plan of a second iteration with one usage of the old name, after these observations.
+fn second_iteration(observations: &[Value]) -> Vec<String> {
+    let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let observations: Vec<String> = observations.iter().map(Value::to_string).collect();
     let sections = format!(
-        "<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{}\n</OBSERVATIONS>\n",
+        "<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{}\n</OBSERVATIONS>\n",
         observations.join("\n")
     );
     let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
@@ -418,7 +420,7 @@ fn host_2_an_interrupted_baseline_is_run_again() {
     );
 
     assert_eq!(
-        ids(&second_round(&[baseline, skipped("edit-1", "baseline")])),
+        ids(&second_iteration(&[baseline, skipped("edit-1", "baseline")])),
         ["explore", "baseline", "edit-1", "check", "verify"]
     );
 }
@@ -429,18 +431,21 @@ fn a_baseline_is_not_run_where_it_passed_or_files_may_be_changed() {
     let edited = ran("edit-1", &[]);
     for observations in [vec![passed], vec![edited]] {
         assert_eq!(
-            ids(&second_round(&observations)),
+            ids(&second_iteration(&observations)),
             ["explore", "edit-1", "check", "verify"]
         );
     }
 }
 
 #[test]
-fn a_round_without_work_does_not_allow_a_name_in_use() {
-    let round = json!({"round": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
+fn an_iteration_without_work_does_not_allow_a_name_in_use() {
+    let iteration = json!({"iteration": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
-    let mut planner = Dialogue::planner(&plan_request(GOAL, &format!("<ROUNDS>\n{round}\n</ROUNDS>\n")));
+    let mut planner = Dialogue::planner(&plan_request(
+        GOAL,
+        &format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n"),
+    ));
     planner.sees(
         "rename_symbol",
         json!({"from": "parse", "to": "read", "preview": true}),

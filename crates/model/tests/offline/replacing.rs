@@ -158,10 +158,11 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
 }
 
 #[test]
-fn what_an_earlier_round_replaced_is_checked_before_it_counts() {
-    let round = json!({"round": 1, "plan": "p", "reflection": "r", "verdict": "continue"});
+fn what_an_earlier_iteration_replaced_is_checked_before_it_counts() {
+    let iteration = json!({"iteration": 1, "plan": "p", "reflection": "r", "verdict": "continue"});
     let baseline = ran("baseline", &[]);
-    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
+    let sections =
+        format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
     let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
     planner.sees("search", search("v1", None), matches(&[])).sees(
         "file_operations",
@@ -179,10 +180,10 @@ fn what_an_earlier_round_replaced_is_checked_before_it_counts() {
 }
 
 #[test]
-fn a_text_that_no_round_has_found_is_not_taken_for_replaced() {
+fn a_text_that_no_iteration_has_found_is_not_taken_for_replaced() {
     let plan = "Not possible: \"v1\" was not found. Nothing was changed.";
-    let round = json!({"round": 1, "plan": plan, "reflection": "r", "verdict": "continue"});
-    let sections = format!("<ROUNDS>\n{round}\n</ROUNDS>\n");
+    let iteration = json!({"iteration": 1, "plan": plan, "reflection": "r", "verdict": "continue"});
+    let sections = format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n");
     let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
     planner
         .sees("search", search("v1", None), matches(&[]))

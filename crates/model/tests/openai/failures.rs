@@ -5,7 +5,7 @@ use std::time::Duration;
 use dirigent_core::message::ModelFailureKind;
 use dirigent_core::time::Millis;
 use dirigent_model::ChatModel;
-use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions, OpenAiSetupError, Timeouts};
+use dirigent_model::openai::{Delivery, ModelSetupError, OpenAiModel, OpenAiOptions, Timeouts};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -170,20 +170,20 @@ fn options_that_cannot_work_are_refused_at_once() {
     let refused = |url: &str| OpenAiModel::new(OpenAiOptions::new(url, "m")).unwrap_err();
     assert!(matches!(
         refused("localhost:8080/v1"),
-        OpenAiSetupError::BaseUrl { .. }
+        ModelSetupError::BaseUrl { .. }
     ));
-    assert!(matches!(refused("/v1"), OpenAiSetupError::BaseUrl { .. }));
+    assert!(matches!(refused("/v1"), ModelSetupError::BaseUrl { .. }));
     assert_eq!(
         refused("https://me:secret@example.com/v1"),
-        OpenAiSetupError::CredentialsInUrl
+        ModelSetupError::CredentialsInUrl
     );
     let options = OpenAiOptions::new("https://example.com/v1", "m").api_key("line\nbreak");
-    assert_eq!(OpenAiModel::new(options).unwrap_err(), OpenAiSetupError::ApiKey);
+    assert_eq!(OpenAiModel::new(options).unwrap_err(), ModelSetupError::ApiKey);
     let mut options = OpenAiOptions::new("https://example.com/v1", "m");
     options.extra.insert("stream".to_owned(), true.into());
     let field = "stream".to_owned();
     assert_eq!(
         OpenAiModel::new(options).unwrap_err(),
-        OpenAiSetupError::ReservedField { field }
+        ModelSetupError::ReservedField { field }
     );
 }

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use dirigent_core::call::{CallForm, Malformed, parse};
+use dirigent_core::call::{CallForm, MalformedReply, parse};
 use dirigent_core::message::{FinishReason, Usage};
 use dirigent_model::openai::Delivery;
-use dirigent_model::{ChatModel, Deltas};
+use dirigent_model::{ChatModel, DeltaSink};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, ask, request};
@@ -331,7 +331,7 @@ async fn call_2_arguments_that_are_no_json_reach_the_agent_as_a_malformed_call()
         assert_eq!(reply.malformed_calls[0].arguments, r#"{"path": x}"#);
         assert!(matches!(
             parse(&reply, CallForm::Native),
-            Err(Malformed::UnreadableCalls { .. })
+            Err(MalformedReply::UnreadableCalls { .. })
         ));
     }
 }
@@ -358,7 +358,7 @@ async fn the_text_is_told_as_it_comes() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let teller = || {
         let told = told.clone();
-        Deltas::new(move |text| told.lock().unwrap().push(text.to_owned()))
+        DeltaSink::new(move |text| told.lock().unwrap().push(text.to_owned()))
     };
     let server = Server::start([
         Answer::events(&[

@@ -91,7 +91,7 @@ async fn a_request_says_what_was_asked_and_no_more() {
     options.extra.insert("temperature".to_owned(), json!(0.5));
     let full = request()
         .model("other".to_owned())
-        .calls(CallForm::Native)
+        .call_form(CallForm::Native)
         .tools(tool("look"))
         .format(as_json())
         .max_output_tokens(100);
@@ -152,7 +152,7 @@ async fn call_4_a_model_that_calls_in_its_text_is_offered_no_native_tools() {
     let server = Server::start(forms.map(|_| ok())).await;
     let model = server.model(Delivery::Whole);
     for form in forms {
-        let request = after_a_call("look").calls(form).tools(tool("look"));
+        let request = after_a_call("look").call_form(form).tools(tool("look"));
         model.chat(request).await.unwrap();
     }
     for got in server.got() {
@@ -164,7 +164,7 @@ async fn call_4_a_model_that_calls_in_its_text_is_offered_no_native_tools() {
 #[tokio::test]
 async fn call_2_native_calls_of_the_past_go_with_their_results_where_no_tools_are_offered() {
     let server = Server::start([ok()]).await;
-    let request = after_a_call("look").calls(CallForm::Native);
+    let request = after_a_call("look").call_form(CallForm::Native);
     server.model(Delivery::Whole).chat(request).await.unwrap();
     let sent = server.got()[0].json();
     assert_eq!(sent.get("tools"), None);
@@ -186,7 +186,7 @@ async fn call_2_a_tools_name_that_the_api_does_not_take_is_another_on_the_wire_o
     let reply = json!({"choices": [{"message": {"tool_calls": calls}}]}).to_string();
     let server = Server::start([Answer::json("200 OK", reply)]).await;
     let request = after_a_call("files.read")
-        .calls(CallForm::Native)
+        .call_form(CallForm::Native)
         .tools(tool("files.read"));
     let reply = server.model(Delivery::Whole).chat(request).await.unwrap();
 
@@ -204,7 +204,7 @@ async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
     let both = ["files.read", "files_read_feef3122"]
         .map(|name| tool(name)[0].clone())
         .to_vec();
-    let request = request().calls(CallForm::Native).tools(Arc::new(both));
+    let request = request().call_form(CallForm::Native).tools(Arc::new(both));
     let failure = server.model(Delivery::Whole).chat(request).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Rejected);
     assert!(
@@ -220,7 +220,7 @@ async fn call_3_results_become_the_users_where_a_server_wants_ids() {
     let server = Server::start([refuses("messages[2]: missing tool_call_id"), ok(), ok()]).await;
     let model = server.model(Delivery::Whole);
     for _ in 0..2 {
-        let request = after_a_call("look").calls(CallForm::ToolCall);
+        let request = after_a_call("look").call_form(CallForm::ToolCall);
         model.chat(request).await.unwrap();
     }
     let sent: Vec<Value> = server

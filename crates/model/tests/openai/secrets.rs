@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use dirigent_core::call::CallForm;
 use dirigent_core::message::ModelFailureKind;
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
-use dirigent_model::{ChatModel, Deltas};
+use dirigent_model::{ChatModel, DeltaSink};
 use serde_json::{Value, json};
 
 use crate::log;
@@ -110,8 +110,8 @@ async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
         let model = OpenAiModel::new(server.options(delivery).api_key(KEY)).unwrap();
         let told = Arc::new(Mutex::new(String::new()));
         let hearer = told.clone();
-        let deltas = Deltas::new(move |text| hearer.lock().unwrap().push_str(text));
-        let request = request().calls(CallForm::Native).deltas(deltas);
+        let deltas = DeltaSink::new(move |text| hearer.lock().unwrap().push_str(text));
+        let request = request().call_form(CallForm::Native).deltas(deltas);
         let reply = model.chat(request).await.unwrap();
         check(&format!("{reply:?}"));
         assert_eq!(reply.content, "It is [secret].");

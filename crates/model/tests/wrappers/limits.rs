@@ -184,7 +184,7 @@ async fn in_a_long_pause_others_are_told_at_once() {
     let model = Limited::new(Script(script.clone()), NO_LIMITS);
     model.chat(request()).await.unwrap_err();
     let failure = model.chat(request()).await.unwrap_err();
-    let retry_after = Some(Millis::seconds(3_600));
+    let retry_after = Some(Millis::from_secs(3_600));
     assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after });
     assert_eq!(script.began.elapsed().as_secs(), 1);
 }

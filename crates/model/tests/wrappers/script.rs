@@ -112,7 +112,7 @@ pub fn fails(kind: ModelFailureKind, message: &str) -> Reply {
 }
 
 pub fn unavailable(retry_after: Option<u64>) -> Reply {
-    let retry_after = retry_after.map(Millis::seconds);
+    let retry_after = retry_after.map(Millis::from_secs);
     fails(ModelFailureKind::Unavailable { retry_after }, "busy")
 }
 

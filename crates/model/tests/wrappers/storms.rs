@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dirigent_core::message::ModelFailureKind;
-use dirigent_model::{ChatModel, ChatRequest, Deltas, Limited, ModelLimits, Retrying};
+use dirigent_model::{ChatModel, ChatRequest, DeltaSink, Limited, ModelLimits, Retrying};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
@@ -98,7 +98,7 @@ impl ChatModel for Slow {
         async move {
             let reply = reply.await?;
             if let Some(deltas) = deltas {
-                deltas.tell("o");
+                deltas.send("o");
             }
             tokio::time::sleep(Duration::from_secs(3_600)).await;
             Ok(reply)
@@ -115,7 +115,7 @@ async fn the_beginning_of_a_text_is_an_answer_and_is_still_told() {
     let told = Arc::new(std::sync::Mutex::new(String::new()));
     let tellers = (0..3).map(|_| {
         let told = told.clone();
-        Deltas::new(move |text| told.lock().unwrap().push_str(text))
+        DeltaSink::new(move |text| told.lock().unwrap().push_str(text))
     });
     join_all(tellers.map(|deltas| model.chat(request().deltas(deltas)))).await;
     assert_eq!(script.times(), [0, 11_000, 12_000, 12_000]);

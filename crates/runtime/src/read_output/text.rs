@@ -22,7 +22,7 @@ pub(super) struct Readable {
 }
 
 impl Readable {
-    pub(super) fn of(result: &Value) -> Self {
+    pub(super) fn from_result(result: &Value) -> Self {
         let Value::Object(fields) = result else {
             return Readable::listed("result", result);
         };
@@ -171,7 +171,7 @@ mod tests {
             texts: texts.collect(),
             rest: rest.as_object().cloned().unwrap_or_default(),
         };
-        assert_eq!(Readable::of(result), expected);
+        assert_eq!(Readable::from_result(result), expected);
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
     fn paor_6_long_other_values_follow_the_text() {
         let numbers: Vec<u32> = (0..600).collect();
         let readable =
-            Readable::of(&json!({"success": true, "output": {"body": "a\nb", "numbers": numbers}}));
+            Readable::from_result(&json!({"success": true, "output": {"body": "a\nb", "numbers": numbers}}));
         assert!(
             readable
                 .text

@@ -14,15 +14,15 @@ use std::time::Duration;
 use dirigent_core::agent::{AgentFailure, AgentInput};
 use dirigent_core::id::AgentId;
 use dirigent_core::journal::Input;
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::{Repeat, StateChange, ToolResult};
 use dirigent_store::Journal;
 use serde_json::json;
 
-use crate::door::Said;
 use crate::handle::read_entries;
+use crate::run_mailbox::RunMessageBody;
 use crate::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};
 use script::{
     Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say, spec,
@@ -119,12 +119,12 @@ async fn paor_7_a_sub_agent_that_breaks_down_is_an_observation_and_its_request_e
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.break_down(Said::BreakAgent(WORKER));
+    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
-    match &report.rounds[0].observations[0].finding {
-        Finding::Agent { agent, result, .. } => {
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Agent { agent, result, .. } => {
             assert_eq!((*agent, result), (WORKER, &Err(broken())));
         }
         other => panic!("{other:?}"),
@@ -155,7 +155,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
     let handle = world.start().await;
     within(gate.entered()).await;
     within(gate.entered()).await;
-    handle.door.break_down(Said::BreakAgent(WORKER));
+    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let mut events = handle.events();
     while !within(events.next()).await.is_some_and(|event| {
         matches!(
@@ -166,7 +166,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
     gate.open();
     let report = ended(&handle).await.unwrap();
 
-    let ends: Vec<_> = report.rounds[0]
+    let ends: Vec<_> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| (seen.title.as_str(), seen.succeeded()))
@@ -193,7 +193,7 @@ async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure()
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Said::BreakAgent(agent));
+        handle.mailbox.inject_crash(RunMessageBody::BreakAgent(agent));
         let report = ended(&handle).await.unwrap();
 
         let error = expected.to_owned();
@@ -212,7 +212,7 @@ async fn a_supervisor_that_breaks_down_in_any_phase_is_rebuilt_and_nothing_finis
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Said::Break);
+        handle.mailbox.inject_crash(RunMessageBody::Break);
         // The request is made again, once the first was given up.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
@@ -264,14 +264,14 @@ async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_saf
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Said::Break);
+        handle.mailbox.inject_crash(RunMessageBody::Break);
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();
         let report = ended(&handle).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
-        assert!(report.rounds[0].observations[0].succeeded());
+        assert!(report.iterations[0].observations[0].succeeded());
         assert_eq!(called.load(Ordering::SeqCst), 2);
         assert_eq!(report.usage.tool_calls, 1);
     }
@@ -286,11 +286,11 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
 
         let handle = world.start().await;
         within(gate.entered()).await;
-        handle.door.break_down(Said::Break);
+        handle.mailbox.inject_crash(RunMessageBody::Break);
         let report = ended(&handle).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
-        let seen = serde_json::to_string(&report.rounds[0].observations).unwrap();
+        let seen = serde_json::to_string(&report.iterations[0].observations).unwrap();
         assert!(seen.contains("`it` was interrupted"), "{seen}");
         assert_eq!(called.load(Ordering::SeqCst), 1);
         assert_eq!(gate.inside(), 0);
@@ -304,7 +304,7 @@ async fn host_8_a_cancel_behind_a_breakdown_is_not_lost() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.break_down(Said::Break);
+    handle.mailbox.inject_crash(RunMessageBody::Break);
     handle.cancel().unwrap();
     let report = ended(&handle).await.unwrap();
 
@@ -322,7 +322,7 @@ async fn host_8_a_breakdown_behind_a_cancel_does_not_undo_it() {
     let handle = world.start().await;
     within(gate.entered()).await;
     handle.cancel().unwrap();
-    handle.door.break_down(Said::Break);
+    handle.mailbox.inject_crash(RunMessageBody::Break);
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::Cancelled));
@@ -360,7 +360,7 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let handle = world.start().await;
     within(gate.entered()).await;
     handle.guide("first").unwrap();
-    handle.door.break_down(Said::Break);
+    handle.mailbox.inject_crash(RunMessageBody::Break);
     handle.guide("second").unwrap();
     within(gate.entered()).await;
     gate.open();
@@ -396,7 +396,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
         .resume(handle.id(), Resume::new().answer(answer));
     let resumed = resume.await.unwrap();
     within(gate.entered()).await;
-    resumed.door.break_down(Said::Break);
+    resumed.mailbox.inject_crash(RunMessageBody::Break);
     within(gate.entered()).await;
     gate.open();
     let report = ended(&resumed).await.unwrap();
@@ -415,12 +415,12 @@ async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_re
     let handle = world.start().await;
     for _ in 0..4 {
         within(gate.entered()).await;
-        handle.door.break_down(Said::Break);
+        handle.mailbox.inject_crash(RunMessageBody::Break);
     }
     let error = ended(&handle).await.unwrap_err();
 
     match error {
-        RuntimeError::BrokenDown { run, times, message } => {
+        RuntimeError::SupervisorCrashed { run, times, message } => {
             assert_eq!(
                 (run, times, message.as_str()),
                 (handle.id(), 4, "broken on purpose")
@@ -449,12 +449,12 @@ async fn breakdowns_before_anything_is_done_end_too() {
 
     let handle = world.start().await;
     for _ in 0..4 {
-        handle.door.break_down(Said::Break);
+        handle.mailbox.inject_crash(RunMessageBody::Break);
     }
     let error = ended(&handle).await.unwrap_err();
 
     assert!(
-        matches!(error, RuntimeError::BrokenDown { times: 4, .. }),
+        matches!(error, RuntimeError::SupervisorCrashed { times: 4, .. }),
         "{error}"
     );
     assert_eq!(gate.inside(), 0);
@@ -469,7 +469,7 @@ async fn a_breakdown_of_one_run_does_not_touch_another() {
     within(gate.entered()).await;
     within(gate.entered()).await;
 
-    broken.door.break_down(Said::Break);
+    broken.mailbox.inject_crash(RunMessageBody::Break);
     within(gate.entered()).await;
     gate.open();
     for handle in [&broken, &other] {
@@ -514,11 +514,11 @@ async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    handle.door.break_down(Said::BreakAgent(WORKER));
+    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
 
-    match &report.rounds[0].observations[0].finding {
-        Finding::Agent { result, work, .. } => {
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Agent { result, work, .. } => {
             assert_eq!(result, &Err(broken()));
             let calls: Vec<_> = work.calls.iter().map(|call| call.tool.as_str()).collect();
             assert_eq!(calls, ["make"]);

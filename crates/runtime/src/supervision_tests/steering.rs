@@ -8,7 +8,7 @@ use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::Repeat;
@@ -22,8 +22,8 @@ use uuid::Uuid;
 use super::script::{self, Asked, Gate, Reply, Scripted, call, plan, say, tools, work};
 use super::{REFLECTOR, WORKER, World, ended, usual, within};
 use crate::deltas::Listeners;
-use crate::door::{Door, Hearing, Said, Word};
-use crate::inbox::Postman;
+use crate::inbox_forwarder::InboxForwarder;
+use crate::run_mailbox::{MailboxState, RunMailbox, RunMessage, RunMessageBody};
 use crate::{RunHandle, RuntimeError, UserPresence};
 
 /// The tool `risk`, which must be approved, and how often it was called.
@@ -71,8 +71,8 @@ async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
     let handle = start.await.unwrap();
     let asked = approval(&handle).await;
 
-    // The decision waits at the door behind the breakdown, and then for its agent to be started again.
-    handle.door.break_down(Said::Break);
+    // The decision waits at the mailbox behind the breakdown, and then for its agent to be started again.
+    handle.mailbox.inject_crash(RunMessageBody::Break);
     within(handle.decide(asked.effect, approve(&asked)))
         .await
         .unwrap();
@@ -100,11 +100,11 @@ async fn paor_7_an_agent_that_breaks_down_while_its_call_waits_is_an_observation
     let handle = start.await.unwrap();
     let asked = approval(&handle).await;
 
-    handle.door.break_down(Said::BreakAgent(WORKER));
+    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
-    assert!(!report.rounds[0].observations[0].succeeded());
+    assert!(!report.iterations[0].observations[0].succeeded());
     assert_eq!(called.load(Ordering::SeqCst), 0);
     assert!(handle.approvals().await.unwrap().is_empty());
     let late = handle.decide(asked.effect, approve(&asked)).await.unwrap_err();
@@ -135,11 +135,11 @@ async fn paor_7_an_agent_that_breaks_down_is_a_failed_call_of_the_one_that_it_wo
     let handle = world.start().await;
     within(gate.entered()).await;
     // The one that the worker has started.
-    handle.door.break_down(Said::BreakAgent(REFLECTOR));
+    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(REFLECTOR));
     let report = ended(&handle).await.unwrap();
 
-    match &report.rounds[0].observations[0].finding {
-        Finding::Agent { agent, result, .. } => {
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Agent { agent, result, .. } => {
             assert_eq!(*agent, WORKER);
             let told = result.as_ref().unwrap();
             assert!(told.contains("the agent broke down: broken on purpose"), "{told}");
@@ -178,19 +178,19 @@ async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
     };
 
     let first = guide("first");
-    handle.door.break_down(Said::Break);
+    handle.mailbox.inject_crash(RunMessageBody::Break);
     let second = guide("second");
     within(gate.entered()).await;
     let to_worker = post(&Steering::GuideAgent {
         agent: WORKER,
         guidance: "third".to_owned(),
     });
-    handle.door.break_down(Said::BreakAgent(WORKER));
+    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let last = guide("last");
     let far_away = Duration::from_secs(60);
     for message in [first, second, last] {
-        let state = world.journal.settled(message, far_away).await.unwrap();
-        assert_eq!(state, MessageState::Taken);
+        let state = world.journal.wait_settled(message, far_away).await.unwrap();
+        assert_eq!(state, MessageState::Accepted);
     }
     let to_worker = world.journal.message(to_worker).unwrap();
     gate.open();
@@ -211,16 +211,16 @@ async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
         .filter(|input| matches!(input, Input::Agent(AgentInput::Guided { .. })))
         .count();
     match to_worker {
-        MessageState::Taken => assert_eq!(heard_by_worker, 1),
-        MessageState::Refused { reason } => {
+        MessageState::Accepted => assert_eq!(heard_by_worker, 1),
+        MessageState::Rejected { reason } => {
             assert!(reason.contains("no agent a2"), "{reason}");
             assert_eq!(heard_by_worker, 0);
         }
-        MessageState::Waiting => panic!("one after it was taken"),
+        MessageState::Pending => panic!("one after it was taken"),
     }
 }
 
-/// A run that nobody carries out, but for a door that hears: the test stands in for its supervisor.
+/// A run that nobody carries out, but for a mailbox that hears: the test stands in for its supervisor.
 fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::supervisor::Outcome>) {
     let run = RunId(Uuid::now_v7());
     let claim = world
@@ -231,18 +231,18 @@ fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::super
     let handle = RunHandle {
         run,
         journal: world.journal.clone(),
-        door: Arc::new(Door::new(UserPresence::Absent, Hearing::Nothing)),
+        mailbox: Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Open)),
         outcome,
         listeners: Listeners::default(),
     };
     (handle, claim, ending)
 }
 
-async fn heard(door: &Door) -> Word {
+async fn next_message(mailbox: &RunMailbox) -> RunMessage {
     within(async {
         loop {
-            match door.take() {
-                Some(word) => return word,
+            match mailbox.pop() {
+                Some(message) => return message,
                 None => tokio::task::yield_now().await,
             }
         }
@@ -260,26 +260,29 @@ async fn host_2_what_a_run_that_ends_does_not_hear_is_brought_again_when_it_goes
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, claim, ending) = unattended(&world);
     let claim = Arc::new(claim);
-    let postman = Postman {
+    let forwarder = InboxForwarder {
         run: handle.run,
         journal: world.journal.clone(),
         claim: Arc::downgrade(&claim),
-        door: handle.door.clone(),
+        mailbox: handle.mailbox.clone(),
         outcome: handle.outcome.clone(),
     };
-    let working = tokio::spawn(postman.work());
+    let working = tokio::spawn(forwarder.run());
     let body = serde_json::to_string(&guide("go on")).unwrap();
     world.journal.post(handle.run, Default::default(), body).unwrap();
 
-    let word = heard(&handle.door).await;
-    assert!(handle.door.is_bringing());
-    handle.door.close();
+    let message = next_message(&handle.mailbox).await;
+    assert!(handle.mailbox.is_delivering());
+    handle.mailbox.close();
     let run = handle.run;
-    word.receipt.refused(RuntimeError::Ended { run });
-    handle.door.change(|| (Hearing::Nothing, ()));
-    let again = heard(&handle.door).await;
+    message.ack.rejected(RuntimeError::Ended { run });
+    handle.mailbox.update(|| (MailboxState::Open, ()));
+    let again = next_message(&handle.mailbox).await;
 
-    assert!(matches!(again.said, Said::Steering(Steering::Guide { .. })));
+    assert!(matches!(
+        again.said,
+        RunMessageBody::Steering(Steering::Guide { .. })
+    ));
     ending.send_replace(Some(Err(RuntimeError::Ended { run })));
     within(working).await.unwrap();
 }
@@ -294,13 +297,13 @@ async fn host_2_what_may_have_been_taken_is_not_said_again() {
     let steering = tokio::spawn(async move { orchestrator.steer(run, guide("go on")).await });
 
     // Whoever took it ends with the run before it can say so.
-    let word = heard(&handle.door).await;
-    handle.door.close();
-    drop(word);
+    let message = next_message(&handle.mailbox).await;
+    handle.mailbox.close();
+    drop(message);
     let open = within(steering).await.unwrap().unwrap_err();
 
-    assert!(matches!(open, RuntimeError::Unheard { .. }), "{open}");
-    assert!(!world.journal.has_messages(run).unwrap());
+    assert!(matches!(open, RuntimeError::DeliveryUnknown { .. }), "{open}");
+    assert!(!world.journal.has_pending_messages(run).unwrap());
 }
 
 #[tokio::test]
@@ -313,7 +316,7 @@ async fn what_a_run_that_has_ended_did_not_hear_is_told_so() {
     });
     tokio::task::yield_now().await;
 
-    handle.door.refuse_all(handle.run);
+    handle.mailbox.reject_all(handle.run);
     let refused = within(steering).await.unwrap().unwrap_err();
 
     assert!(matches!(refused, RuntimeError::Ended { .. }), "{refused}");
@@ -326,21 +329,21 @@ async fn what_was_taken_counts_however_soon_the_run_ends_after_it() {
     // Few of them end between two looks, one for the answer and one for the end.
     for _ in 0..5_000 {
         let (ending, outcome) = watch::channel(None);
-        let door = Arc::new(Door::new(UserPresence::Absent, Hearing::Nothing));
-        let at_door = door.clone();
+        let mailbox = Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Open));
+        let for_mailbox = mailbox.clone();
         let run = std::thread::spawn(move || {
-            let word = loop {
-                match at_door.take() {
-                    Some(word) => break word,
+            let message = loop {
+                match for_mailbox.pop() {
+                    Some(message) => break message,
                     None => std::thread::yield_now(),
                 }
             };
-            word.receipt.taken();
+            message.ack.accepted();
             let reason = "it ends".to_owned();
             ending.send_replace(Some(Err(RuntimeError::Stopped { reason })));
         });
         let handle = RunHandle {
-            door,
+            mailbox,
             outcome,
             ..handle.clone()
         };
@@ -373,7 +376,7 @@ async fn a_word_to_an_agent_that_ends_is_heard_or_refused() {
                     .guide_agent(dirigent_core::id::AgentId(agent), "be quick")
                     .await
                 {
-                    Err(error @ RuntimeError::Unheard { .. }) => panic!("{error}"),
+                    Err(error @ RuntimeError::DeliveryUnknown { .. }) => panic!("{error}"),
                     Err(RuntimeError::Ended { .. }) => return,
                     Ok(()) | Err(_) => tokio::task::yield_now().await,
                 }

@@ -7,15 +7,15 @@ use dirigent_store::StoreError;
 use ractor::ActorRef;
 
 use super::{SupervisorArguments, SupervisorMsg, SupervisorState};
-use crate::driver::{end_of, ending};
+use crate::driver::{end_status, run_ending};
 use crate::error::RuntimeError;
 use crate::handle::read_run;
 use crate::orchestrator::blocking;
 
 /// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all): so many looks, with that time
 /// between them.
-const LOOKS: u32 = 9;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+const SHUTDOWN_CHECKS: u32 = 9;
+const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a supervisor that is ending does once its work has ended.
 pub(super) enum Closing {
@@ -40,12 +40,12 @@ impl SupervisorState {
         if self.closing.is_some() {
             return;
         }
-        self.arguments.door.close();
+        self.arguments.mailbox.close();
         self.stop_all();
         self.closing = Some(closing);
         let run = self.arguments.run;
-        for word in self.unheard.drain(..) {
-            word.receipt.refused(RuntimeError::Ended { run });
+        for message in self.undelivered.drain(..) {
+            message.ack.rejected(RuntimeError::Ended { run });
         }
         let (arguments, myself) = (self.arguments.clone(), myself.clone());
         tokio::spawn(async move {
@@ -66,7 +66,7 @@ impl SupervisorState {
         let Some(reason) = self.driver.machine.end() else {
             return;
         };
-        let (status, ending) = (end_of(reason), ending(reason));
+        let (status, ending) = (end_status(reason), run_ending(reason));
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));
@@ -76,7 +76,7 @@ impl SupervisorState {
             Some(claim) => services
                 .journal
                 .end(&claim, services.clock.now(), status, ending, closed),
-            None => closed(Err(StoreError::NotHeld { run })),
+            None => closed(Err(StoreError::NotClaimed { run })),
         }
     }
 
@@ -103,20 +103,20 @@ impl SupervisorState {
 /// Until every task and agent of the run has ended, or the second that HOST-8 allows is nearly over.
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
-    for _ in 0..LOOKS {
+    for _ in 0..SHUTDOWN_CHECKS {
         // Where the whole process stood still, one time is over, but the work has the others.
-        if tokio::time::timeout(BETWEEN_LOOKS, arguments.tasks.wait())
+        if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await
             .is_ok()
         {
             return;
         }
     }
-    let left = arguments.tasks.len();
-    if left > 0 {
+    let remaining = arguments.tasks.len();
+    if remaining > 0 {
         tracing::warn!(
             run = %arguments.run,
-            left,
+            remaining,
             "the run has ended, but some of its work ignores that it was cancelled"
         );
     }

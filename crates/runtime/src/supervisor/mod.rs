@@ -2,8 +2,8 @@
 //! that whoever waits for the run gets an end.
 
 mod closing;
-mod hearing;
-mod rehearsing;
+mod dry_run;
+mod messages;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,15 +27,15 @@ use tokio_util::task::TaskTracker;
 
 use self::closing::Closing;
 pub(crate) use self::closing::wait_for_all;
-pub(crate) use self::hearing::AgentWord;
-pub(crate) use self::rehearsing::Rehearsal;
-use crate::agent_actor::{AgentMsg, RunShare};
+pub(crate) use self::dry_run::DryRun;
+pub(crate) use self::messages::AgentMessage;
+use crate::agent_actor::{AgentMsg, RunResources};
 use crate::deltas::Listeners;
-use crate::door::{Door, Hearing, Receipt};
 use crate::driver::Driver;
 use crate::error::RuntimeError;
-use crate::forking::Past;
+use crate::forking::ReplayedRun;
 use crate::orchestrator::Services;
+use crate::run_mailbox::{Ack, MailboxState, RunMailbox};
 
 /// How a run ended, for those who wait; none while it goes on.
 pub(crate) type Outcome = Option<Result<Arc<Report>, RuntimeError>>;
@@ -49,7 +49,7 @@ pub(crate) struct SupervisorArguments {
     pub(crate) services: Arc<Services>,
     /// For as long as the orchestrator holds it.
     pub(crate) claim: Weak<RunClaim>,
-    pub(crate) door: Arc<Door>,
+    pub(crate) mailbox: Arc<RunMailbox>,
     /// Cancelled when the run is over, however that came.
     pub(crate) cancel: CancellationToken,
     /// Everything that the run has going.
@@ -58,19 +58,19 @@ pub(crate) struct SupervisorArguments {
 }
 
 /// Where a supervisor begins.
-pub(crate) enum Begin {
+pub(crate) enum StartMode {
     /// A new run.
     New(Arc<RunSpec>),
     /// A run that has inputs in the journal.
     Resume {
         /// Its machines, which have taken them.
-        past: Box<Past>,
+        replayed: Box<ReplayedRun>,
         /// Whether a run that failed goes on; else it is only brought to its end, as the process ended before that was journaled.
         recovery: Recovery,
         /// The limits that hold from now on; `None` for those that it has.
         limits: Option<Box<RunLimits>>,
         /// The first that it hears.
-        first: Option<Steering>,
+        first_message: Option<Steering>,
     },
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum Recovery {
 }
 
 pub(crate) enum SupervisorMsg {
-    Begin(Begin),
+    Start(StartMode),
     Stored(Result<(), StoreError>),
     AgentEnded {
         effect: EffectId,
@@ -105,12 +105,12 @@ pub(crate) enum SupervisorMsg {
         agent: String,
         task: String,
     },
-    /// Something waits at the door.
-    Steered,
+    /// Something waits at the mailbox.
+    MessageReceived,
     /// What another process said to the run was taken or refused.
     MessageSettled,
     /// Whether something that another process said waits for the run.
-    LookedIntoInbox {
+    InboxChecked {
         waiting: bool,
     },
     /// Everything that the run had going has ended.
@@ -125,12 +125,12 @@ pub(crate) enum SupervisorMsg {
 pub(crate) struct SupervisorState {
     driver: Driver<Run>,
     arguments: SupervisorArguments,
-    share: Option<RunShare>,
+    resources: Option<RunResources>,
     agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
     /// The agents that a resumed run had, until they are started again.
-    past: BTreeMap<AgentId, Agent>,
+    replayed: BTreeMap<AgentId, Agent>,
     /// The machines that have no past but that of the run that this one was forked off.
-    shared: BTreeSet<Scope>,
+    inherited: BTreeSet<Scope>,
     /// When the run's last input before this process came, whichever machine's.
     last_seen: Timestamp,
     /// What its agents had used then.
@@ -138,7 +138,7 @@ pub(crate) struct SupervisorState {
     calls: HashMap<EffectId, CancellationToken>,
     timers: HashMap<RunTimer, AbortHandle>,
     /// What was said to agents that are about to start.
-    unheard: Vec<AgentWord>,
+    undelivered: Vec<AgentMessage>,
     /// The question or call for which nothing else goes on.
     awaited: Option<EffectId>,
     closing: Option<Closing>,
@@ -152,12 +152,12 @@ pub(crate) struct SupervisorState {
 impl Actor for RunSupervisor {
     type Msg = SupervisorMsg;
     type State = SupervisorState;
-    type Arguments = (SupervisorArguments, Begin);
+    type Arguments = (SupervisorArguments, StartMode);
 
     async fn pre_start(
         &self,
         myself: ActorRef<SupervisorMsg>,
-        (arguments, begin): (SupervisorArguments, Begin),
+        (arguments, begin): (SupervisorArguments, StartMode),
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
@@ -167,18 +167,18 @@ impl Actor for RunSupervisor {
         let journal = arguments.services.journal.clone();
         let (run, claim) = (arguments.run, arguments.claim.clone());
         let driver = Driver::new(Run::new(), run, Scope::Run, journal, claim, notify);
-        let _ = myself.send_message(SupervisorMsg::Begin(begin));
+        let _ = myself.send_message(SupervisorMsg::Start(begin));
         Ok(SupervisorState {
             driver,
-            share: None,
+            resources: None,
             agents: HashMap::new(),
-            past: BTreeMap::new(),
-            shared: BTreeSet::new(),
+            replayed: BTreeMap::new(),
+            inherited: BTreeSet::new(),
             last_seen: Timestamp::default(),
             spent: Usage::default(),
             calls: HashMap::new(),
             timers: HashMap::new(),
-            unheard: Vec::new(),
+            undelivered: Vec::new(),
             awaited: None,
             closing: None,
             cut_off: false,
@@ -195,7 +195,7 @@ impl Actor for RunSupervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMsg::Begin(begin) => state.begin(&myself, begin).await?,
+            SupervisorMsg::Start(begin) => state.begin(&myself, begin).await?,
             SupervisorMsg::Stored(Ok(())) => state.stored(&myself).await?,
             SupervisorMsg::Stored(Err(error)) | SupervisorMsg::JournalFailed(error) => {
                 state.give_up(&myself, error.into());
@@ -203,7 +203,7 @@ impl Actor for RunSupervisor {
             SupervisorMsg::AgentEnded { effect, report } => {
                 state.dismiss_agent(effect);
                 state.accept(RunInput::AgentFinished { effect, report });
-                state.tell_agents();
+                state.send_undelivered();
             }
             SupervisorMsg::ToolEnded { effect, result } => {
                 state.calls.remove(&effect);
@@ -216,10 +216,10 @@ impl Actor for RunSupervisor {
             SupervisorMsg::Delegated { effect, agent, task } => {
                 state.accept(RunInput::Delegated { effect, agent, task });
             }
-            SupervisorMsg::Steered => state.hear_next(&myself),
-            SupervisorMsg::MessageSettled => state.look_for_user(&myself),
-            SupervisorMsg::LookedIntoInbox { waiting: true } => {}
-            SupervisorMsg::LookedIntoInbox { waiting: false } => state.miss_user(),
+            SupervisorMsg::MessageReceived => state.handle_next_message(&myself),
+            SupervisorMsg::MessageSettled => state.check_user_presence(&myself),
+            SupervisorMsg::InboxChecked { waiting: true } => {}
+            SupervisorMsg::InboxChecked { waiting: false } => state.report_user_absent(),
             SupervisorMsg::WorkEnded => state.work_ended(&myself),
             SupervisorMsg::Closed(Ok(())) if state.cut_off => state.report(&myself),
             SupervisorMsg::Closed(ended) => {
@@ -242,10 +242,12 @@ impl Actor for RunSupervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(who, error) => state.agent_broke(&myself, &who, error.to_string()),
-            SupervisionEvent::ActorTerminated(who, _, reason) => {
-                let message = reason.unwrap_or_else(|| "it ended without a word".to_owned());
-                state.agent_broke(&myself, &who, message);
+            SupervisionEvent::ActorFailed(actor, error) => {
+                state.agent_crashed(&myself, &actor, error.to_string())
+            }
+            SupervisionEvent::ActorTerminated(actor, _, reason) => {
+                let message = reason.unwrap_or_else(|| "the actor stopped without a reason".to_owned());
+                state.agent_crashed(&myself, &actor, message);
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
@@ -257,21 +259,21 @@ impl SupervisorState {
     async fn begin(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
-        begin: Begin,
+        begin: StartMode,
     ) -> Result<(), ActorProcessingErr> {
         match begin {
-            Begin::New(spec) => {
+            StartMode::New(spec) => {
                 self.accept(RunInput::Started { spec });
                 Ok(())
             }
-            Begin::Resume {
-                past,
+            StartMode::Resume {
+                replayed,
                 recovery,
                 limits,
-                first,
+                first_message,
             } => {
                 let recovers = recovery == Recovery::Recover;
-                let Past { view, shared } = *past;
+                let ReplayedRun { view, inherited } = *replayed;
                 let cut_off = view.cut_off();
                 self.last_seen = view.last_at();
                 for agent in view.agents() {
@@ -284,14 +286,14 @@ impl SupervisorState {
                         |command| matches!(command, RunCommand::StartAgent { brief, .. } if brief.agent == *agent),
                     )
                 });
-                let forked = shared.contains(&Scope::Run);
-                (self.driver.machine, self.past, self.shared) = (machine, agents, shared);
+                let forked = inherited.contains(&Scope::Run);
+                (self.driver.machine, self.replayed, self.inherited) = (machine, agents, inherited);
                 if self.driver.machine.spec().is_none() {
                     let run = self.arguments.run;
                     self.give_up(myself, RuntimeError::NeverBegan { run });
                 } else if self.driver.machine.phase().is_terminal() && !recovers {
                     for command in going {
-                        self.carry_out(myself, command).await?;
+                        self.dispatch(myself, command).await?;
                     }
                 } else {
                     let last_seen = self.last_seen;
@@ -301,8 +303,8 @@ impl SupervisorState {
                         limits,
                         cut_off,
                     });
-                    if let Some(first) = first {
-                        self.steer(first, Receipt::default());
+                    if let Some(first_message) = first_message {
+                        self.steer(first_message, Ack::default());
                     }
                 }
                 Ok(())
@@ -315,40 +317,40 @@ impl SupervisorState {
             return Ok(());
         };
         for command in stored.commands {
-            self.carry_out(myself, command).await?;
+            self.dispatch(myself, command).await?;
         }
         if let Some(effect) = stored.started {
             self.run_tool(myself, effect);
         }
-        stored.receipt.taken();
+        stored.ack.accepted();
         Ok(())
     }
 
     fn accept(&mut self, input: RunInput) {
         let name = input.name();
-        if let Err((refusal, _)) = self.accept_from(input, Receipt::default()) {
+        if let Err((refusal, _)) = self.accept_with_ack(input, Ack::default()) {
             // A completion that came too late, or a timer that was put off.
             tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
         }
     }
 
-    /// Gives the machine an input, and whoever waits for it its receipt once it is journaled. A refusal gives the receipt back.
-    fn accept_from(&mut self, input: RunInput, receipt: Receipt) -> Result<(), (Refusal, Receipt)> {
+    /// Gives the machine an input, and whoever waits for it its ack once it is journaled. A refusal gives the ack back.
+    fn accept_with_ack(&mut self, input: RunInput, ack: Ack) -> Result<(), (Refusal, Ack)> {
         let now = self.arguments.services.clock.now();
-        let (door, closing) = (self.arguments.door.clone(), self.closing.is_some());
+        let (mailbox, closing) = (self.arguments.mailbox.clone(), self.closing.is_some());
         let driver = &mut self.driver;
-        door.change(|| {
-            let accepted = driver.accept_from(now, input, receipt);
-            let hearing = match driver.machine.question() {
-                _ if closing || driver.machine.end().is_some() => Hearing::Ending,
-                Some((question, _)) => Hearing::Asking(question),
-                None => Hearing::Nothing,
+        mailbox.update(|| {
+            let accepted = driver.accept_with_ack(now, input, ack);
+            let mailbox_state = match driver.machine.question() {
+                _ if closing || driver.machine.end().is_some() => MailboxState::Closed,
+                Some((question, _)) => MailboxState::AwaitingAnswer(question),
+                None => MailboxState::Open,
             };
-            (hearing, accepted)
+            (mailbox_state, accepted)
         })
     }
 
-    async fn carry_out(
+    async fn dispatch(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
         command: RunCommand,

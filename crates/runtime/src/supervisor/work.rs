@@ -11,10 +11,10 @@ use dirigent_core::tool::{Access, ToolResult};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::{SupervisorMsg, SupervisorState};
-use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunShare};
-use crate::broken_agent;
+use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunResources};
+use crate::crashed_agent;
 use crate::effects;
-use crate::purse::Purse;
+use crate::shared_budget::SharedBudget;
 
 impl SupervisorState {
     pub(super) async fn start_agent(
@@ -23,14 +23,14 @@ impl SupervisorState {
         effect: EffectId,
         brief: Arc<AgentBrief>,
     ) -> Result<(), ActorProcessingErr> {
-        let past = self.past.remove(&brief.agent);
+        let replayed = self.replayed.remove(&brief.agent);
         let arguments = AgentArguments {
-            share: self.share(),
+            resources: self.resources(),
             supervisor: myself.clone(),
             effect,
-            forked: self.shared.contains(&Scope::Agent(brief.agent)),
+            forked: self.inherited.contains(&Scope::Agent(brief.agent)),
             brief,
-            past,
+            replayed,
             last_seen: self.last_seen,
         };
         let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
@@ -38,7 +38,7 @@ impl SupervisorState {
             let _ = ended.await;
         });
         self.agents.insert(actor.get_id(), (effect, actor));
-        self.tell_agents();
+        self.send_undelivered();
         Ok(())
     }
 
@@ -71,8 +71,13 @@ impl SupervisorState {
     }
 
     /// PAOR-7: an agent that breaks down is an observation. What it did until then is in the journal.
-    pub(super) fn agent_broke(&mut self, myself: &ActorRef<SupervisorMsg>, who: &ActorCell, message: String) {
-        let Some((effect, _)) = self.agents.remove(&who.get_id()) else {
+    pub(super) fn agent_crashed(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        actor: &ActorCell,
+        message: String,
+    ) {
+        let Some((effect, _)) = self.agents.remove(&actor.get_id()) else {
             return;
         };
         let run = self.arguments.run;
@@ -81,7 +86,7 @@ impl SupervisorState {
             return;
         };
         let (myself, services) = (myself.clone(), &self.arguments.services);
-        let report = broken_agent::report(
+        let report = crashed_agent::report(
             services.journal.clone(),
             run,
             agent,
@@ -109,11 +114,11 @@ impl SupervisorState {
         let Some(call) = self.driver.machine.running_call(effect).cloned() else {
             return;
         };
-        let share = self.share();
-        let cancel = share.cancel.child_token();
+        let resources = self.resources();
+        let cancel = resources.cancel.child_token();
         self.calls.insert(effect, cancel.clone());
-        let context = share.tool_context(effect, Access::ReadWrite, cancel);
-        let (myself, tools) = (myself.clone(), share.services.tools.clone());
+        let context = resources.tool_context(effect, Access::ReadWrite, cancel);
+        let (myself, tools) = (myself.clone(), resources.services.tools.clone());
         self.arguments.tasks.spawn(async move {
             let result = effects::run_tool(tools, context, call).await;
             let _ = myself.send_message(SupervisorMsg::ToolEnded { effect, result });
@@ -143,9 +148,9 @@ impl SupervisorState {
     }
 
     /// What agents and tools of this run have in common. The spec is known from the first input on.
-    pub(super) fn share(&mut self) -> RunShare {
-        if let Some(share) = &self.share {
-            return share.clone();
+    pub(super) fn resources(&mut self) -> RunResources {
+        if let Some(resources) = &self.resources {
+            return resources.clone();
         }
         #[expect(
             clippy::expect_used,
@@ -158,16 +163,16 @@ impl SupervisorState {
             .expect("a run that has started")
             .clone();
         let budget = Budget::new(&context.spec().limits, self.spent);
-        let share = RunShare {
+        let resources = RunResources {
             run: self.arguments.run,
             context,
             services: self.arguments.services.clone(),
             claim: self.arguments.claim.clone(),
             cancel: self.arguments.cancel.clone(),
             tasks: self.arguments.tasks.clone(),
-            purse: Arc::new(Purse::new(budget)),
+            budget: Arc::new(SharedBudget::new(budget)),
             listeners: self.arguments.listeners.clone(),
         };
-        self.share.insert(share).clone()
+        self.resources.insert(resources).clone()
     }
 }

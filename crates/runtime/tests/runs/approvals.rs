@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use dirigent_core::agent::{AgentFailure, AgentInput};
-use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault, Digest};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError, Digest};
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{EndReason, Report, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{Resume, RunHandle, RuntimeError, Steered, UserPresence};
+use dirigent_runtime::{Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ fn left_and_right(mut approvals: Vec<Arc<Approval>>) -> (Arc<Approval>, Arc<Appr
     (approvals.pop().unwrap(), right)
 }
 
-fn fault(result: Result<(), RuntimeError>) -> DecisionFault {
+fn fault(result: Result<(), RuntimeError>) -> DecisionError {
     match result {
         Err(RuntimeError::Decision { fault, .. }) => fault,
         other => panic!("{other:?}"),
@@ -110,8 +110,8 @@ fn fault(result: Result<(), RuntimeError>) -> DecisionFault {
 }
 
 fn finding(report: &Report) -> &Result<String, AgentFailure> {
-    match &report.rounds[0].observations[0].finding {
-        Finding::Agent { result, .. } => result,
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Agent { result, .. } => result,
         other => panic!("{other:?}"),
     }
 }
@@ -146,7 +146,7 @@ async fn approve_1_nothing_runs_until_the_call_is_approved() {
         let report = ended(&handle).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
-        assert!(report.rounds[0].observations[0].succeeded());
+        assert!(report.iterations[0].observations[0].succeeded());
         assert_eq!(calls.lock().unwrap().len(), 1);
         assert_eq!(asked[0].tool, "risk");
         assert_eq!(asked[0].agent.as_deref(), (by == "worker").then_some("worker"));
@@ -218,18 +218,18 @@ async fn approve_3_a_decision_counts_once_and_only_for_the_call_that_was_shown()
     let effect = left.effect;
     assert_eq!(
         fault(handle.decide(effect, altered).await),
-        DecisionFault::Altered { effect }
+        DecisionError::DigestMismatch { effect }
     );
     assert_eq!(
         fault(handle.decide(effect, approve(&right)).await),
-        DecisionFault::Altered { effect },
+        DecisionError::DigestMismatch { effect },
         "the other call's"
     );
     assert_eq!(calls.lock().unwrap().len(), 0);
     handle.decide(effect, approve(&left)).await.unwrap();
     assert_eq!(
         fault(handle.decide(effect, approve(&left)).await),
-        DecisionFault::NotPending { effect },
+        DecisionError::NotPending { effect },
         "repeated"
     );
     handle.decide(right.effect, approve(&right)).await.unwrap();
@@ -263,7 +263,7 @@ async fn approve_3_a_decision_of_another_run_does_not_count() {
     let effect = own.effect;
     assert_eq!(
         fault(other.decide(effect, approve(&foreign)).await),
-        DecisionFault::Altered { effect }
+        DecisionError::DigestMismatch { effect }
     );
     assert_eq!(calls.lock().unwrap().len(), 0);
     other.cancel().unwrap();
@@ -313,7 +313,7 @@ async fn host_11_two_approvals_are_pending_and_answered_apart() {
     handle.decide(left.effect, approve(&left)).await.unwrap();
     let report = ended(&handle).await.unwrap();
 
-    let titles: Vec<_> = report.rounds[0]
+    let titles: Vec<_> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| seen.title.as_str())
@@ -358,7 +358,7 @@ async fn host_11_what_was_pending_when_the_process_ended_is_pending_after_it_and
         handle.decide(effect, approve(&pending[0]))
     );
     first.unwrap();
-    assert_eq!(fault(second), DecisionFault::NotPending { effect });
+    assert_eq!(fault(second), DecisionError::NotPending { effect });
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -395,7 +395,7 @@ async fn paor_9_with_nobody_there_the_run_stands_still_and_keeps_what_it_waits_f
 
         // A decision waits for whoever goes on with the run.
         let steered = world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
-        assert_eq!(steered, Steered::Waiting);
+        assert_eq!(steered, SteerOutcome::Pending);
         let resume = world.orchestrator.resume(run, Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();
 
@@ -423,12 +423,12 @@ async fn paor_9_a_user_who_leaves_is_not_waited_for() {
         let handle = world.start(UserPresence::Present).await;
         within(gate.entered()).await;
         if leaves == "before the call waits" {
-            handle.leave().unwrap();
+            handle.set_user_absent().unwrap();
             gate.open();
         } else {
             gate.open();
             approvals(&handle, 1).await;
-            handle.leave().unwrap();
+            handle.set_user_absent().unwrap();
         }
         let report = ended(&handle).await.unwrap();
 
@@ -461,7 +461,7 @@ async fn host_11_other_branches_go_on_while_nobody_is_there_to_approve() {
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::UserRequired));
-    let ended: Vec<_> = report.rounds[0]
+    let ended: Vec<_> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| seen.title.as_str())
@@ -501,7 +501,7 @@ async fn paor_9_decisions_that_waited_count_before_the_run_misses_its_user() {
         let run = handle.id();
         for asked in handle.approvals().await.unwrap() {
             let steered = world.orchestrator.steer(run, decide(&asked)).await.unwrap();
-            assert_eq!(steered, Steered::Waiting);
+            assert_eq!(steered, SteerOutcome::Pending);
         }
         let resume = world.orchestrator.resume(run, Resume::new());
         let report = ended(&resume.await.unwrap()).await.unwrap();

@@ -30,7 +30,7 @@ async fn plan_and_work(asked: Asked) -> Reply {
     }
 }
 
-fn overdrawn(report: &Report) -> (BudgetKind, u64, u64) {
+fn budget_exceeded(report: &Report) -> (BudgetKind, u64, u64) {
     match report.end {
         Some(EndReason::BudgetExhausted { budget, used, limit }) => (budget, used, limit),
         ref other => panic!("{other:?}"),
@@ -42,7 +42,7 @@ async fn host_6_a_request_that_has_no_room_is_not_sent() {
     let mut world = World::new(Scripted::new(plan_and_work), ToolRegistry::new()).await;
     world.spec.limits.max_tokens = Some(900);
     let report = world.run().await;
-    assert_eq!(overdrawn(&report), (BudgetKind::Tokens, 625, 900));
+    assert_eq!(budget_exceeded(&report), (BudgetKind::Tokens, 625, 900));
     assert_eq!(world.model.asked(), 2, "the reflector was not asked");
     assert_eq!(report.usage.tokens(), 625);
 }
@@ -74,7 +74,7 @@ async fn host_6_model_calls_are_a_budget_too() {
     let mut world = World::new(Scripted::new(plan_and_work), ToolRegistry::new()).await;
     world.spec.limits.max_model_calls = Some(2);
     let report = world.run().await;
-    assert_eq!(overdrawn(&report), (BudgetKind::ModelCalls, 2, 2));
+    assert_eq!(budget_exceeded(&report), (BudgetKind::ModelCalls, 2, 2));
     assert_eq!(world.model.asked(), 2);
 }
 
@@ -89,7 +89,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
     };
     let priced = move |reply: Reply| {
         reply.map(|mut reply: ModelReply| {
-            reply.usage.cost = price.of(0, 0, reply.usage.output_tokens);
+            reply.usage.cost = price.cost(0, 0, reply.usage.output_tokens);
             reply
         })
     };
@@ -110,7 +110,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
     assert!(report.usage.cost <= dollar);
     world.spec.limits.max_cost = Some(Cost(700_000_000));
     let report = world.run().await;
-    let (budget, used, _) = overdrawn(&report);
+    let (budget, used, _) = budget_exceeded(&report);
     assert_eq!((budget, Cost(used)), (BudgetKind::Cost, Cost(605_000_000)));
 }
 
@@ -156,8 +156,8 @@ async fn host_6_a_worker_that_was_refused_is_an_observation_and_the_run_ends() {
     let mut world = World::new(model, ToolRegistry::new()).await;
     world.spec.limits.max_tokens = Some(1_000);
     let report = world.run().await;
-    assert_eq!(overdrawn(&report).0, BudgetKind::Tokens);
-    let observed = &report.rounds[0].observations[0];
+    assert_eq!(budget_exceeded(&report).0, BudgetKind::Tokens);
+    let observed = &report.iterations[0].observations[0];
     assert_eq!(observed.status(), ObservationStatus::Failed);
 }
 
@@ -191,7 +191,7 @@ async fn host_6_what_was_used_before_a_restart_counts() {
     let again = start_up(&journal, &model, &ToolRegistry::new()).await;
     let run = again.resume(id, Resume::new()).await.unwrap();
     let report = ended(&run).await.unwrap();
-    let (budget, used, limit) = overdrawn(&report);
+    let (budget, used, limit) = budget_exceeded(&report);
     assert_eq!((budget, limit), (BudgetKind::Tokens, 1_000));
     assert!(used >= 710, "{used}");
 }

@@ -73,8 +73,8 @@ async fn host_8_cancel_while_observing() {
     event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
     let report = world.cancel(&handle).await;
 
-    assert_eq!(report.rounds[0].observations[0].title, "left");
-    assert_eq!(report.rounds[0].observations.len(), 1);
+    assert_eq!(report.iterations[0].observations[0].title, "left");
+    assert_eq!(report.iterations[0].observations.len(), 1);
     assert_eq!(gate.inside(), 0);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dirigent_core::agent::{AgentFailure, AgentInput, AgentRole};
 use dirigent_core::budget::BudgetKind;
 use dirigent_core::journal::Input;
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{EndReason, Report};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
@@ -37,8 +37,8 @@ async fn delegating(model: Arc<Scripted>, tools: ToolRegistry) -> World {
 }
 
 fn finding(report: &Report) -> &Result<String, AgentFailure> {
-    match &report.rounds[0].observations[0].finding {
-        Finding::Agent { result, .. } => result,
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Agent { result, .. } => result,
         other => panic!("{other:?}"),
     }
 }
@@ -75,9 +75,9 @@ async fn paor_5_a_hundred_agents_three_deep_find_what_they_were_asked_for() {
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.usage.model_calls, 1 + 4 * 5 + 16 * 6 + 80 * 2 + 1);
-    for seen in &report.rounds[0].observations {
+    for seen in &report.iterations[0].observations {
         match &seen.finding {
-            Finding::Agent { result, .. } => assert_eq!(result.as_deref(), Ok("a leaf")),
+            SubTaskResult::Agent { result, .. } => assert_eq!(result.as_deref(), Ok("a leaf")),
             other => panic!("{other:?}"),
         }
     }

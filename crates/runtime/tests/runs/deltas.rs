@@ -20,8 +20,8 @@ async fn call_2_the_reply_is_told_as_it_comes_and_only_the_reply_is_journaled() 
                     plan_work()
                 }
                 "worker" => {
-                    asked.tell("wor");
-                    asked.tell("ked");
+                    asked.send("wor");
+                    asked.send("ked");
                     say("worked")
                 }
                 _ => achieved(),

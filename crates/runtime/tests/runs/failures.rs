@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use dirigent_core::agent::AgentFailure;
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{EndReason, Report};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolOutcome, ToolResult};
@@ -37,8 +37,8 @@ async fn let_it_be_called(asked: Asked) -> Reply {
 }
 
 fn observed_error(report: &Report) -> &str {
-    match &report.rounds[0].observations[0].finding {
-        Finding::Calls { calls } => match &calls[0].result.outcome {
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Calls { calls } => match &calls[0].result.outcome {
             ToolOutcome::Failure { error, .. } => error,
             ToolOutcome::Success { output } => panic!("a success: {output}"),
         },
@@ -47,8 +47,8 @@ fn observed_error(report: &Report) -> &str {
 }
 
 fn finding_of_worker(report: &Report) -> &Result<String, AgentFailure> {
-    match &report.rounds[0].observations[0].finding {
-        Finding::Agent { result, .. } => result,
+    match &report.iterations[0].observations[0].finding {
+        SubTaskResult::Agent { result, .. } => result,
         other => panic!("not of an agent: {other:?}"),
     }
 }
@@ -210,7 +210,7 @@ async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
         let mut world = World::new(faulty("worker", fault), tools([])).await;
         world.spec.agents[0].limits.timeout = match fault {
             Fault::Hangs => SOON,
-            Fault::Panics | Fault::Fails => Millis::seconds(3_600),
+            Fault::Panics | Fault::Fails => Millis::from_secs(3_600),
         };
 
         let report = world.run().await;

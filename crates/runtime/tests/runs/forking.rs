@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dirigent_core::agent::AgentInput;
-use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionFault};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input, InputRef};
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
@@ -59,7 +59,7 @@ async fn host_9_a_fork_of_a_run_that_is_over_goes_on_with_other_guidance() {
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "As you said.");
-    assert_eq!(report.iterations, 2);
+    assert_eq!(report.iteration_count, 2);
     assert_eq!(world.model.asked() - asked, 1, "the second planner's request");
     let shared = past.len() - 1;
     let entries = world.entries(forked.id());
@@ -103,7 +103,7 @@ async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends
         let fork = world.orchestrator.fork(run, Some(at), None, UserPresence::Absent);
         let refused = fork.await.err().unwrap();
         assert!(
-            matches!(refused, RuntimeError::NoFork { at: named, .. } if named == at),
+            matches!(refused, RuntimeError::CannotFork { at: named, .. } if named == at),
             "{refused}"
         );
         assert!(refused.to_string().contains(reason), "{refused}");
@@ -202,7 +202,7 @@ async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork()
         matches!(
             refused,
             RuntimeError::Decision {
-                fault: DecisionFault::Altered { .. },
+                fault: DecisionError::DigestMismatch { .. },
                 ..
             }
         ),
@@ -265,7 +265,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
         scope: Scope::Run,
         body: serde_json::to_string(&InputRef::Run(&resumed)).unwrap(),
         durability: Durability::Normal,
-        takes: None,
+        consumes: None,
     };
     world.journal.append(&claim, entry, |stored| {
         stored.unwrap();

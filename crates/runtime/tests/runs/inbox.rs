@@ -9,7 +9,7 @@ use dirigent_core::run::{EndReason, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{Orchestrator, Resume, RuntimeError, Steered, UserPresence};
+use dirigent_runtime::{Orchestrator, Resume, RuntimeError, SteerOutcome, UserPresence};
 use dirigent_store::{Journal, MessageState};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
@@ -39,7 +39,7 @@ fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
     })
 }
 
-/// Asks the user after its first round, and answers the goal once it has the answer.
+/// Asks the user after its first iteration, and answers the goal once it has the answer.
 fn asking() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
@@ -66,7 +66,7 @@ fn guidance(entries: &[Entry]) -> Vec<&str> {
 async fn settled(journal: &Journal, run: RunId, body: String) -> MessageState {
     let message = journal.post(run, Timestamp(0), body).unwrap();
     let far_away = Duration::from_secs(120);
-    journal.settled(message, far_away).await.unwrap()
+    journal.wait_settled(message, far_away).await.unwrap()
 }
 
 fn body(steering: &Steering) -> String {
@@ -92,7 +92,7 @@ async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
             let words = format!("word {}", said.len());
             // Where the machine is slow, some only wait for now.
             let steered = other.steer(handle.id(), guide(&words)).await.unwrap();
-            taken += usize::from(steered == Steered::Taken);
+            taken += usize::from(steered == SteerOutcome::Accepted);
             said.push(words);
         }
     })
@@ -149,24 +149,27 @@ async fn what_cannot_be_taken_is_refused_with_the_reason() {
             loop {
                 match other.steer(run, steering.clone()).await {
                     // Where the machine is slow, nobody has looked at it yet.
-                    Ok(Steered::Waiting) => {}
-                    Ok(Steered::Taken) => panic!("{steering:?} is taken"),
+                    Ok(SteerOutcome::Pending) => {}
+                    Ok(SteerOutcome::Accepted) => panic!("{steering:?} is taken"),
                     Err(refused) => return refused,
                 }
             }
         })
         .await;
-        assert!(matches!(refused, RuntimeError::Refused { .. }), "{refused}");
+        assert!(
+            matches!(refused, RuntimeError::MessageRejected { .. }),
+            "{refused}"
+        );
         assert!(refused.to_string().contains(reason), "{refused}");
     }
-    match settled(&journal, run, r#"{"say": "sing"}"#.to_owned()).await {
-        MessageState::Refused { reason } => assert!(reason.contains("is not understood"), "{reason}"),
+    match settled(&journal, run, r#"{"kind": "sing"}"#.to_owned()).await {
+        MessageState::Rejected { reason } => assert!(reason.contains("is not understood"), "{reason}"),
         other => panic!("{other:?}"),
     }
     // What comes after it is taken.
     assert_eq!(
         settled(&journal, run, body(&guide("go on"))).await,
-        MessageState::Taken
+        MessageState::Accepted
     );
     gate.open();
     ended(&handle).await.unwrap();
@@ -211,7 +214,7 @@ async fn paor_9_an_answer_that_waited_is_taken_before_the_run_misses_its_user() 
     // First what comes to nothing, then the answer.
     let (journal, other) = another(&world).await;
     let unreadable = journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
-    assert_eq!(other.steer(run, answer).await.unwrap(), Steered::Waiting);
+    assert_eq!(other.steer(run, answer).await.unwrap(), SteerOutcome::Pending);
     let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
 
@@ -219,7 +222,7 @@ async fn paor_9_an_answer_that_waited_is_taken_before_the_run_misses_its_user() 
     assert_eq!(report.summary, "The blue one it is.");
     assert!(matches!(
         journal.message(unreadable).unwrap(),
-        MessageState::Refused { .. }
+        MessageState::Rejected { .. }
     ));
 }
 
@@ -233,7 +236,7 @@ async fn paor_9_where_nothing_that_waited_is_the_answer_the_run_stands_still_aga
     let (journal, other) = another(&world).await;
     assert_eq!(
         other.steer(run, guide("be quick")).await.unwrap(),
-        Steered::Waiting
+        SteerOutcome::Pending
     );
     journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
     let resume = world.orchestrator.resume(run, Resume::new());

@@ -10,7 +10,7 @@ mod failures;
 mod forking;
 mod inbox;
 mod journal_failure;
-mod kept;
+mod pending;
 mod questions;
 mod redirecting;
 mod resuming;

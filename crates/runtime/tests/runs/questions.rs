@@ -13,7 +13,7 @@ use dirigent_store::{Journal, StoreError};
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
 use crate::world::{World, ended, event, start_up, within};
 
-/// Asks the user after its first round, and answers the goal once it has the answer.
+/// Asks the user after its first iteration, and answers the goal once it has the answer.
 fn asking() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
@@ -36,7 +36,7 @@ async fn paor_9_a_run_goes_on_with_the_users_answer() {
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
-    assert_eq!(report.iterations, 2);
+    assert_eq!(report.iteration_count, 2);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
     let handle = world.start(UserPresence::Present).await;
     event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
 
-    handle.leave().unwrap();
+    handle.set_user_absent().unwrap();
     let stopped = ended(&handle).await.unwrap();
     let answer = Some("the blue one".to_owned());
     let resume = world
@@ -119,7 +119,7 @@ async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() 
     event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
     let refused = handle.answer("3").await;
     assert!(matches!(refused, Err(RuntimeError::Answer { .. })), "{refused:?}");
-    handle.leave().unwrap();
+    handle.set_user_absent().unwrap();
     ended(&handle).await.unwrap();
 
     let resume = |answer: &str| {
@@ -179,7 +179,7 @@ async fn paor_9_an_answer_to_nothing_is_refused() {
     let resume = orchestrator.resume(run, Resume::new().user(UserPresence::Present));
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.summary, "Done.");
-    assert_eq!(report.iterations, 1);
+    assert_eq!(report.iteration_count, 1);
     assert_eq!(answers(&journal, run), Vec::<String>::new());
 }
 
@@ -331,6 +331,8 @@ async fn host_2_a_run_that_is_carried_out_is_not_resumed_beside_that() {
     gate.open();
     let report = ended(&handle).await.unwrap();
 
-    assert!(matches!(refused, RuntimeError::Journal(StoreError::Held { run, .. }) if run == handle.id()));
+    assert!(
+        matches!(refused, RuntimeError::Journal(StoreError::AlreadyClaimed { run, .. }) if run == handle.id())
+    );
     assert_eq!(report.summary, "Done.");
 }

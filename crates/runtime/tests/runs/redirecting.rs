@@ -65,7 +65,7 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "As you said.");
-    let mut seen: Vec<_> = report.rounds[0]
+    let mut seen: Vec<_> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| (seen.title.as_str(), seen.succeeded()))

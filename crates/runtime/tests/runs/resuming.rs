@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::script::{Asked, Reply, Scripted, achieved, call, counting, plan, say, tools, work};
 use crate::world::{World, ended, start_up};
 
-/// Two rounds: two workers side by side and calls after the first of them, then calls alone.
-async fn two_rounds(asked: Asked) -> Reply {
+/// Two iterations: two workers in parallel and calls after the first of them, then calls alone.
+async fn two_iterations(asked: Asked) -> Reply {
     let note = json!({"tool": "note", "parameters": {}});
     match (asked.who(), asked.turn()) {
         ("planner", _) if asked.task().contains("the first half") => plan(
@@ -64,7 +64,7 @@ pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journ
             scope: entry.scope,
             body: serde_json::to_string(&entry.input).unwrap(),
             durability: Durability::Normal,
-            takes: None,
+            consumes: None,
         };
         journal.append(&claim, entry, |stored| {
             stored.unwrap();
@@ -98,7 +98,7 @@ fn is_start(input: &Input) -> bool {
 }
 
 /// The report without what differs from one run to the next: times, which try it was, and the order in which sub-tasks
-/// that ran side by side ended.
+/// that ran in parallel ended.
 fn essence(report: &Report) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -123,7 +123,7 @@ fn essence(report: &Report) -> Value {
 #[tokio::test]
 async fn host_2_a_run_cut_off_anywhere_goes_on_to_the_same_end_and_repeats_nothing() {
     let (registry, _) = noting(Repeat::Safe);
-    let world = World::new(Scripted::new(two_rounds), registry).await;
+    let world = World::new(Scripted::new(two_iterations), registry).await;
     let handle = world.start(UserPresence::Absent).await;
     let whole = ended(&handle).await.unwrap();
     assert_eq!(whole.end, Some(EndReason::GoalAchieved));
@@ -134,7 +134,7 @@ async fn host_2_a_run_cut_off_anywhere_goes_on_to_the_same_end_and_repeats_nothi
     for cut in 1..=entries.len() {
         let past = &entries[..cut];
         let journal = cut_off(world.folder.path(), handle.id(), past);
-        let (model, (registry, called)) = (Scripted::new(two_rounds), noting(Repeat::Safe));
+        let (model, (registry, called)) = (Scripted::new(two_iterations), noting(Repeat::Safe));
         let orchestrator = start_up(&journal, &model, &registry).await;
 
         let resume = orchestrator.resume(handle.id(), Resume::new());
@@ -199,7 +199,7 @@ async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as
             2 - count(past, is_start),
             "calls after {cut}"
         );
-        let told = serde_json::to_string(&report.rounds[0].observations).unwrap();
+        let told = serde_json::to_string(&report.iterations[0].observations).unwrap();
         let said = told.matches("was interrupted: the process ended while it ran");
         // The worker's is in its digest and its words, the plan's in the observed call.
         assert_eq!(said.count() > 0, under_way > 0, "cut off after {cut}: {told}");
@@ -211,7 +211,7 @@ async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as
 #[tokio::test]
 async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
     let (registry, _) = noting(Repeat::Safe);
-    let world = World::new(Scripted::new(two_rounds), registry).await;
+    let world = World::new(Scripted::new(two_iterations), registry).await;
     let run: RunId = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse().unwrap();
     drop(
         world
@@ -231,7 +231,7 @@ async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
 #[tokio::test]
 async fn host_2_a_journal_with_an_input_in_the_wrong_scope_is_not_resumed() {
     let (registry, _) = noting(Repeat::Safe);
-    let world = World::new(Scripted::new(two_rounds), registry.clone()).await;
+    let world = World::new(Scripted::new(two_iterations), registry.clone()).await;
     let handle = world.start(UserPresence::Absent).await;
     ended(&handle).await.unwrap();
     let whole = world.entries(handle.id());

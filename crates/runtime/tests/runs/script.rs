@@ -61,9 +61,9 @@ impl Asked {
     }
 
     /// Says a piece of the reply to whoever listens.
-    pub fn tell(&self, piece: &str) {
+    pub fn send(&self, piece: &str) {
         if let Some(deltas) = &self.request.deltas {
-            deltas.tell(piece);
+            deltas.send(piece);
         }
     }
 
@@ -317,7 +317,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
         model: None,
         limits: AgentLimits {
             // Nothing here is to end by its time, however busy the machine, unless its test says so.
-            timeout: Millis::seconds(3_600),
+            timeout: Millis::from_secs(3_600),
             max_turns: 100_000,
             max_repeats: u32::MAX,
             ..AgentLimits::default()

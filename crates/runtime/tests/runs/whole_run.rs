@@ -1,7 +1,7 @@
 //! A run from its goal to its report, and those who watch it.
 
 use dirigent_core::id::AgentId;
-use dirigent_core::observation::Finding;
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{EndReason, Phase};
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::{Event, EventKind};
@@ -87,7 +87,7 @@ async fn paor_1_a_run_goes_through_its_phases_and_ends_with_a_report() {
     assert_eq!(report.phase, Phase::Complete);
     assert_eq!(report.goal, "Make it so");
     assert_eq!(report.summary, "It is done.");
-    assert_eq!(report.iterations, 1);
+    assert_eq!(report.iteration_count, 1);
     assert_eq!((report.usage.model_calls, report.usage.tool_calls), (4, 2));
     assert_eq!(report.usage.tokens(), 60);
     assert_eq!(
@@ -159,7 +159,7 @@ async fn paor_8_guidance_is_in_the_next_plan_request() {
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "As you said.");
-    assert_eq!(report.iterations, 2);
+    assert_eq!(report.iteration_count, 2);
 }
 
 #[tokio::test]
@@ -192,11 +192,11 @@ async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_age
     gate.open();
     let report = ended(&handle).await.unwrap();
 
-    let mut said: Vec<_> = report.rounds[0]
+    let mut said: Vec<_> = report.iterations[0]
         .observations
         .iter()
         .map(|seen| match &seen.finding {
-            Finding::Agent { result, .. } => {
+            SubTaskResult::Agent { result, .. } => {
                 let heard = result.as_ref().unwrap().contains("Mind the gap.");
                 (seen.title.as_str(), heard)
             }

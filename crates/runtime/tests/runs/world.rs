@@ -107,7 +107,9 @@ pub async fn resumed(orchestrator: &Orchestrator, run: RunId, user: UserPresence
     within(async {
         loop {
             match orchestrator.resume(run, Resume::new().user(user)).await {
-                Err(RuntimeError::Journal(StoreError::Held { .. })) => tokio::task::yield_now().await,
+                Err(RuntimeError::Journal(StoreError::AlreadyClaimed { .. })) => {
+                    tokio::task::yield_now().await
+                }
                 resumed => return resumed.unwrap(),
             }
         }

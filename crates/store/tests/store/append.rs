@@ -16,7 +16,7 @@ fn entries_come_back_as_they_were_appended() {
         scope: Scope::Agent(AgentId(3)),
         body: r#"{"agent":"cancelled"}"#.to_owned(),
         durability: Durability::Full,
-        takes: None,
+        consumes: None,
     };
 
     assert_eq!(append_entry(&f.journal, &claim, cancelled).unwrap(), 1);
@@ -174,7 +174,7 @@ fn a_batch_that_does_not_fit_is_stored_not_at_all_and_leaves_no_gap() {
         assert!(matches!(result, Err(StoreError::Full { .. })), "{result:?}");
     }
     let refused = append(&journal, &claims[0], "later").unwrap_err();
-    assert!(matches!(refused, StoreError::Broken { .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Poisoned { .. }), "{refused:?}");
     assert_eq!(append(&journal, &claims[2], "not of that batch").unwrap(), 2);
     assert_eq!(stored(&journal, run(1)), Vec::<String>::new());
     assert_eq!(stored(&journal, run(2)), Vec::<String>::new());

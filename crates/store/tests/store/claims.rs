@@ -19,16 +19,16 @@ fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() 
 
     let refused = f.journal.claim(run(1)).unwrap_err();
     assert!(
-        matches!(refused, StoreError::Held { pid, .. } if pid == other.id()),
+        matches!(refused, StoreError::AlreadyClaimed { pid, .. } if pid == other.id()),
         "{refused:?}"
     );
-    assert_eq!(f.journal.run(run(1)).unwrap().held_by, Some(other.id()));
+    assert_eq!(f.journal.run(run(1)).unwrap().owner_pid, Some(other.id()));
 
     kill(other);
 
-    assert_eq!(f.journal.run(run(1)).unwrap().held_by, None);
+    assert_eq!(f.journal.run(run(1)).unwrap().owner_pid, None);
     let claim = f.journal.claim(run(1)).unwrap();
-    assert_eq!(f.journal.runs().unwrap()[0].held_by, Some(std::process::id()));
+    assert_eq!(f.journal.runs().unwrap()[0].owner_pid, Some(std::process::id()));
     assert_eq!(append(&f.journal, &claim, "resumed").unwrap(), 2);
     assert_eq!(
         stored(&f.journal, run(1)),
@@ -56,7 +56,7 @@ fn a_run_has_one_claim_and_is_free_after_it() {
 
     let again = f.journal.claim(run(1)).unwrap_err();
     assert!(
-        matches!(again, StoreError::Held { pid, .. } if pid == std::process::id()),
+        matches!(again, StoreError::AlreadyClaimed { pid, .. } if pid == std::process::id()),
         "{again:?}"
     );
     drop(claim);
@@ -73,7 +73,10 @@ fn a_run_that_is_claimed_again_stays_claimed() {
 
     append(&f.journal, &claim, "a").unwrap();
 
-    assert!(matches!(second.claim(run(1)), Err(StoreError::Held { .. })));
+    assert!(matches!(
+        second.claim(run(1)),
+        Err(StoreError::AlreadyClaimed { .. })
+    ));
 }
 
 #[test]
@@ -82,9 +85,12 @@ fn two_journals_of_one_process_respect_each_others_claims() {
     let claim = create(&f.journal, 1);
     let second = Journal::open(&f.path).unwrap();
 
-    assert!(matches!(second.claim(run(1)), Err(StoreError::Held { .. })));
+    assert!(matches!(
+        second.claim(run(1)),
+        Err(StoreError::AlreadyClaimed { .. })
+    ));
     let refused = append(&second, &claim, "by the wrong one").unwrap_err();
-    assert!(matches!(refused, StoreError::NotHeld { .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::NotClaimed { .. }), "{refused:?}");
     drop(claim);
     drop(f.journal);
 
@@ -104,7 +110,10 @@ fn a_release_that_cannot_be_written_is_made_up_for() {
     // Its turn comes after the release, which has failed by then.
     assert!(matches!(journal.claim(run(1)), Err(StoreError::Locked { .. })));
     other.execute_batch("ROLLBACK").unwrap();
-    assert!(matches!(f.journal.claim(run(1)), Err(StoreError::Held { .. })));
+    assert!(matches!(
+        f.journal.claim(run(1)),
+        Err(StoreError::AlreadyClaimed { .. })
+    ));
 
     drop(create(&journal, 2));
 
@@ -123,7 +132,10 @@ fn a_claim_that_cannot_be_tried_does_not_free_the_run_for_who_holds_it() {
     other.execute_batch("ROLLBACK").unwrap();
 
     assert_eq!(append(&journal, &claim, "a").unwrap(), 1);
-    assert!(matches!(journal.claim(run(1)), Err(StoreError::Held { .. })));
+    assert!(matches!(
+        journal.claim(run(1)),
+        Err(StoreError::AlreadyClaimed { .. })
+    ));
 }
 
 #[cfg(unix)]
@@ -136,7 +148,10 @@ fn a_link_leads_to_the_same_claims() {
 
     let through_link = Journal::open(&link).unwrap();
 
-    assert!(matches!(through_link.claim(run(1)), Err(StoreError::Held { .. })));
+    assert!(matches!(
+        through_link.claim(run(1)),
+        Err(StoreError::AlreadyClaimed { .. })
+    ));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn what_was_kept_is_there_for_other_processes_at_once() {
     ];
 
     for (original, bytes) in kept.iter().zip([&b"one\0\xff"[..], b"", b"one\0\xff"]) {
-        fixture.journal.keep(original.clone(), bytes).unwrap();
+        fixture.journal.record_original(original.clone(), bytes).unwrap();
     }
 
     let other = Journal::open(&fixture.path).unwrap();
@@ -57,7 +57,7 @@ fn a_content_is_stored_once_whoever_keeps_it() {
     for (number, path) in [(1, "a"), (1, "b"), (2, "a")] {
         fixture
             .journal
-            .keep(original(number, 1, path, "same"), &bytes)
+            .record_original(original(number, 1, path, "same"), &bytes)
             .unwrap();
     }
 
@@ -81,7 +81,7 @@ fn many_who_keep_at_once_are_all_served() {
             scope.spawn(move || {
                 let original = original(1, step, &format!("file-{step}"), &format!("digest-{step}"));
                 journal
-                    .keep(original, format!("content {step}").as_bytes())
+                    .record_original(original, format!("content {step}").as_bytes())
                     .unwrap();
             });
         }
@@ -108,14 +108,16 @@ fn a_content_without_room_is_refused_and_the_run_goes_on() {
     let claim = create(&journal, 1);
 
     let error = journal
-        .keep(original(1, 1, "huge", "huge"), &vec![1; 4 * 1024 * 1024])
+        .record_original(original(1, 1, "huge", "huge"), &vec![1; 4 * 1024 * 1024])
         .unwrap_err();
 
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert!(!journal.has_content("huge").unwrap());
     assert_eq!(journal.originals(run(1)).unwrap(), []);
     assert_eq!(append(&journal, &claim, "a").unwrap(), 1);
-    journal.keep(original(1, 2, "small", "small"), b"x").unwrap();
+    journal
+        .record_original(original(1, 2, "small", "small"), b"x")
+        .unwrap();
     assert_eq!(journal.content("small").unwrap(), Some(b"x".to_vec()));
 }
 
@@ -134,6 +136,6 @@ fn a_journal_of_format_2_keeps_contents_from_now_on() {
     let journal = Journal::open(&path).unwrap();
 
     assert_eq!(journal.content("d1").unwrap(), None);
-    journal.keep(original(1, 1, "a", "d1"), b"x").unwrap();
+    journal.record_original(original(1, 1, "a", "d1"), b"x").unwrap();
     assert_eq!(journal.originals(run(1)).unwrap().len(), 1);
 }

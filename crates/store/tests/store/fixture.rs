@@ -8,7 +8,7 @@ use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Ending, Journal, JournalOptions, NewEntry, RunClaim, StoreError};
+use dirigent_store::{Durability, Journal, JournalOptions, NewEntry, RunClaim, RunEnding, StoreError};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -56,7 +56,7 @@ pub fn entry(text: &str) -> NewEntry {
         scope: Scope::Run,
         body: words(text),
         durability: Durability::Normal,
-        takes: None,
+        consumes: None,
     }
 }
 
@@ -73,10 +73,10 @@ pub fn append_entry(journal: &Journal, claim: &RunClaim, entry: NewEntry) -> Res
 
 /// Marks as over and waits until it is stored.
 pub fn end(journal: &Journal, claim: &RunClaim) -> Result<(), StoreError> {
-    end_as(journal, claim, Ending::Over)
+    end_as(journal, claim, RunEnding::Finished)
 }
 
-pub fn end_as(journal: &Journal, claim: &RunClaim, ending: Ending) -> Result<(), StoreError> {
+pub fn end_as(journal: &Journal, claim: &RunClaim, ending: RunEnding) -> Result<(), StoreError> {
     let (sender, stored) = mpsc::channel();
     let status = r#""done""#.to_owned();
     journal.end(claim, Timestamp(9_000), status, ending, move |result| {

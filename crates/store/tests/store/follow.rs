@@ -1,5 +1,5 @@
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Ending, Journal, StoreError, Tail};
+use dirigent_store::{Journal, RunEnding, StoreError, Tail};
 
 use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, run, show};
 use crate::other_process::{Role, kill, start};
@@ -80,7 +80,7 @@ async fn paor_9_a_run_that_stood_still_is_followed_as_it_goes_on_in_another_proc
     let other = Journal::open(&f.path).unwrap();
     let claim = create(&other, 1);
     append(&other, &claim, "a").unwrap();
-    end_as(&other, &claim, Ending::Paused).unwrap();
+    end_as(&other, &claim, RunEnding::Paused).unwrap();
     drop(claim);
     let claim = other.claim(run(1)).unwrap();
     let mut tail = f.journal.follow(run(1), 0);
@@ -96,7 +96,7 @@ async fn paor_9_a_run_that_stood_still_is_followed_as_it_goes_on_in_another_proc
         tail = following;
     }
     let (status, later) = (r#""done""#.to_owned(), Timestamp(9_500));
-    other.end(&claim, later, status, Ending::Over, |ended| ended.unwrap());
+    other.end(&claim, later, status, RunEnding::Finished, |ended| ended.unwrap());
 
     assert!(tail.next().await.is_none());
 }

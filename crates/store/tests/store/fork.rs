@@ -45,7 +45,7 @@ fn host_9_a_fork_shares_the_past_and_goes_on_by_itself() {
         created_at: Timestamp(7_000),
         ended_at: None,
         status: None,
-        held_by: Some(std::process::id()),
+        owner_pid: Some(std::process::id()),
         entries: 3,
         forked_from: Some(ForkPoint { run: run(1), seq: 2 }),
     };
@@ -66,7 +66,10 @@ fn host_9_a_run_of_another_process_and_one_that_is_over_are_forked() {
     assert_eq!(append(&other, &first, "d").unwrap(), 4);
     assert_eq!(append(&other, &second, "b").unwrap(), 2);
     assert_eq!(other.run(run(3)).unwrap().ended_at, None);
-    assert!(matches!(f.journal.claim(run(2)), Err(StoreError::Held { .. })));
+    assert!(matches!(
+        f.journal.claim(run(2)),
+        Err(StoreError::AlreadyClaimed { .. })
+    ));
 }
 
 #[test]

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use dirigent_core::time::Timestamp;
 use dirigent_store::{
-    Ending, Journal, MAX_MESSAGE_BYTES, MAX_WAITING_MESSAGES, Message, MessageId, MessageState, NewEntry,
-    RunClaim, StoreError,
+    Journal, MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState, NewEntry, RunClaim,
+    RunEnding, StoreError,
 };
 
 use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, open, run, stored};
@@ -19,14 +19,14 @@ fn post(journal: &Journal, text: &str) -> Result<MessageId, StoreError> {
 
 fn take(journal: &Journal, claim: &RunClaim, message: &Message) -> Result<u64, StoreError> {
     let taking = NewEntry {
-        takes: Some(message.id),
+        consumes: Some(message.id),
         ..entry(&message.body)
     };
     append_entry(journal, claim, taking)
 }
 
 fn refused(reason: &str) -> MessageState {
-    MessageState::Refused {
+    MessageState::Rejected {
         reason: reason.to_owned(),
     }
 }
@@ -47,9 +47,9 @@ async fn a_message_of_another_process_is_taken_with_the_entry_it_becomes() {
         body: "look at the tests".to_owned(),
     };
     assert_eq!(message, expected);
-    assert_eq!(other.message(id).unwrap(), MessageState::Waiting);
+    assert_eq!(other.message(id).unwrap(), MessageState::Pending);
     assert_eq!(take(&f.journal, &claim, &message).unwrap(), 1);
-    assert_eq!(other.message(id).unwrap(), MessageState::Taken);
+    assert_eq!(other.message(id).unwrap(), MessageState::Accepted);
     assert_eq!(stored(&other, run(1)), ["1 look at the tests"]);
 }
 
@@ -70,7 +70,7 @@ fn a_message_that_is_to_follow_another_is_posted_only_while_that_is_the_newest()
         after(&f.journal, Some(first)),
         Err(StoreError::OtherMessages { .. })
     ));
-    f.journal.refuse(&claim, second, "no".to_owned());
+    f.journal.reject_message(&claim, second, "no".to_owned());
     f.journal.flush().unwrap();
     assert!(matches!(
         after(&other, Some(second)),
@@ -115,8 +115,8 @@ async fn what_nobody_is_there_for_waits_for_the_next_process() {
     drop(create(&f.journal, 1));
     let id = post(&f.journal, "while nobody was there").unwrap();
     assert_eq!(
-        f.journal.settled(id, Duration::ZERO).await.unwrap(),
-        MessageState::Waiting
+        f.journal.wait_settled(id, Duration::ZERO).await.unwrap(),
+        MessageState::Pending
     );
 
     let other = open(&f.path);
@@ -125,7 +125,10 @@ async fn what_nobody_is_there_for_waits_for_the_next_process() {
     take(&other, &claim, &message).unwrap();
 
     assert_eq!(message.id, id);
-    assert_eq!(f.journal.settled(id, LONG).await.unwrap(), MessageState::Taken);
+    assert_eq!(
+        f.journal.wait_settled(id, LONG).await.unwrap(),
+        MessageState::Accepted
+    );
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn what_waits_is_told_in_order_until_it_is_taken_or_refused() {
     f.journal
         .post(run(2), Timestamp(5), "for run 2".to_owned())
         .unwrap();
-    let waiting = || f.journal.waiting_messages(run(1)).unwrap();
+    let waiting = || f.journal.pending_messages(run(1)).unwrap();
     let bodies = |messages: Vec<Message>| -> Vec<String> {
         messages.into_iter().map(|message| message.body).collect()
     };
@@ -145,7 +148,7 @@ fn what_waits_is_told_in_order_until_it_is_taken_or_refused() {
 
     let claim = f.journal.claim(run(1)).unwrap();
     take(&f.journal, &claim, &waiting()[0]).unwrap();
-    f.journal.refuse(&claim, ids[2], "no".to_owned());
+    f.journal.reject_message(&claim, ids[2], "no".to_owned());
     f.journal.flush().unwrap();
 
     assert_eq!(bodies(waiting()), ["second"]);
@@ -157,13 +160,13 @@ async fn who_waits_learns_that_a_message_was_refused_and_why() {
     let claim = create(&f.journal, 1);
     let other = open(&f.path);
     let id = post(&other, "yes").unwrap();
-    let waiting = tokio::spawn(async move { other.settled(id, LONG).await.unwrap() });
+    let waiting = tokio::spawn(async move { other.wait_settled(id, LONG).await.unwrap() });
 
     f.journal
-        .refuse(&claim, id, "there is no question to answer".to_owned());
+        .reject_message(&claim, id, "there is no question to answer".to_owned());
 
     assert_eq!(waiting.await.unwrap(), refused("there is no question to answer"));
-    f.journal.refuse(&claim, id, "another reason".to_owned());
+    f.journal.reject_message(&claim, id, "another reason".to_owned());
     f.journal.flush().unwrap();
     assert_eq!(
         f.journal.message(id).unwrap(),
@@ -179,11 +182,11 @@ async fn a_message_is_neither_refused_nor_taken_by_whose_run_it_is_not() {
     let id = post(&f.journal, "for run 1").unwrap();
     let message = f.journal.inbox(run(1)).next().await;
 
-    f.journal.refuse(&second, id, "not mine".to_owned());
+    f.journal.reject_message(&second, id, "not mine".to_owned());
     let error = take(&f.journal, &second, &message).unwrap_err();
 
-    assert!(matches!(error, StoreError::NotWaiting { .. }), "{error:?}");
-    assert_eq!(f.journal.message(id).unwrap(), MessageState::Waiting);
+    assert!(matches!(error, StoreError::MessageNotPending { .. }), "{error:?}");
+    assert_eq!(f.journal.message(id).unwrap(), MessageState::Pending);
     assert_eq!(take(&f.journal, &first, &message).unwrap(), 1);
 }
 
@@ -205,7 +208,7 @@ async fn a_message_is_taken_once_and_nothing_follows_an_entry_that_could_not_tak
              another run's"
         )
     );
-    assert!(matches!(later, StoreError::Broken { .. }), "{later:?}");
+    assert!(matches!(later, StoreError::Poisoned { .. }), "{later:?}");
     assert_eq!(stored(&f.journal, run(1)), ["1 once"]);
 }
 
@@ -218,14 +221,14 @@ async fn a_message_whose_entry_could_not_be_stored_waits_on() {
     let claim = create(&journal, 1);
     let id = post(&journal, "keep me").unwrap();
     let too_long = NewEntry {
-        takes: Some(id),
+        consumes: Some(id),
         ..entry(&"x".repeat(1_000_000))
     };
 
     let error = append_entry(&journal, &claim, too_long).unwrap_err();
 
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-    assert_eq!(journal.message(id).unwrap(), MessageState::Waiting);
+    assert_eq!(journal.message(id).unwrap(), MessageState::Pending);
     drop(claim);
     let claim = journal.claim(run(1)).unwrap();
     let message = journal.inbox(run(1)).next().await;
@@ -240,15 +243,18 @@ async fn the_end_of_a_run_refuses_what_waits_and_what_comes() {
     let id = post(&other, "too late").unwrap();
     let waiting = tokio::spawn({
         let other = other.clone();
-        async move { other.settled(id, LONG).await.unwrap() }
+        async move { other.wait_settled(id, LONG).await.unwrap() }
     });
 
     end(&f.journal, &claim).unwrap();
 
-    assert_eq!(waiting.await.unwrap(), refused("the run ended before it"));
+    assert_eq!(
+        waiting.await.unwrap(),
+        refused("the run finished before the message was handled")
+    );
     assert_eq!(
         post(&other, "later still").unwrap_err().to_string(),
-        "run 00000000-0000-0000-0000-000000000001 is over, so nothing can be said to it any more: fork it to go on from its \
+        "run 00000000-0000-0000-0000-000000000001 is over, so it accepts no messages: fork it to go on from its \
          past, or start a new run"
     );
 }
@@ -258,7 +264,7 @@ async fn paor_9_a_run_that_stands_still_takes_answers_for_when_it_goes_on() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let before = post(&f.journal, "while it stops").unwrap();
-    end_as(&f.journal, &claim, Ending::Paused).unwrap();
+    end_as(&f.journal, &claim, RunEnding::Paused).unwrap();
     drop(claim);
     let after = post(&f.journal, "while it stands still").unwrap();
 
@@ -275,7 +281,10 @@ async fn paor_9_a_run_that_stands_still_takes_answers_for_when_it_goes_on() {
         stored(&f.journal, run(1)),
         ["1 while it stops", "2 while it stands still"]
     );
-    assert!(matches!(post(&f.journal, "more"), Err(StoreError::Over { .. })));
+    assert!(matches!(
+        post(&f.journal, "more"),
+        Err(StoreError::Finished { .. })
+    ));
 }
 
 #[test]
@@ -294,7 +303,7 @@ fn what_may_be_posted_is_bounded() {
             });
         }
     });
-    assert_eq!(MAX_WAITING_MESSAGES, 1 + 9 * 111);
+    assert_eq!(MAX_PENDING_MESSAGES, 1 + 9 * 111);
 
     let too_many = post(&f.journal, "x").unwrap_err();
 
@@ -308,7 +317,8 @@ fn what_may_be_posted_is_bounded() {
          does not take them"
     );
     let claim = f.journal.claim(run(1)).unwrap();
-    f.journal.refuse(&claim, MessageId(7), "make room".to_owned());
+    f.journal
+        .reject_message(&claim, MessageId(7), "make room".to_owned());
     f.journal.flush().unwrap();
     post(&f.journal, "x").unwrap();
 }
@@ -363,7 +373,10 @@ async fn host_2_each_message_becomes_one_entry_however_often_the_process_that_ta
     }
     let posted = posted.into_inner().unwrap();
     let last = *posted.last_key_value().unwrap().0;
-    assert_eq!(f.journal.settled(last, LONG).await.unwrap(), MessageState::Taken);
+    assert_eq!(
+        f.journal.wait_settled(last, LONG).await.unwrap(),
+        MessageState::Accepted
+    );
     kill(other);
 
     let expected: Vec<_> = posted

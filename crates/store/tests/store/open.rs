@@ -112,7 +112,7 @@ fn a_reopened_journal_has_everything() {
     append(&f.journal, &claim, "a").unwrap();
     let before = f.journal.entries(run(1), 0, 10).unwrap();
     let mut record = f.journal.run(run(1)).unwrap();
-    record.held_by = None;
+    record.owner_pid = None;
     drop(claim);
     drop(f.journal);
 
@@ -302,12 +302,12 @@ fn a_journal_of_format_1_is_brought_up_to_date() {
     assert!(
         records
             .iter()
-            .all(|record| record.forked_from.is_none() && record.held_by.is_none())
+            .all(|record| record.forked_from.is_none() && record.owner_pid.is_none())
     );
     let post = |number| journal.post(run(number), Timestamp(9_000), "hello".to_owned());
     post(1).unwrap();
     post(2).unwrap();
-    assert!(matches!(post(3), Err(StoreError::Over { .. })));
+    assert!(matches!(post(3), Err(StoreError::Finished { .. })));
     let claim = journal.claim(run(1)).unwrap();
     assert_eq!(append(&journal, &claim, "c").unwrap(), 3);
     drop(claim);

@@ -72,7 +72,7 @@ async fn the_other_process() {
             loop {
                 let message = inbox.next().await;
                 let taking = NewEntry {
-                    takes: Some(message.id),
+                    consumes: Some(message.id),
                     ..entry(&message.body)
                 };
                 append_entry(&journal, &claim, taking).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! Everything is worked out in memory before anything is written. No hunk is put where its context does not stand word for word.
 
+mod locate;
 mod parse;
-mod place;
 mod plan;
 
 use dirigent_core::tool::{ToolResult, code};
@@ -11,13 +11,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::parse::{BadPatch, parse};
-use self::place::{Nearest, NoPlace};
-use self::plan::Planned;
+use self::locate::{HunkNotFound, Nearest};
+use self::parse::{PatchError, parse};
+use self::plan::PlannedFile;
 use crate::blocking::{blocking, cancelled};
 use crate::file_operations::seen::Stale;
-use crate::together::{self, Halt, Halted};
-use crate::workspace::{FileFault, Workspace};
+use crate::transaction::{self, AbortReason, Aborted};
+use crate::workspace::{FileError, Workspace};
 use crate::{ToolContext, TypedTool, typed};
 
 /// The longest patch, in bytes.
@@ -79,27 +79,30 @@ pub fn apply_patch() -> TypedTool {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Patch(#[from] BadPatch),
+    Patch(#[from] PatchError),
     #[error("the patch has {0} bytes, more than {MAX_PATCH_BYTES}: apply it in parts")]
     TooLong(usize),
     #[error("the patch changes {0} files, more than {MAX_FILES}: apply it in parts")]
     TooMany(usize),
     #[error("it takes too long to find where the hunks for `{path}` belong: apply the patch in parts")]
-    TooMuch { path: String },
+    SearchBudgetExhausted { path: String },
     #[error("`{path}` is in the patch twice: say all that becomes of a file in one part")]
     Twice { path: String },
     #[error("the patch changes nothing in `{path}`: the lines it removes are those it adds")]
     Same { path: String },
     #[error("the patch would change `{path}`, which is not among `paths`")]
-    NotNamed { path: String },
+    OutsidePaths { path: String },
     #[error(
         "`{path}` has more in it than the patch deletes: give all of its lines with `-`, or delete it with file_operations"
     )]
-    MoreLeft { path: String },
-    #[error("{}", describe(path, no_place))]
-    NoPlace { path: String, no_place: Box<NoPlace> },
+    LinesRemain { path: String },
+    #[error("{}", describe(path, not_found))]
+    HunkNotFound {
+        path: String,
+        not_found: Box<HunkNotFound>,
+    },
     #[error(transparent)]
-    File(#[from] FileFault),
+    File(#[from] FileError),
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("cancelled")]
@@ -110,13 +113,15 @@ impl Failure {
     fn code(&self) -> &'static str {
         match self {
             Failure::Patch(_) | Failure::Twice { .. } | Failure::Same { .. } => "bad_patch",
-            Failure::TooLong(_) | Failure::TooMany(_) | Failure::TooMuch { .. } => code::TOO_BIG,
-            Failure::NotNamed { .. } => "outside_paths",
-            Failure::MoreLeft { .. } => code::NO_MATCH,
-            Failure::NoPlace { no_place, .. } => match **no_place {
-                NoPlace::NoMatch { .. } | NoPlace::Overlaps { .. } => code::NO_MATCH,
-                NoPlace::Ambiguous { .. } => code::AMBIGUOUS,
-                NoPlace::NoContext { .. } => "bad_patch",
+            Failure::TooLong(_) | Failure::TooMany(_) | Failure::SearchBudgetExhausted { .. } => {
+                code::TOO_BIG
+            }
+            Failure::OutsidePaths { .. } => "outside_paths",
+            Failure::LinesRemain { .. } => code::NO_MATCH,
+            Failure::HunkNotFound { not_found, .. } => match **not_found {
+                HunkNotFound::NoMatch { .. } | HunkNotFound::Overlaps { .. } => code::NO_MATCH,
+                HunkNotFound::Ambiguous { .. } => code::AMBIGUOUS,
+                HunkNotFound::NoContext { .. } => "bad_patch",
             },
             Failure::File(fault) => fault.code(),
             Failure::Stale(_) => code::STALE,
@@ -126,26 +131,26 @@ impl Failure {
 
     /// What there is to read besides.
     fn output(&self) -> Value {
-        let Failure::NoPlace { path, no_place } = self else {
+        let Failure::HunkNotFound { path, not_found } = self else {
             return Value::Null;
         };
-        match &**no_place {
-            NoPlace::NoMatch {
+        match &**not_found {
+            HunkNotFound::NoMatch {
                 hunk,
                 nearest: Some(Nearest { start, shown, .. }),
                 ..
             } => json!({"path": path, "hunk": hunk, "start_line": start, "content": shown}),
-            NoPlace::Ambiguous { hunk, lines } => json!({"path": path, "hunk": hunk, "lines": lines}),
-            NoPlace::NoMatch { nearest: None, .. } | NoPlace::NoContext { .. } | NoPlace::Overlaps { .. } => {
-                Value::Null
-            }
+            HunkNotFound::Ambiguous { hunk, lines } => json!({"path": path, "hunk": hunk, "lines": lines}),
+            HunkNotFound::NoMatch { nearest: None, .. }
+            | HunkNotFound::NoContext { .. }
+            | HunkNotFound::Overlaps { .. } => Value::Null,
         }
     }
 }
 
-fn describe(path: &str, no_place: &NoPlace) -> String {
-    match no_place {
-        NoPlace::NoMatch {
+fn describe(path: &str, not_found: &HunkNotFound) -> String {
+    match not_found {
+        HunkNotFound::NoMatch {
             hunk,
             nearest,
             applied,
@@ -154,14 +159,14 @@ fn describe(path: &str, no_place: &NoPlace) -> String {
             match nearest {
                 Some(Nearest {
                     line,
-                    there: Some(there),
-                    wanted,
+                    actual: Some(actual),
+                    expected,
                     ..
                 }) => text.push_str(&format!(
-                    ": nearest, line {line} is `{there}` where the patch has `{wanted}`"
+                    ": nearest, line {line} is `{actual}` where the patch has `{expected}`"
                 )),
-                Some(Nearest { line, wanted, .. }) => text.push_str(&format!(
-                    ": nearest, the file ends before line {line}, where the patch has `{wanted}`"
+                Some(Nearest { line, expected, .. }) => text.push_str(&format!(
+                    ": nearest, the file ends before line {line}, where the patch has `{expected}`"
                 )),
                 None => text.push_str(": read the file, and copy its lines exactly"),
             }
@@ -172,24 +177,24 @@ fn describe(path: &str, no_place: &NoPlace) -> String {
             }
             text
         }
-        NoPlace::Ambiguous { hunk, lines } => {
+        HunkNotFound::Ambiguous { hunk, lines } => {
             let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
             format!(
                 "hunk {hunk} for `{path}` fits at lines {}: give the right line number, or more context",
                 lines.join(", ")
             )
         }
-        NoPlace::NoContext { hunk } => {
+        HunkNotFound::NoContext { hunk } => {
             format!("hunk {hunk} for `{path}` only adds lines: give the lines before and after as context")
         }
-        NoPlace::Overlaps { hunk, line } => format!(
+        HunkNotFound::Overlaps { hunk, line } => format!(
             "hunk {hunk} for `{path}` fits only at line {line}, which another hunk changes: make one hunk of both"
         ),
     }
 }
 
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
-    let workspace = match Workspace::of(context) {
+    let workspace = match Workspace::from_context(context) {
         Ok(workspace) => workspace,
         Err(fault) => return fault.failure(),
     };
@@ -218,7 +223,7 @@ fn apply(
     let planned = plan::plan(context, workspace, files, &parameters.paths)?;
     let mut rows = Vec::with_capacity(planned.len());
     let (mut changes, mut seen) = (Vec::new(), Vec::new());
-    for Planned {
+    for PlannedFile {
         row,
         changes: more,
         seen: known,
@@ -228,16 +233,16 @@ fn apply(
         changes.extend(more);
         seen.extend(known);
     }
-    match together::make(workspace, &mut changes, &context.cancel) {
-        Ok(told) => Ok(ToolResult::success(json!({"files": rows}))
+    match transaction::apply_all(workspace, &mut changes, &context.cancel) {
+        Ok(changes) => Ok(ToolResult::success(json!({"files": rows}))
             .with_seen(seen)
-            .with_changes(told)),
-        Err(Halted { halt, left }) if left.is_empty() => Err(match halt {
-            Halt::Cancelled => Failure::Cancelled,
-            Halt::Fault(FileFault::Changed { path }) => Stale::overtaken(path).into(),
-            Halt::Fault(fault) => fault.into(),
+            .with_changes(changes)),
+        Err(Aborted { reason, not_reverted }) if not_reverted.is_empty() => Err(match reason {
+            AbortReason::Cancelled => Failure::Cancelled,
+            AbortReason::File(FileError::Changed { path }) => Stale::changed_meanwhile(path).into(),
+            AbortReason::File(fault) => fault.into(),
         }),
         // The disk let neither all be done nor all be put back.
-        Err(halted) => Ok(halted.failure()),
+        Err(aborted) => Ok(aborted.failure()),
     }
 }

@@ -25,9 +25,9 @@ pub(super) struct Hunk {
     pub(super) start: Option<usize>,
     pub(super) lines: Vec<Line>,
     /// Whether the old file ends, without a line break, after the last of its old lines.
-    pub(super) old_end: Ending,
+    pub(super) old_eof: EofMarker,
     /// The same of the new file.
-    pub(super) new_end: Ending,
+    pub(super) new_eof: EofMarker,
 }
 
 /// A line without its line break.
@@ -40,17 +40,17 @@ pub(super) enum Line {
 
 /// What a hunk says of the end of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum EofMarker {
     /// Nothing.
     #[default]
-    Unsaid,
+    Absent,
     /// `\ No newline at end of file`.
-    NoLineBreak,
+    NoNewline,
 }
 
 impl Hunk {
     /// The lines that must be there.
-    pub(super) fn old(&self) -> Vec<&str> {
+    pub(super) fn old_lines(&self) -> Vec<&str> {
         let old = |line: &'_ Line| matches!(line, Line::Context(_) | Line::Removed(_));
         self.lines
             .iter()
@@ -80,22 +80,22 @@ impl Line {
 
 /// What is wrong with a patch. Lines are those of the patch, from 1.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BadPatch {
+pub(super) enum PatchError {
     #[error(
         "there is no unified diff in `patch`: give `--- a/FILE`, `+++ b/FILE` and hunks that begin with `@@ -LINE,COUNT +LINE,COUNT @@`"
     )]
-    Nothing,
+    NoDiff,
     #[error(
         "line {line} of the patch begins a hunk before any file is named: give `--- a/FILE` and `+++ b/FILE` first"
     )]
     NoFile { line: usize },
-    #[error("line {line} of the patch: {what}")]
-    Header { line: usize, what: String },
+    #[error("line {line} of the patch: {reason}")]
+    Header { line: usize, reason: String },
     #[error(
         "line {line} of the patch, `{text}`, is none of a hunk: its lines begin with a space (context), `-` or `+`, also where they are \
          empty otherwise"
     )]
-    NoHunkLine { line: usize, text: String },
+    InvalidHunkLine { line: usize, text: String },
     #[error("the hunk at line {line} of the patch changes nothing")]
     EmptyHunk { line: usize },
     #[error("the part for `{path}` has no hunk")]
@@ -105,27 +105,27 @@ pub(super) enum BadPatch {
 }
 
 /// The parts of a patch, one for each file that it names, in their order.
-pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, BadPatch> {
+pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
     let lines = patch.lines().map(|line| line.strip_suffix('\r').unwrap_or(line));
-    let mut reader = Reader {
+    let mut parser = PatchParser {
         lines: lines.collect(),
         at: 0,
     };
     let mut files = Vec::new();
-    while let Some(header) = reader.header()? {
+    while let Some(header) = parser.header()? {
         let mut hunks = Vec::new();
-        while let Some(hunk) = reader.hunk()? {
+        while let Some(hunk) = parser.hunk()? {
             hunks.push(hunk);
         }
         files.push(header.file(hunks)?);
     }
     match files.is_empty() {
-        true => Err(BadPatch::Nothing),
+        true => Err(PatchError::NoDiff),
         false => Ok(files),
     }
 }
 
-struct Reader<'a> {
+struct PatchParser<'a> {
     lines: Vec<&'a str>,
     at: usize,
 }
@@ -148,13 +148,13 @@ struct Header {
 
 const NULL: &str = "/dev/null";
 
-impl Reader<'_> {
+impl PatchParser<'_> {
     fn line(&self, ahead: usize) -> Option<&str> {
         self.lines.get(self.at + ahead).copied()
     }
 
     /// The next file's header; none at the end. What stands before it, such as a message, is passed over.
-    fn header(&mut self) -> Result<Option<Header>, BadPatch> {
+    fn header(&mut self) -> Result<Option<Header>, PatchError> {
         let mut header = Header::default();
         while let Some(line) = self.lines.get(self.at).copied() {
             let begun = header.git.is_some();
@@ -162,11 +162,11 @@ impl Reader<'_> {
             if line.starts_with("@@") {
                 return match begun {
                     true => Ok(Some(header)),
-                    false => Err(BadPatch::NoFile { line: number }),
+                    false => Err(PatchError::NoFile { line: number }),
                 };
             }
             if line.starts_with("*** Begin Patch") || line.starts_with("*** Update File") {
-                return Err(BadPatch::Nothing);
+                return Err(PatchError::NoDiff);
             }
             if let Some(names) = line.strip_prefix("diff --git ") {
                 if begun {
@@ -182,7 +182,7 @@ impl Reader<'_> {
                 self.at += 2;
                 return Ok(Some(header));
             } else if begun {
-                header.note(line, number)?;
+                header.read_extended(line, number)?;
             }
             self.at += 1;
         }
@@ -196,7 +196,7 @@ impl Reader<'_> {
     }
 
     /// The next hunk of this file; none where something else comes.
-    fn hunk(&mut self) -> Result<Option<Hunk>, BadPatch> {
+    fn hunk(&mut self) -> Result<Option<Hunk>, PatchError> {
         while self.line(0).is_some_and(|line| line.trim().is_empty()) {
             self.at += 1;
         }
@@ -218,7 +218,7 @@ impl Reader<'_> {
         let changes = |line: &Line| !matches!(line, Line::Context(_));
         match hunk.lines.iter().any(changes) {
             true => Ok(Some(hunk)),
-            false => Err(BadPatch::EmptyHunk { line }),
+            false => Err(PatchError::EmptyHunk { line }),
         }
     }
 
@@ -238,7 +238,7 @@ impl Reader<'_> {
                     new = new.checked_sub(less_new)?;
                     hunk.lines.push(line);
                 }
-                HunkLine::NoLineBreak => hunk.end_here(),
+                HunkLine::NoNewline => hunk.mark_no_newline(),
                 HunkLine::Other => return None,
             }
             self.at += 1;
@@ -247,7 +247,7 @@ impl Reader<'_> {
     }
 
     /// The lines of a hunk up to what cannot be one.
-    fn rest(&mut self) -> Result<Hunk, BadPatch> {
+    fn rest(&mut self) -> Result<Hunk, PatchError> {
         let mut hunk = Hunk::default();
         // Whether what was last read says so: an empty line may separate what follows.
         let mut empty = 0;
@@ -256,9 +256,9 @@ impl Reader<'_> {
             empty = if line.is_empty() { empty + 1 } else { 0 };
             match read_line(&line) {
                 HunkLine::Line(line) => hunk.lines.push(line),
-                HunkLine::NoLineBreak => hunk.end_here(),
+                HunkLine::NoNewline => hunk.mark_no_newline(),
                 HunkLine::Other => {
-                    return Err(BadPatch::NoHunkLine {
+                    return Err(PatchError::InvalidHunkLine {
                         line: self.at + 1,
                         text: line.chars().take(100).collect(),
                     });
@@ -287,7 +287,7 @@ impl Reader<'_> {
 
 enum HunkLine {
     Line(Line),
-    NoLineBreak,
+    NoNewline,
     Other,
 }
 
@@ -301,21 +301,21 @@ fn read_line(line: &str) -> HunkLine {
         Some(' ') => HunkLine::Line(Line::Context(text)),
         Some('-') => HunkLine::Line(Line::Removed(text)),
         Some('+') => HunkLine::Line(Line::Added(text)),
-        Some('\\') => HunkLine::NoLineBreak,
+        Some('\\') => HunkLine::NoNewline,
         Some(_) => HunkLine::Other,
     }
 }
 
 impl Hunk {
     /// The file ends after the line that was last read.
-    fn end_here(&mut self) {
+    fn mark_no_newline(&mut self) {
         match self.lines.last() {
             Some(Line::Context(_)) => {
-                self.old_end = Ending::NoLineBreak;
-                self.new_end = Ending::NoLineBreak;
+                self.old_eof = EofMarker::NoNewline;
+                self.new_eof = EofMarker::NoNewline;
             }
-            Some(Line::Removed(_)) => self.old_end = Ending::NoLineBreak,
-            Some(Line::Added(_)) => self.new_end = Ending::NoLineBreak,
+            Some(Line::Removed(_)) => self.old_eof = EofMarker::NoNewline,
+            Some(Line::Added(_)) => self.new_eof = EofMarker::NoNewline,
             None => {}
         }
     }
@@ -336,15 +336,15 @@ fn ranges(line: &str) -> (Option<usize>, Option<(usize, usize)>) {
 
 impl Header {
     /// A line between `diff --git` and the names of the file.
-    fn note(&mut self, line: &str, number: usize) -> Result<(), BadPatch> {
+    fn read_extended(&mut self, line: &str, number: usize) -> Result<(), PatchError> {
         if let Some(name) = line.strip_prefix("rename from ") {
             self.from = Some(unquoted(name));
         } else if let Some(name) = line.strip_prefix("rename to ") {
             self.to = Some(unquoted(name));
         } else if line.starts_with("copy from ") {
-            return Err(BadPatch::Header {
+            return Err(PatchError::Header {
                 line: number,
-                what: "copies are not made: create the file with its whole content instead".to_owned(),
+                reason: "copies are not made: create the file with its whole content instead".to_owned(),
             });
         }
         self.created |= line.starts_with("new file mode");
@@ -354,12 +354,12 @@ impl Header {
         Ok(())
     }
 
-    fn file(self, hunks: Vec<Hunk>) -> Result<FilePatch, BadPatch> {
+    fn file(self, hunks: Vec<Hunk>) -> Result<FilePatch, PatchError> {
         let line = self.line;
-        let bad = |what: String| BadPatch::Header { line, what };
+        let bad = |reason: String| PatchError::Header { line, reason };
         let (old, new) = self.names();
         if self.binary {
-            return Err(BadPatch::Binary { path: new });
+            return Err(PatchError::Binary { path: new });
         }
         let kind = match (self.from, self.to) {
             (Some(from), Some(to)) => PatchKind::Move { from, to },
@@ -380,7 +380,7 @@ impl Header {
             PatchKind::Edit { path } if hunks.is_empty() && self.mode => {
                 Err(bad(format!("the mode of `{path}` cannot be changed by a patch")))
             }
-            PatchKind::Edit { path } if hunks.is_empty() => Err(BadPatch::NoHunk { path: path.clone() }),
+            PatchKind::Edit { path } if hunks.is_empty() => Err(PatchError::NoHunk { path: path.clone() }),
             PatchKind::Edit { .. }
             | PatchKind::Create { .. }
             | PatchKind::Delete { .. }

@@ -6,18 +6,18 @@ use dirigent_core::tool::SeenFile;
 use serde::Serialize;
 
 use super::Failure;
+use super::locate::{self, LocateError, Patched, SearchBudget};
 use super::parse::{FilePatch, Hunk, Line, PatchKind};
-use super::place::{self, Effort, Patched, Unplaced};
 use crate::ToolContext;
 use crate::file_operations::seen::{self, Extent};
 use crate::text::{TextFile, unified_diff};
-use crate::together::{Change, What};
-use crate::workspace::{FileFault, Kind, Workspace};
+use crate::transaction::{FileChange, FileOperation};
+use crate::workspace::{FileError, Kind, Workspace};
 
 /// What becomes of one file.
-pub(super) struct Planned {
+pub(super) struct PlannedFile {
     pub(super) row: Row,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FileChange>,
     /// What the caller knows once they are made.
     pub(super) seen: Vec<SeenFile>,
 }
@@ -35,14 +35,14 @@ pub(super) struct Row {
 }
 
 /// What a patch is planned in.
-struct Planner<'a> {
+struct PatchPlanner<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
-    effort: Effort<'a>,
+    budget: SearchBudget<'a>,
 }
 
 /// A file as it is.
-struct Present {
+struct CurrentFile {
     bytes: Vec<u8>,
     file: TextFile,
 }
@@ -53,11 +53,11 @@ pub(super) fn plan(
     workspace: &Workspace,
     files: Vec<FilePatch>,
     allowed: &[String],
-) -> Result<Vec<Planned>, Failure> {
-    let mut planner = Planner {
+) -> Result<Vec<PlannedFile>, Failure> {
+    let mut patch_planner = PatchPlanner {
         context,
         workspace,
-        effort: Effort::new(&context.cancel),
+        budget: SearchBudget::new(&context.cancel),
     };
     let allowed: Vec<String> = allowed
         .iter()
@@ -65,7 +65,7 @@ pub(super) fn plan(
         .collect::<Result<_, _>>()?;
     let mut merged: Vec<FilePatch> = Vec::with_capacity(files.len());
     for file in files {
-        let file = planner.with_plain_names(file)?;
+        let file = patch_planner.with_plain_names(file)?;
         let earlier = merged.iter_mut().find(|earlier| match &file.kind {
             PatchKind::Edit { .. } => earlier.kind == file.kind,
             PatchKind::Create { .. } | PatchKind::Delete { .. } | PatchKind::Move { .. } => false,
@@ -78,7 +78,7 @@ pub(super) fn plan(
     let mut named = BTreeSet::new();
     for path in merged.iter().flat_map(|file| file.kind.paths()) {
         if !is_among(&allowed, path) {
-            return Err(Failure::NotNamed {
+            return Err(Failure::OutsidePaths {
                 path: path.to_owned(),
             });
         }
@@ -88,7 +88,7 @@ pub(super) fn plan(
             });
         }
     }
-    merged.into_iter().map(|file| planner.file(file)).collect()
+    merged.into_iter().map(|file| patch_planner.file(file)).collect()
 }
 
 fn is_among(allowed: &[String], path: &str) -> bool {
@@ -113,10 +113,10 @@ impl PatchKind {
     }
 }
 
-impl Planner<'_> {
-    fn with_plain_names(&self, file: FilePatch) -> Result<FilePatch, FileFault> {
+impl PatchPlanner<'_> {
+    fn with_plain_names(&self, file: FilePatch) -> Result<FilePatch, FileError> {
         let plain = |path: &str| self.workspace.canonical(path);
-        let itself = |path: &str| self.workspace.canonical_of_itself(path);
+        let itself = |path: &str| self.workspace.canonical_nofollow(path);
         let kind = match &file.kind {
             PatchKind::Edit { path } => PatchKind::Edit { path: plain(path)? },
             PatchKind::Create { path } => PatchKind::Create { path: plain(path)? },
@@ -129,7 +129,7 @@ impl Planner<'_> {
         Ok(FilePatch { kind, ..file })
     }
 
-    fn file(&mut self, FilePatch { kind, hunks }: FilePatch) -> Result<Planned, Failure> {
+    fn file(&mut self, FilePatch { kind, hunks }: FilePatch) -> Result<PlannedFile, Failure> {
         if self.context.cancel.is_cancelled() {
             return Err(Failure::Cancelled);
         }
@@ -141,31 +141,31 @@ impl Planner<'_> {
         }
     }
 
-    fn edit(&mut self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
-        let Present { bytes, file } = self.present(&path, Extent::Part)?;
+    fn edit(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
+        let CurrentFile { bytes, file } = self.read_current(&path, Extent::Part)?;
         let patched = self.patched(&path, &file.text, hunks)?;
         let (change, known) = self.replacement(&path, &path, bytes, &file, &patched)?;
-        Ok(Planned {
+        Ok(PlannedFile {
             row: row(path, "edited", &patched, hunks),
             changes: vec![change],
             seen: vec![known],
         })
     }
 
-    fn create(&mut self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
-        match self.workspace.kind_of_itself(&path) {
-            Err(FileFault::NotFound { .. }) => {}
-            Ok(_) => return Err(FileFault::Exists { path }.into()),
+    fn create(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
+        match self.workspace.kind_nofollow(&path) {
+            Err(FileError::NotFound { .. }) => {}
+            Ok(_) => return Err(FileError::Exists { path }.into()),
             Err(fault) => return Err(fault.into()),
         }
         seen::check(self.context, &path, None, Extent::Whole)?;
         let patched = self.patched(&path, "", hunks)?;
         let after = patched.text.clone().into_bytes();
-        Ok(Planned {
+        Ok(PlannedFile {
             seen: vec![seen::content(&path, &after)],
-            changes: vec![Change {
+            changes: vec![FileChange {
                 diff: unified_diff(&path, None, Some(&patched.text)),
-                what: What::Create {
+                operation: FileOperation::Create {
                     path: path.clone(),
                     after,
                 },
@@ -174,18 +174,18 @@ impl Planner<'_> {
         })
     }
 
-    fn delete(&mut self, path: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
+    fn delete(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
         self.regular(&path)?;
-        let Present { bytes, file } = self.present(&path, Extent::Part)?;
+        let CurrentFile { bytes, file } = self.read_current(&path, Extent::Part)?;
         let patched = self.patched(&path, &file.text, hunks)?;
         if !patched.text.is_empty() {
-            return Err(Failure::MoreLeft { path });
+            return Err(Failure::LinesRemain { path });
         }
-        Ok(Planned {
+        Ok(PlannedFile {
             seen: seen::absence(self.context, &path).into_iter().collect(),
-            changes: vec![Change {
+            changes: vec![FileChange {
                 diff: unified_diff(&path, Some(&file.text), None),
-                what: What::Remove {
+                operation: FileOperation::Remove {
                     path: path.clone(),
                     before: bytes,
                 },
@@ -194,7 +194,7 @@ impl Planner<'_> {
         })
     }
 
-    fn rename(&mut self, from: String, to: String, hunks: &[Hunk]) -> Result<Planned, Failure> {
+    fn rename(&mut self, from: String, to: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
         self.regular(&from)?;
         let extent = match hunks.is_empty() {
             true => Extent::Name,
@@ -203,8 +203,8 @@ impl Planner<'_> {
         // A file that is only renamed need not be text.
         let bytes = self.workspace.read(&from)?;
         seen::check(self.context, &from, Some(&bytes), extent)?;
-        let mut changes = vec![Change {
-            what: What::Move {
+        let mut changes = vec![FileChange {
+            operation: FileOperation::Move {
                 from: from.clone(),
                 to: to.clone(),
                 content: bytes.clone(),
@@ -229,19 +229,19 @@ impl Planner<'_> {
             from: Some(from),
             ..row(to, "moved", &patched, hunks)
         };
-        Ok(Planned { row, changes, seen })
+        Ok(PlannedFile { row, changes, seen })
     }
 
     fn patched(&mut self, path: &str, text: &str, hunks: &[Hunk]) -> Result<Patched, Failure> {
-        place::apply(text, hunks, &mut self.effort).map_err(|unplaced| match unplaced {
-            Unplaced::NoPlace(no_place) => Failure::NoPlace {
+        locate::apply(text, hunks, &mut self.budget).map_err(|error| match error {
+            LocateError::HunkNotFound(not_found) => Failure::HunkNotFound {
                 path: path.to_owned(),
-                no_place: Box::new(no_place),
+                not_found: Box::new(not_found),
             },
-            Unplaced::TooMuch => Failure::TooMuch {
+            LocateError::BudgetExhausted => Failure::SearchBudgetExhausted {
                 path: path.to_owned(),
             },
-            Unplaced::Cancelled => Failure::Cancelled,
+            LocateError::Cancelled => Failure::Cancelled,
         })
     }
 
@@ -253,7 +253,7 @@ impl Planner<'_> {
         bytes: Vec<u8>,
         file: &TextFile,
         patched: &Patched,
-    ) -> Result<(Change, SeenFile), Failure> {
+    ) -> Result<(FileChange, SeenFile), Failure> {
         let after = file.encode(&patched.text)?;
         if after == bytes {
             let path = path.to_owned();
@@ -264,9 +264,9 @@ impl Planner<'_> {
             path: path.to_owned(),
             ..seen::edited(self.context, known_as, &bytes, &after, first)
         };
-        let change = Change {
+        let change = FileChange {
             diff: unified_diff(path, Some(&file.text), Some(&patched.text)),
-            what: What::Replace {
+            operation: FileOperation::Replace {
                 path: path.to_owned(),
                 before: bytes,
                 after,
@@ -275,20 +275,20 @@ impl Planner<'_> {
         Ok((change, known))
     }
 
-    fn present(&self, path: &str, extent: Extent) -> Result<Present, Failure> {
+    fn read_current(&self, path: &str, extent: Extent) -> Result<CurrentFile, Failure> {
         let bytes = self.workspace.read(path)?;
         seen::check(self.context, path, Some(&bytes), extent)?;
         let file = TextFile::decode(path, &bytes)?;
-        Ok(Present { bytes, file })
+        Ok(CurrentFile { bytes, file })
     }
 
     /// What goes or gets another name is a file, not a link to one.
-    fn regular(&self, path: &str) -> Result<(), FileFault> {
+    fn regular(&self, path: &str) -> Result<(), FileError> {
         let path = path.to_owned();
-        match self.workspace.kind_of_itself(&path)? {
+        match self.workspace.kind_nofollow(&path)? {
             Kind::File => Ok(()),
-            Kind::Folder => Err(FileFault::IsFolder { path }),
-            Kind::Other => Err(FileFault::NotAFile {
+            Kind::Folder => Err(FileError::IsFolder { path }),
+            Kind::Other => Err(FileError::NotAFile {
                 path,
                 kind: "a link, a pipe, a device or a socket",
             }),

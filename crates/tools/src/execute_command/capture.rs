@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How many bytes are kept of the beginning, and as many of the end: far more than a model is shown at once, so that it can read on.
-const HALF: usize = 128 * 1024;
+const MAX_HALF_BYTES: usize = 128 * 1024;
 const CHUNK: usize = 16 * 1024;
 
 /// The beginning and the end of a stream.
@@ -21,7 +21,7 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Reads until the stream ends. What was read stays here when the future is dropped before that.
-    pub(super) async fn fill(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+    pub(super) async fn read_to_end(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; CHUNK];
         // A pipe that cannot be read any more has ended as far as anybody here can tell.
@@ -31,11 +31,11 @@ impl Capture {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = HALF - self.head.len();
+        let room = MAX_HALF_BYTES - self.head.len();
         let (head, tail) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
-        let excess = self.tail.len().saturating_sub(HALF);
+        let excess = self.tail.len().saturating_sub(MAX_HALF_BYTES);
         self.tail.drain(..excess);
         self.left_out += excess;
     }

@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Confinement, Reach, Sandbox};
+use crate::sandbox::{AccessRules, Confinement, Sandbox};
 
 /// Passed on as they are. None of them carries a secret by its purpose; proxies and registries are not here because
 /// their addresses may hold passwords.
@@ -58,29 +58,29 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What of an environment is passed on, with the fixed settings and a `PATH` of the folders that programs are looked for in. In the sandbox
 /// temporary files and caches are in `temporary`.
-pub(super) fn clean(
-    ours: impl IntoIterator<Item = (OsString, OsString)>,
+pub(super) fn sanitized(
+    inherited: impl IntoIterator<Item = (OsString, OsString)>,
     sandbox: &Sandbox,
-    reach: &Reach,
+    rules: &AccessRules,
     search: &[PathBuf],
     temporary: &Path,
 ) -> Vec<(OsString, OsString)> {
-    let kept = ours
+    let allowed = inherited
         .into_iter()
         .filter(|(name, _)| is_allowed(name, &sandbox.environment));
     let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
     // None of them was written with a `:`, which is what could not be joined. An empty `PATH` would be the working directory.
     let path = std::env::join_paths(search).ok().filter(|path| !path.is_empty());
     let path = path.map(|path| ("PATH".into(), path));
-    let mut all: Vec<_> = kept.chain(fixed).chain(path).collect();
+    let mut all: Vec<_> = allowed.chain(fixed).chain(path).collect();
     match sandbox.confinement {
         Confinement::Off => {}
         Confinement::Required => {
             // Go gives up where it cannot write its cache; without the variable it takes the one below.
-            let lost = |name: &OsStr, value: &OsStr| {
-                name == "XDG_RUNTIME_DIR" || name == "GOCACHE" && !reach.writes(Path::new(value))
+            let dropped = |name: &OsStr, value: &OsStr| {
+                name == "XDG_RUNTIME_DIR" || name == "GOCACHE" && !rules.allows_write(Path::new(value))
             };
-            all.retain(|(name, value)| !lost(name, value));
+            all.retain(|(name, value)| !dropped(name, value));
             let cache = temporary.join("cache");
             all.push(("TMPDIR".into(), temporary.into()));
             all.push(("npm_config_cache".into(), cache.join("npm").into()));

@@ -5,15 +5,15 @@
 
 mod capture;
 pub(crate) mod environment;
-mod fault;
-mod files;
-mod group;
+mod error;
 mod guard;
 mod kept;
 mod outcome;
+mod process_tree;
 pub(crate) mod program;
 mod removal;
-mod temporary;
+mod temporary_folder;
+mod workspace_snapshot;
 
 use std::io;
 use std::path::PathBuf;
@@ -25,22 +25,22 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::capture::Capture;
-use self::fault::Fault;
-use self::files::Files;
-use self::group::{Ended, Group};
+use self::error::CommandError;
 use self::guard::Guard;
 use self::outcome::Outcome;
+use self::process_tree::{CommandEnd, ProcessTree};
 use self::program::CommandLine;
-use self::temporary::Temporary;
-use crate::sandbox::{Keeper, Program, Reach};
-use crate::workspace::{FileFault, Kind, Workspace};
+use self::temporary_folder::TemporaryFolder;
+use self::workspace_snapshot::WorkspaceSnapshot;
+use crate::sandbox::{AccessRules, Program, SandboxSupervisor};
+use crate::workspace::{FileError, Kind, Workspace};
 use crate::{Sandbox, ToolContext, TypedTool, typed};
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 120;
 const MAX_TIMEOUT_SECONDS: u64 = 3600;
 
 /// How long a cancelled call may look for the files that were changed.
-const LOOK: Duration = Duration::from_millis(100);
+const CANCELLED_SCAN_TIME: Duration = Duration::from_millis(100);
 
 const DESCRIPTION: &str = "Runs a command in the workspace and returns its exit code and output. \
     `command` is the list of a program and each of its arguments, or one string for a shell (`sh -c`) where pipes, `&&`, globs or \
@@ -92,12 +92,12 @@ fn default_timeout() -> u64 {
 /// | `bad_parameters` | an empty command or an impossible time; nothing was run |
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |
 /// | `not_found` | no such program or working directory; nothing was run |
-/// | another of [`FileFault::code`](crate::workspace::FileFault::code) | what is wrong with the working directory; nothing was run |
+/// | another of [`FileError::code`](crate::workspace::FileError::code) | what is wrong with the working directory; nothing was run |
 /// | `denied` | the system does not start it: permissions, a script's missing interpreter, or a program that the sandbox does not let it read; nothing was run |
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
     let sandbox = sandbox.clone();
-    let run = move |context, parameters| execute(context, parameters, sandbox.clone());
-    typed("execute_command", DESCRIPTION, run)
+    let call = move |context, parameters| execute(context, parameters, sandbox.clone());
+    typed("execute_command", DESCRIPTION, call)
         .access(Access::Execute)
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
@@ -108,52 +108,57 @@ async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox)
     let _cancelled_when_dropped = cancel.clone().drop_guard();
     let context = ToolContext { cancel, ..context };
     let work = tokio::spawn(async move {
-        match carry_out(&context, &parameters, &sandbox).await {
+        match run(&context, &parameters, &sandbox).await {
             Ok(outcome) => outcome.into_result(&sandbox),
-            Err(fault) => fault.into_result(),
+            Err(error) => error.into_result(),
         }
     });
     match work.await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Fault::Lost(error.into()).into_result(),
+            Err(error) => CommandError::TaskFailed(error.into()).into_result(),
         },
     }
 }
 
-async fn carry_out(
+async fn run(
     context: &ToolContext,
     parameters: &Parameters,
     sandbox: &Sandbox,
-) -> Result<Outcome, Fault> {
+) -> Result<Outcome, CommandError> {
     check(context, parameters)?;
     let root = context.workspace.clone();
     // Should nobody wait for the end, this is dropped after the processes, which it must not race with.
-    let looked = away(move || Ok((Guard::take(&root)?, Files::look(&root))));
-    let (guard, files) = looked.await.and_then(|looked| looked).map_err(Fault::NoGuard)?;
-    let mut group = start(context, parameters, sandbox).await?;
+    let snapshot = spawn_blocking(move || Ok((Guard::take(&root)?, WorkspaceSnapshot::take(&root))));
+    let (guard, files) = snapshot
+        .await
+        .and_then(|snapshot| snapshot)
+        .map_err(CommandError::NoGuard)?;
+    let mut process_tree = start(context, parameters, sandbox).await?;
     let limit = Duration::from_secs(parameters.timeout_seconds);
     let started = Instant::now();
     let (mut stdout, mut stderr) = (Capture::default(), Capture::default());
-    let ended = group.run(limit, &context.cancel, &mut stdout, &mut stderr).await;
+    let ended = process_tree
+        .run(limit, &context.cancel, &mut stdout, &mut stderr)
+        .await;
     let duration = started.elapsed();
-    let left = group.left();
+    let remaining = process_tree.remaining();
     let root = context.workspace.clone();
-    let until = match &ended {
-        Ended::Cancelled(_) => Some(Instant::now() + LOOK),
-        Ended::Exited { .. } | Ended::TimedOut(_) | Ended::Lost(_) => None,
+    let scan_deadline = match &ended {
+        CommandEnd::Cancelled(_) => Some(Instant::now() + CANCELLED_SCAN_TIME),
+        CommandEnd::Exited { .. } | CommandEnd::TimedOut(_) | CommandEnd::Unknown(_) => None,
     };
-    let after = away(move || (guard.put_back(), files.compare(&root, until)));
-    let removed = away(move || drop(group));
+    let after = spawn_blocking(move || (guard.put_back(), files.compare(&root, scan_deadline)));
+    let removed = spawn_blocking(move || drop(process_tree));
     let (put_back, changed) = after.await.unwrap_or_default();
-    if until.is_none() {
+    if scan_deadline.is_none() {
         let _ = removed.await;
     }
     Ok(Outcome {
         command: parameters.command.display(),
         ended,
-        left,
+        remaining,
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
         put_back,
@@ -164,19 +169,21 @@ async fn carry_out(
 }
 
 /// Runs what blocks on a thread for it, from now on, whether its end is waited for or not.
-fn away<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> impl Future<Output = io::Result<T>> {
+fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> impl Future<Output = io::Result<T>> {
     let work = tokio::task::spawn_blocking(work);
     async move { work.await.map_err(io::Error::other) }
 }
 
-fn check(context: &ToolContext, parameters: &Parameters) -> Result<(), Fault> {
+fn check(context: &ToolContext, parameters: &Parameters) -> Result<(), CommandError> {
     match context.access {
-        Access::ReadOnly => return Err(Fault::AccessDenied),
+        Access::ReadOnly => return Err(CommandError::AccessDenied),
         Access::Execute | Access::ReadWrite => {}
     }
     let timeout = parameters.timeout_seconds;
     if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {
-        return Err(Fault::BadParameters(format!(
+        return Err(CommandError::BadParameters(format!(
             "`timeout_seconds` is {timeout}; it must be 1 to {MAX_TIMEOUT_SECONDS}"
         )));
     }
@@ -184,37 +191,45 @@ fn check(context: &ToolContext, parameters: &Parameters) -> Result<(), Fault> {
 }
 
 /// Finds the program and starts it.
-async fn start(context: &ToolContext, parameters: &Parameters, sandbox: &Sandbox) -> Result<Group, Fault> {
-    let Some((program, arguments)) = parameters.command.words() else {
-        return Err(Fault::BadParameters(
+async fn start(
+    context: &ToolContext,
+    parameters: &Parameters,
+    sandbox: &Sandbox,
+) -> Result<ProcessTree, CommandError> {
+    let Some((program, arguments)) = parameters.command.program_and_arguments() else {
+        return Err(CommandError::BadParameters(
             "`command` is empty; it begins with the program to run".to_owned(),
         ));
     };
-    let workspace = Workspace::open(&context.workspace).map_err(Fault::Folder)?;
-    let folder =
-        working_directory(&workspace, parameters.working_directory.as_deref()).map_err(Fault::Folder)?;
+    let workspace = Workspace::open(&context.workspace).map_err(CommandError::WorkingDirectory)?;
+    let folder = working_directory(&workspace, parameters.working_directory.as_deref())
+        .map_err(CommandError::WorkingDirectory)?;
     let search = environment::search_path();
-    let path = program::locate(program, &folder, &search).map_err(Fault::NoProgram)?;
-    let temporary = Temporary::new().map_err(Fault::NoTemporary)?;
-    let reach = Reach::new(sandbox, workspace.root(), temporary.path(), &search, |name| {
+    let path = program::locate(program, &folder, &search).map_err(CommandError::ProgramNotFound)?;
+    let temporary = TemporaryFolder::new().map_err(CommandError::NoTemporaryFolder)?;
+    let rules = AccessRules::new(sandbox, workspace.root(), temporary.path(), &search, |name| {
         std::env::var_os(name)
     });
 
-    let environment = environment::clean(std::env::vars_os(), sandbox, &reach, &search, temporary.path());
+    let environment = environment::sanitized(std::env::vars_os(), sandbox, &rules, &search, temporary.path());
     let program = Program {
         file: path.clone(),
         arguments: arguments.into_iter().map(Into::into).collect(),
         folder,
         environment,
     };
-    match Keeper::start(sandbox.clone(), reach, program).await {
-        Ok((keeper, child)) => Ok(Group::new(child, keeper, temporary)),
-        Err(not_started) => Err(Fault::of(not_started, path, sandbox.confinement)),
+    match SandboxSupervisor::start(sandbox.clone(), rules, program).await {
+        Ok((supervisor, child)) => Ok(ProcessTree::new(child, supervisor, temporary)),
+        Err(spawn_error) => Err(CommandError::from_spawn_error(
+            spawn_error,
+            path,
+            sandbox.confinement,
+        )),
     }
 }
 
 /// The folder to run in, with all links followed. A model that names a folder outside is mistaken about where it is.
-fn working_directory(workspace: &Workspace, wanted: Option<&str>) -> Result<PathBuf, FileFault> {
+fn working_directory(workspace: &Workspace, wanted: Option<&str>) -> Result<PathBuf, FileError> {
     let wanted = wanted.unwrap_or(".");
     match workspace.kind(wanted)? {
         Kind::Folder => {
@@ -222,7 +237,7 @@ fn working_directory(workspace: &Workspace, wanted: Option<&str>) -> Result<Path
             // The components leave out the `.` of the workspace itself.
             Ok(folder.components().collect::<PathBuf>())
         }
-        Kind::File | Kind::Other => Err(FileFault::NotAFolder {
+        Kind::File | Kind::Other => Err(FileError::NotAFolder {
             path: wanted.to_owned(),
         }),
     }

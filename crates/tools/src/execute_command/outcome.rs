@@ -7,21 +7,21 @@ use std::time::Duration;
 use dirigent_core::tool::{StateChange, ToolResult, code};
 use serde_json::{Value, json};
 
-use super::files::Changed;
-use super::group::Ended;
 use super::kept::PutBack;
+use super::process_tree::CommandEnd;
+use super::workspace_snapshot::WorkspaceChanges;
 use crate::sandbox::{Confinement, Sandbox};
 
 /// What came of a program that was started.
 pub(super) struct Outcome {
     pub(super) command: String,
-    pub(super) ended: Ended,
+    pub(super) ended: CommandEnd,
     /// How many of its processes could not be ended.
-    pub(super) left: usize,
+    pub(super) remaining: usize,
     pub(super) stdout: String,
     pub(super) stderr: String,
     pub(super) put_back: PutBack,
-    pub(super) changed: Changed,
+    pub(super) changed: WorkspaceChanges,
     pub(super) duration: Duration,
     pub(super) timeout_seconds: u64,
 }
@@ -29,7 +29,7 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn into_result(mut self, sandbox: &Sandbox) -> ToolResult {
         let code = self.ended.status().and_then(|status| status.code());
-        let fault = self.fault();
+        let error = self.error();
         let exited = StateChange::ProcessExited {
             command: self.command.clone(),
             code,
@@ -39,8 +39,8 @@ impl Outcome {
             Confinement::Off => false,
         };
         let mut metadata = Vec::new();
-        if self.left > 0 {
-            metadata.push(("processes_left", json!(self.left)));
+        if self.remaining > 0 {
+            metadata.push(("processes_left", json!(self.remaining)));
         }
         if !self.put_back.paths.is_empty() {
             metadata.push(("put_back", json!(self.put_back.paths)));
@@ -51,7 +51,7 @@ impl Outcome {
         if !self.put_back.partial.is_empty() {
             metadata.push(("guarded_in_part", json!(self.put_back.partial)));
         }
-        match self.changed.more {
+        match self.changed.omitted {
             Some(0) => {}
             Some(more) => metadata.push(("changes_left_out", json!(more))),
             None => metadata.push(("files", json!("too many"))),
@@ -59,7 +59,7 @@ impl Outcome {
         let mut changes = std::mem::take(&mut self.changed.changes);
         changes.push(exited);
         let output = self.into_json(code);
-        let result = match fault {
+        let result = match error {
             None => ToolResult::success(output),
             Some((word, error)) => ToolResult::failure(error).with_code(word).with_output(output),
         };
@@ -73,22 +73,24 @@ impl Outcome {
     }
 
     /// What is wrong with how it ended, with its code; nothing for exit code 0.
-    fn fault(&self) -> Option<(&'static str, String)> {
+    fn error(&self) -> Option<(&'static str, String)> {
         let command = &self.command;
         match &self.ended {
-            Ended::Exited { status, .. } => Some(("exited", format!("`{command}` {}", fault(*status)?))),
-            Ended::TimedOut(_) => Some((
+            CommandEnd::Exited { status, .. } => {
+                Some(("exited", format!("`{command}` {}", exit_error(*status)?)))
+            }
+            CommandEnd::TimedOut(_) => Some((
                 code::TIMED_OUT,
                 format!(
                     "`{command}` ran past its {} s and was ended with all that it had started",
                     self.timeout_seconds
                 ),
             )),
-            Ended::Cancelled(_) => Some((
+            CommandEnd::Cancelled(_) => Some((
                 code::CANCELLED,
                 format!("`{command}` was ended, as the call was cancelled"),
             )),
-            Ended::Lost(error) => Some((
+            CommandEnd::Unknown(error) => Some((
                 "exited",
                 format!("`{command}` was started, but how it ended is unknown: {error}"),
             )),
@@ -97,13 +99,17 @@ impl Outcome {
 
     fn into_json(self, code: Option<i32>) -> Value {
         let mut notes = Vec::new();
-        if let Ended::Exited { left_open: true, .. } = self.ended {
+        if let CommandEnd::Exited {
+            output_still_open: true,
+            ..
+        } = self.ended
+        {
             notes.push("it left a process behind that held its output open and was ended".to_owned());
         }
-        if self.left > 0 {
+        if self.remaining > 0 {
             notes.push(format!(
                 "{} of its processes could not be ended in time",
-                self.left
+                self.remaining
             ));
         }
         if !self.put_back.paths.is_empty() {
@@ -127,7 +133,7 @@ impl Outcome {
             "signal": self.ended.status().and_then(|status| status.signal()),
             "stdout": self.stdout,
             "stderr": self.stderr,
-            "timed_out": matches!(self.ended, Ended::TimedOut(_)),
+            "timed_out": matches!(self.ended, CommandEnd::TimedOut(_)),
             "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
         });
         if !notes.is_empty() {
@@ -137,7 +143,7 @@ impl Outcome {
     }
 }
 
-fn fault(status: ExitStatus) -> Option<String> {
+fn exit_error(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("exited with {code}")),

@@ -22,7 +22,7 @@ pub(super) enum CommandLine {
 
 impl CommandLine {
     /// The program and its arguments; none where there is nothing to run.
-    pub(super) fn words(&self) -> Option<(&str, Vec<&str>)> {
+    pub(super) fn program_and_arguments(&self) -> Option<(&str, Vec<&str>)> {
         match self {
             CommandLine::Arguments(words) => {
                 let (program, arguments) = words.split_first()?;
@@ -37,7 +37,7 @@ impl CommandLine {
     pub(super) fn display(&self) -> String {
         match self {
             CommandLine::Arguments(words) => {
-                let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+                let words: Vec<_> = words.iter().map(|word| shell_quote(word)).collect();
                 words.join(" ")
             }
             CommandLine::Shell(line) => line.clone(),
@@ -84,7 +84,7 @@ fn not_found(program: &str, search: &[PathBuf]) -> String {
     message
 }
 
-fn quoted(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

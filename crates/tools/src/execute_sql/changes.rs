@@ -8,7 +8,7 @@ use dirigent_core::tool::StateChange;
 pub(super) type Tables = BTreeSet<String>;
 
 /// The tables that came and went.
-pub(super) fn tables(connection: &str, before: &Tables, after: &Tables) -> Vec<StateChange> {
+pub(super) fn table_changes(connection: &str, before: &Tables, after: &Tables) -> Vec<StateChange> {
     let created = after.difference(before).map(|table| StateChange::TableCreated {
         connection: connection.to_owned(),
         table: table.clone(),
@@ -21,7 +21,7 @@ pub(super) fn tables(connection: &str, before: &Tables, after: &Tables) -> Vec<S
 }
 
 /// The rows of a table that were changed; nothing for no rows.
-pub(super) fn rows(connection: &str, table: Option<String>, rows: u64) -> Option<StateChange> {
+pub(super) fn row_changes(connection: &str, table: Option<String>, rows: u64) -> Option<StateChange> {
     (rows > 0).then(|| StateChange::RowsChanged {
         connection: connection.to_owned(),
         table,

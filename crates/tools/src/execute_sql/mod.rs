@@ -6,7 +6,7 @@
 //! (`SELECT current_user`) is told.
 
 mod changes;
-mod fault;
+mod error;
 mod mysql;
 mod parameter;
 mod postgres;
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use self::fault::{Fault, Looker};
+use self::error::{ReadOnlyReason, SqlError};
 use self::parameter::Parameter;
 use self::rows::Rows;
 use crate::{ToolContext, TypedTool, typed};
@@ -53,27 +53,27 @@ impl Connection {
     ///
     /// # Errors
     /// Why it cannot be used, in words for people and without a server's address.
-    pub async fn try_out(&self, workspace: &Path) -> Result<Tried, String> {
+    pub async fn check(&self, workspace: &Path) -> Result<ConnectionCheck, String> {
         let statement = Statement {
             connection: String::new(),
             sql: "SELECT 1".to_owned(),
             parameters: Vec::new(),
-            looks_only: Some(Looker::Agent),
+            read_only: Some(ReadOnlyReason::Agent),
             max_rows: 1,
             timeout: self.timeout,
         };
-        let places = Arc::new(Semaphore::new(1));
-        match (self.run(workspace, statement, &places).await, self.access) {
-            (Ok(_), _) => Ok(Tried::Answers),
-            (Err(Fault::NoFile { .. }), Access::ReadWrite) => Ok(Tried::NotMadeYet),
-            (Err(Fault::NoFile { .. }), Access::ReadOnly | Access::Execute) => {
+        let permits = Arc::new(Semaphore::new(1));
+        match (self.run(workspace, statement, &permits).await, self.access) {
+            (Ok(_), _) => Ok(ConnectionCheck::Connected),
+            (Err(SqlError::FileNotFound { .. }), Access::ReadWrite) => Ok(ConnectionCheck::FileNotCreated),
+            (Err(SqlError::FileNotFound { .. }), Access::ReadOnly | Access::Execute) => {
                 Err("its file does not exist in this folder".to_owned())
             }
-            (Err(Fault::Unreachable(why)), _) => Err(why),
-            (Err(Fault::TimedOut { limit }), _) => {
+            (Err(SqlError::Unreachable(why)), _) => Err(why),
+            (Err(SqlError::TimedOut { limit }), _) => {
                 Err(format!("it does not answer within {} s", limit.as_secs_f64()))
             }
-            (Err(fault), _) => Err(fault.to_string()),
+            (Err(error), _) => Err(error.to_string()),
         }
     }
 
@@ -82,18 +82,18 @@ impl Connection {
         &self,
         workspace: &Path,
         statement: Statement,
-        places: &Arc<Semaphore>,
-    ) -> Result<Done, Fault> {
+        permits: &Arc<Semaphore>,
+    ) -> Result<StatementResult, SqlError> {
         let limit = self.timeout;
         let end = Instant::now() + limit;
-        let place = timeout_at(end, Arc::clone(places).acquire_owned()).await;
+        let permit = timeout_at(end, Arc::clone(permits).acquire_owned()).await;
         // It is never closed, so that there is no other reason.
-        let Ok(Ok(place)) = place else {
-            return Err(Fault::Crowded { limit });
+        let Ok(Ok(permit)) = permit else {
+            return Err(SqlError::QueueTimedOut { limit });
         };
         let work = async {
             match &self.database {
-                Database::Sqlite { path } => sqlite::run(path, workspace.to_owned(), statement, place).await,
+                Database::Sqlite { path } => sqlite::run(path, workspace.to_owned(), statement, permit).await,
                 Database::Postgres { url } => postgres::run(url, statement).await,
                 Database::Mysql { url } => mysql::run(url, statement).await,
             }
@@ -101,18 +101,18 @@ impl Connection {
         // The work is dropped where it takes too long, which ends the statement.
         match timeout_at(end, work).await {
             Ok(done) => done,
-            Err(_) => Err(Fault::TimedOut { limit }),
+            Err(_) => Err(SqlError::TimedOut { limit }),
         }
     }
 }
 
 /// What came of trying a connection that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum ConnectionCheck {
     /// It answers.
-    Answers,
+    Connected,
     /// Its SQLite file is not there yet: the first statement that writes makes it.
-    NotMadeYet,
+    FileNotCreated,
 }
 
 /// Where a database is.
@@ -155,7 +155,7 @@ impl Database {
 }
 
 /// How many statements a connection of the configuration runs at once; further ones wait.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_STATEMENTS: usize = 4;
 
 const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its rows. `parameters` are the values of its \
     placeholders, in order: never write values into the statement. The statement has a transaction of its own, which is kept where \
@@ -198,7 +198,7 @@ struct Parameters {
 /// | `not_found` | no connection of that name, or its SQLite file does not exist |
 /// | `access_denied` | the statement changes something, and the connection or the agent may only look |
 /// | `refused` | what this tool never does: `ATTACH`, extensions, most of SQLite's `PRAGMA`s; a SQLite file whose journal names another file |
-/// | `outside_workspace`, `protected`, `not_a_file`, `denied` and others of [`FileFault`](crate::workspace::FileFault) | the SQLite file's path |
+/// | `outside_workspace`, `protected`, `not_a_file`, `denied` and others of [`FileError`](crate::workspace::FileError) | the SQLite file's path |
 /// | `no_sandbox`, `denied` | SQLite's thread could not be confined, or not be started |
 /// | `database` | what the database said |
 /// | `too_big` | one row alone is too big to show; or what SQLite works on is: a value of more than 1 MiB, more than 512 MiB in all |
@@ -209,10 +209,10 @@ struct Parameters {
 pub fn execute_sql(connections: &Connections) -> TypedTool {
     let described: Vec<String> = connections.iter().map(described).collect();
     let description = format!("{DESCRIPTION}{}.", described.join(", "));
-    let connections: Arc<BTreeMap<String, Known>> = Arc::new(
+    let connections: Arc<BTreeMap<String, LimitedConnection>> = Arc::new(
         connections
             .iter()
-            .map(|(name, connection)| (name.clone(), Known::new(connection)))
+            .map(|(name, connection)| (name.clone(), LimitedConnection::new(connection)))
             .collect(),
     );
     let example = example(&connections);
@@ -236,7 +236,7 @@ fn access(connection: &Connection) -> Access {
     }
 }
 
-fn example(connections: &BTreeMap<String, Known>) -> Value {
+fn example(connections: &BTreeMap<String, LimitedConnection>) -> Value {
     let (name, placeholder) = match connections.first_key_value() {
         Some((name, known)) => (name.as_str(), known.connection.database.placeholders()),
         None => ("app", "?"),
@@ -249,16 +249,16 @@ fn example(connections: &BTreeMap<String, Known>) -> Value {
 }
 
 /// A connection of the configuration, and how many more statements it may run now.
-struct Known {
+struct LimitedConnection {
     connection: Connection,
-    free: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Known {
+impl LimitedConnection {
     fn new(connection: &Connection) -> Self {
-        Known {
+        LimitedConnection {
             connection: connection.clone(),
-            free: Arc::new(Semaphore::new(AT_ONCE)),
+            permits: Arc::new(Semaphore::new(MAX_CONCURRENT_STATEMENTS)),
         }
     }
 }
@@ -270,13 +270,13 @@ struct Statement {
     sql: String,
     parameters: Vec<Parameter>,
     /// Who may only look, where anybody may.
-    looks_only: Option<Looker>,
+    read_only: Option<ReadOnlyReason>,
     max_rows: usize,
     timeout: Duration,
 }
 
 /// What came of a statement.
-struct Done {
+struct StatementResult {
     rows: Rows,
     /// How many rows it changed, where the database says so.
     affected: Option<u64>,
@@ -284,29 +284,29 @@ struct Done {
 }
 
 async fn execute(
-    connections: Arc<BTreeMap<String, Known>>,
+    connections: Arc<BTreeMap<String, LimitedConnection>>,
     context: ToolContext,
     parameters: Parameters,
 ) -> ToolResult {
     let cancel = context.cancel.clone();
     let done = tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Fault::Cancelled),
+        () = cancel.cancelled() => Err(SqlError::Cancelled),
         done = run(&connections, context, parameters) => done,
     };
     match done.and_then(|done| Ok((done.rows.into_output(done.affected)?, done.changes))) {
         Ok((output, changes)) => ToolResult::success(output).with_changes(changes),
-        Err(fault) => fault.into_result(),
+        Err(error) => error.into_result(),
     }
 }
 
 async fn run(
-    connections: &BTreeMap<String, Known>,
+    connections: &BTreeMap<String, LimitedConnection>,
     context: ToolContext,
     parameters: Parameters,
-) -> Result<Done, Fault> {
+) -> Result<StatementResult, SqlError> {
     let Some(known) = connections.get(&parameters.connection) else {
-        return Err(Fault::NoConnection {
+        return Err(SqlError::UnknownConnection {
             name: parameters.connection,
             known: connections.keys().cloned().collect(),
         });
@@ -314,7 +314,7 @@ async fn run(
     let statement = statement(&known.connection, &context, parameters)?;
     known
         .connection
-        .run(&context.workspace, statement, &known.free)
+        .run(&context.workspace, statement, &known.permits)
         .await
 }
 
@@ -322,26 +322,26 @@ fn statement(
     connection: &Connection,
     context: &ToolContext,
     parameters: Parameters,
-) -> Result<Statement, Fault> {
+) -> Result<Statement, SqlError> {
     if parameters.sql.contains('\0') {
-        return Err(Fault::Parameters("`sql` has a NUL character in it".to_owned()));
+        return Err(SqlError::Parameters("`sql` has a NUL character in it".to_owned()));
     }
     if parameters.sql.trim().is_empty() {
-        return Err(Fault::nothing_to_run());
+        return Err(SqlError::no_statement());
     }
-    let looks_only = match (access(connection), context.access) {
-        (Access::ReadOnly | Access::Execute, _) => Some(Looker::Connection),
-        (Access::ReadWrite, Access::ReadOnly | Access::Execute) => Some(Looker::Agent),
+    let read_only = match (access(connection), context.access) {
+        (Access::ReadOnly | Access::Execute, _) => Some(ReadOnlyReason::Connection),
+        (Access::ReadWrite, Access::ReadOnly | Access::Execute) => Some(ReadOnlyReason::Agent),
         (Access::ReadWrite, Access::ReadWrite) => None,
     };
     let values = parameters.parameters.iter().enumerate();
     Ok(Statement {
         parameters: values
-            .map(|(place, value)| Parameter::read(place + 1, value))
+            .map(|(index, value)| Parameter::from_json(index + 1, value))
             .collect::<Result<_, _>>()?,
         connection: parameters.connection,
         sql: parameters.sql,
-        looks_only,
+        read_only,
         max_rows: connection.max_rows,
         timeout: connection.timeout,
     })

@@ -16,14 +16,14 @@ use sqlx::{
 use tokio::runtime::Handle;
 
 use super::changes::{self, Tables};
-use super::fault::Fault;
+use super::error::SqlError;
 use super::parameter::Parameter;
-use super::rows::{Cells, Rows, integer, real, unsigned};
+use super::rows::{CellEncoder, Rows, integer, real, unsigned};
 use super::secrets::Secrets;
-use super::{Done, Statement};
+use super::{Statement, StatementResult};
 
 /// How long ending a statement on the server may take.
-const ENDING: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 // The limit is there as the session's own would hold for it, too.
 const TABLES: &str = "SELECT IF(table_schema = DATABASE(), table_name, CONCAT(table_schema, '.', table_name)) \
@@ -31,16 +31,16 @@ const TABLES: &str = "SELECT IF(table_schema = DATABASE(), table_name, CONCAT(ta
     AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') LIMIT 18446744073709551615";
 
 /// Refused by a transaction that only looks.
-const READ_ONLY: u16 = 1792;
+const READ_ONLY_ERROR: u16 = 1792;
 /// Ended by the server, as it took too long (MariaDB, MySQL, and whoever waits for a lock).
-const TOO_LONG: [u16; 3] = [1969, 3024, 1205];
+const TIMEOUT_ERRORS: [u16; 3] = [1969, 3024, 1205];
 
 /// Runs it on a connection of its own. When the future is dropped, the server is told to end the statement.
-pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Done, Fault> {
+pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
     let options: MySqlConnectOptions = url
         .expose_secret()
         .parse()
-        .map_err(|error| Fault::connecting(&error))?;
+        .map_err(|error| SqlError::from_connect_error(&error))?;
     let options = options
         .pipes_as_concat(false)
         .no_engine_substitution(false)
@@ -49,33 +49,33 @@ pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Done
         connection: options
             .connect()
             .await
-            .map_err(|error| Fault::connecting(&error))?,
-        secrets: Secrets::of(url),
+            .map_err(|error| SqlError::from_connect_error(&error))?,
+        secrets: Secrets::from_url(url),
         statement,
     };
-    let (id, is_mariadb) = session.who().await?;
-    let mut ends = EndsWhenDropped {
+    let (id, is_mariadb) = session.server_info().await?;
+    let mut kill_on_drop = KillOnDrop {
         id: Some(id),
         options,
     };
-    let done = session.carry_out(is_mariadb).await;
-    if session.is_over(&done) {
-        ends.id = None;
+    let done = session.execute(is_mariadb).await;
+    if session.is_finished(&done) {
+        kill_on_drop.id = None;
     }
     done.map(|(done, _)| done)
 }
 
 /// Tells the server to end what a connection does, which it does not notice by itself.
-struct EndsWhenDropped {
+struct KillOnDrop {
     id: Option<u64>,
     options: MySqlConnectOptions,
 }
 
-impl Drop for EndsWhenDropped {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let (Some(id), Ok(runtime)) = (self.id, Handle::try_current()) {
             let options = self.options.clone();
-            runtime.spawn(tokio::time::timeout(ENDING, async move {
+            runtime.spawn(tokio::time::timeout(KILL_TIMEOUT, async move {
                 let mut connection = options.connect().await?;
                 connection.execute(AssertSqlSafe(format!("KILL {id}"))).await
             }));
@@ -85,9 +85,9 @@ impl Drop for EndsWhenDropped {
 
 /// Whether all of the result was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Read {
-    All,
-    Some,
+enum ReadState {
+    Complete,
+    Partial,
 }
 
 struct Session {
@@ -98,28 +98,28 @@ struct Session {
 
 impl Session {
     /// The connection's number on the server, and whether that is MariaDB.
-    async fn who(&mut self) -> Result<(u64, bool), Fault> {
+    async fn server_info(&mut self) -> Result<(u64, bool), SqlError> {
         let row = sqlx::query("SELECT CONNECTION_ID(), VERSION()")
             .fetch_one(&mut self.connection)
             .await;
-        let row = row.map_err(|error| self.fault(&error))?;
-        let version: String = row.try_get_unchecked(1).map_err(|error| self.fault(&error))?;
-        let id = bytes_of(&row, 0).unwrap_or_default();
+        let row = row.map_err(|error| self.map_error(&error))?;
+        let version: String = row.try_get_unchecked(1).map_err(|error| self.map_error(&error))?;
+        let id = raw_bytes(&row, 0).unwrap_or_default();
         Ok((little_endian(&id), version.contains("MariaDB")))
     }
 
     /// Whether the server does nothing for it any more.
-    fn is_over(&self, done: &Result<(Done, Read), Fault>) -> bool {
+    fn is_finished(&self, done: &Result<(StatementResult, ReadState), SqlError>) -> bool {
         match done {
-            Ok((_, read)) => *read == Read::All,
-            Err(Fault::Unreachable(_) | Fault::TooBig) => false,
+            Ok((_, read)) => *read == ReadState::Complete,
+            Err(SqlError::Unreachable(_) | SqlError::RowTooBig) => false,
             Err(_) => true,
         }
     }
 
-    async fn carry_out(&mut self, is_mariadb: bool) -> Result<(Done, Read), Fault> {
-        let looks_only = self.statement.looks_only.is_some();
-        let before = if looks_only {
+    async fn execute(&mut self, is_mariadb: bool) -> Result<(StatementResult, ReadState), SqlError> {
+        let read_only = self.statement.read_only.is_some();
+        let before = if read_only {
             Tables::new()
         } else {
             self.tables().await?
@@ -129,32 +129,32 @@ impl Session {
         let affected = self.collect(&mut rows).await?;
         let Some(affected) = affected else {
             return Ok((
-                Done {
+                StatementResult {
                     rows,
                     affected: None,
                     changes: Vec::new(),
                 },
-                Read::Some,
+                ReadState::Partial,
             ));
         };
-        let changes = if looks_only {
+        let changes = if read_only {
             Vec::new()
         } else {
             self.commit(&before, affected).await?
         };
         let affected = (!rows.has_columns()).then_some(affected);
         Ok((
-            Done {
+            StatementResult {
                 rows,
                 affected,
                 changes,
             },
-            Read::All,
+            ReadState::Complete,
         ))
     }
 
     /// Begins the transaction, which only looks where the statement may do no more.
-    async fn begin(&mut self, is_mariadb: bool) -> Result<(), Fault> {
+    async fn begin(&mut self, is_mariadb: bool) -> Result<(), SqlError> {
         let (limit, rows) = (self.statement.timeout, self.statement.max_rows.saturating_add(1));
         let seconds = limit.as_secs().max(1);
         let time = if is_mariadb {
@@ -162,33 +162,35 @@ impl Session {
         } else {
             format!("max_execution_time = {}", limit.as_millis())
         };
-        self.ours(format!(
+        self.execute_internal(format!(
             "SET SESSION {time}, lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}, sql_select_limit = {rows}"
         ))
         .await?;
-        let begin = match (self.statement.looks_only, is_mariadb) {
+        let begin = match (self.statement.read_only, is_mariadb) {
             (None, _) => "START TRANSACTION READ WRITE".to_owned(),
             (Some(_), false) => {
-                self.ours("SET SESSION TRANSACTION READ ONLY".to_owned()).await?;
+                self.execute_internal("SET SESSION TRANSACTION READ ONLY".to_owned())
+                    .await?;
                 "START TRANSACTION READ ONLY".to_owned()
             }
             // One statement of MariaDB can have several in it (BEGIN NOT ATOMIC), which would end any other transaction. This one ends by
             // its name alone, which nobody knows.
             (Some(_), true) => {
-                self.ours("SET SESSION TRANSACTION READ ONLY".to_owned()).await?;
+                self.execute_internal("SET SESSION TRANSACTION READ ONLY".to_owned())
+                    .await?;
                 let (one, other) = (RandomState::new().hash_one(1), RandomState::new().hash_one(2));
                 format!("XA START 'dirigent-{one:016x}{other:016x}'")
             }
         };
-        self.ours(begin).await
+        self.execute_internal(begin).await
     }
 
     /// Has it prepared, which the server does for one statement only.
-    async fn prepare(&mut self) -> Result<Rows, Fault> {
+    async fn prepare(&mut self) -> Result<Rows, SqlError> {
         let sql = AssertSqlSafe(self.statement.sql.clone()).into_sql_str();
         let prepared = match (&mut self.connection).prepare(sql).await {
             Ok(prepared) => prepared,
-            Err(error) => return Err(self.fault(&error)),
+            Err(error) => return Err(self.map_error(&error)),
         };
         let placeholders = match prepared.parameters() {
             Some(Either::Right(count)) => count,
@@ -196,7 +198,7 @@ impl Session {
         };
         let given = self.statement.parameters.len();
         if placeholders != given {
-            return Err(Fault::count(placeholders, given));
+            return Err(SqlError::placeholder_count(placeholders, given));
         }
         let mut rows = Rows::new(self.statement.max_rows);
         set_columns(&mut rows, prepared.columns());
@@ -204,18 +206,18 @@ impl Session {
     }
 
     /// How many rows the database says that it changed; none where the rest is left.
-    async fn collect(&mut self, rows: &mut Rows) -> Result<Option<u64>, Fault> {
-        let looks_only = self.statement.looks_only.is_some();
+    async fn collect(&mut self, rows: &mut Rows) -> Result<Option<u64>, SqlError> {
+        let read_only = self.statement.read_only.is_some();
         let arguments = arguments(&self.statement.parameters)?;
         let query = sqlx::query_with(AssertSqlSafe(self.statement.sql.clone()), arguments);
-        let mut found = (&mut self.connection).fetch_many(query);
+        let mut row_stream = (&mut self.connection).fetch_many(query);
         let (mut affected, mut results, mut first) = (0, 0, true);
         loop {
-            let next = match found.try_next().await {
+            let next = match row_stream.try_next().await {
                 Ok(next) => next,
                 Err(error) => {
-                    drop(found);
-                    return Err(self.fault(&error));
+                    drop(row_stream);
+                    return Err(self.map_error(&error));
                 }
             };
             match next {
@@ -231,9 +233,9 @@ impl Session {
                     if std::mem::take(&mut first) {
                         set_columns(rows, row.columns());
                     }
-                    let full = rows.push(|cells| cells_of(cells, &row))?.is_break();
+                    let full = rows.push(|cells| encode_row(cells, &row))?.is_break();
                     // What the statement changes is kept only where it runs to its end.
-                    if full && looks_only {
+                    if full && read_only {
                         return Ok(None);
                     }
                 }
@@ -242,52 +244,52 @@ impl Session {
     }
 
     /// What was changed, once it is there to stay.
-    async fn commit(&mut self, before: &Tables, affected: u64) -> Result<Vec<StateChange>, Fault> {
-        self.ours("COMMIT".to_owned()).await?;
+    async fn commit(&mut self, before: &Tables, affected: u64) -> Result<Vec<StateChange>, SqlError> {
+        self.execute_internal("COMMIT".to_owned()).await?;
         let name = self.statement.connection.clone();
-        let mut all = changes::tables(&name, before, &self.tables().await?);
-        all.extend(changes::rows(&name, None, affected));
+        let mut all = changes::table_changes(&name, before, &self.tables().await?);
+        all.extend(changes::row_changes(&name, None, affected));
         Ok(all)
     }
 
-    async fn tables(&mut self) -> Result<Tables, Fault> {
+    async fn tables(&mut self) -> Result<Tables, SqlError> {
         let rows = sqlx::query(TABLES).fetch_all(&mut self.connection).await;
-        let rows = rows.map_err(|error| self.fault(&error))?;
-        let name = |row: &MySqlRow| Some(String::from_utf8_lossy(&bytes_of(row, 0)?).into_owned());
+        let rows = rows.map_err(|error| self.map_error(&error))?;
+        let name = |row: &MySqlRow| Some(String::from_utf8_lossy(&raw_bytes(row, 0)?).into_owned());
         Ok(rows.iter().filter_map(name).collect())
     }
 
-    async fn ours(&mut self, sql: String) -> Result<(), Fault> {
+    async fn execute_internal(&mut self, sql: String) -> Result<(), SqlError> {
         match sqlx::raw_sql(AssertSqlSafe(sql))
             .execute(&mut self.connection)
             .await
         {
             Ok(_) => Ok(()),
-            Err(error) => Err(self.fault(&error)),
+            Err(error) => Err(self.map_error(&error)),
         }
     }
 
-    fn fault(&self, error: &sqlx::Error) -> Fault {
-        let sqlx::Error::Database(said) = error else {
-            return Fault::lost(error, &self.secrets);
+    fn map_error(&self, error: &sqlx::Error) -> SqlError {
+        let sqlx::Error::Database(database_error) = error else {
+            return SqlError::from_driver_error(error, &self.secrets);
         };
-        let number = said
+        let number = database_error
             .try_downcast_ref::<MySqlDatabaseError>()
             .map(MySqlDatabaseError::number);
-        let text = self.secrets.left_out(said.message());
-        match (number, self.statement.looks_only) {
-            (Some(READ_ONLY), Some(who)) => Fault::OnlyLooks { who, what: text },
-            (Some(number), _) if TOO_LONG.contains(&number) => Fault::TimedOut {
+        let text = self.secrets.redact(database_error.message());
+        match (number, self.statement.read_only) {
+            (Some(READ_ONLY_ERROR), Some(reason)) => SqlError::ReadOnly { reason, detail: text },
+            (Some(number), _) if TIMEOUT_ERRORS.contains(&number) => SqlError::TimedOut {
                 limit: self.statement.timeout,
             },
-            _ => Fault::Database(text),
+            _ => SqlError::Database(text),
         }
     }
 }
 
-fn arguments(parameters: &[Parameter]) -> Result<MySqlArguments, Fault> {
+fn arguments(parameters: &[Parameter]) -> Result<MySqlArguments, SqlError> {
     let mut arguments = MySqlArguments::default();
-    for (place, parameter) in parameters.iter().enumerate() {
+    for (index, parameter) in parameters.iter().enumerate() {
         let added = match parameter {
             Parameter::Null => arguments.add(None::<i64>),
             Parameter::Bool(value) => arguments.add(value),
@@ -298,7 +300,7 @@ fn arguments(parameters: &[Parameter]) -> Result<MySqlArguments, Fault> {
             Parameter::Bytes(value) => arguments.add(value),
             Parameter::Json(value) => arguments.add(value.to_string()),
         };
-        added.map_err(|_| Fault::Parameters(format!("parameter {} cannot be sent", place + 1)))?;
+        added.map_err(|_| SqlError::Parameters(format!("parameter {} cannot be sent", index + 1)))?;
     }
     Ok(arguments)
 }
@@ -311,23 +313,23 @@ fn set_columns(rows: &mut Rows, columns: &[sqlx::mysql::MySqlColumn]) {
     rows.set_columns(columns.iter().map(|(name, kind)| (*name, Some(kind.as_str()))));
 }
 
-fn cells_of(cells: &mut Cells, row: &MySqlRow) -> Result<Vec<Value>, Fault> {
+fn encode_row(cells: &mut CellEncoder, row: &MySqlRow) -> Result<Vec<Value>, SqlError> {
     (0..row.len())
-        .map(|at| match bytes_of(row, at) {
+        .map(|at| match raw_bytes(row, at) {
             None => Ok(Value::Null),
-            Some(bytes) => cell(cells, row, at, &bytes)
-                .ok_or_else(|| Fault::Database("the server sent a row that cannot be read".to_owned())),
+            Some(bytes) => encode_cell(cells, row, at, &bytes)
+                .ok_or_else(|| SqlError::Database("the server sent a row that cannot be read".to_owned())),
         })
         .collect()
 }
 
 /// A value as it was sent; none for NULL.
-fn bytes_of(row: &MySqlRow, at: usize) -> Option<Vec<u8>> {
+fn raw_bytes(row: &MySqlRow, at: usize) -> Option<Vec<u8>> {
     let value = row.try_get_raw(at).ok()?;
     <Vec<u8> as Decode<MySql>>::decode(value).ok()
 }
 
-fn cell(cells: &mut Cells, row: &MySqlRow, at: usize, bytes: &[u8]) -> Option<Value> {
+fn encode_cell(cells: &mut CellEncoder, row: &MySqlRow, at: usize, bytes: &[u8]) -> Option<Value> {
     let value = row.try_get_raw(at).ok()?;
     let kind = value.type_info();
     Some(match kind.name() {

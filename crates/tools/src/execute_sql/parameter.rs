@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fault::Fault;
+use super::error::SqlError;
 
 /// A value for a placeholder.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(super) enum Parameter {
 }
 
 impl Parameter {
-    /// The value at that place, counted from 1.
-    pub(super) fn read(place: usize, value: &Value) -> Result<Self, Fault> {
+    /// The value at that index, counted from 1.
+    pub(super) fn from_json(index: usize, value: &Value) -> Result<Self, SqlError> {
         Ok(match value {
             Value::Null => Parameter::Null,
             Value::Bool(value) => Parameter::Bool(*value),
@@ -32,16 +32,16 @@ impl Parameter {
                 (None, None, None) => Parameter::Text(number.to_string()),
             },
             Value::String(text) if text.contains('\0') => {
-                return Err(Fault::Parameters(format!(
-                    "parameter {place} has a NUL character in it: send it as {{\"hex\": …}} for a column of bytes"
+                return Err(SqlError::Parameters(format!(
+                    "parameter {index} has a NUL character in it: send it as {{\"hex\": …}} for a column of bytes"
                 )));
             }
             Value::String(text) => Parameter::Text(text.clone()),
             Value::Object(object) if object.len() == 1 && object.contains_key("hex") => {
                 let bytes = object["hex"].as_str().and_then(from_hex);
                 Parameter::Bytes(bytes.ok_or_else(|| {
-                    Fault::Parameters(format!(
-                        "parameter {place}: `hex` is not an even number of hexadecimal digits"
+                    SqlError::Parameters(format!(
+                        "parameter {index}: `hex` is not an even number of hexadecimal digits"
                     ))
                 })?)
             }

@@ -17,11 +17,11 @@ use sqlx::{
 use tracing::subscriber::NoSubscriber;
 
 use super::changes::{self, Tables};
-use super::fault::Fault;
+use super::error::SqlError;
 use super::parameter::{Parameter, to_hex};
-use super::rows::{Cells, Rows, integer, real};
+use super::rows::{CellEncoder, Rows, integer, real};
 use super::secrets::Secrets;
-use super::{Done, Statement};
+use super::{Statement, StatementResult};
 
 const TABLES: &str = "SELECT CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -32,29 +32,29 @@ const CHANGED_ROWS: &str = "SELECT CASE schemaname WHEN 'public' THEN relname EL
 
 /// What reading on beyond the rows that are shown would be for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum RemainingRows {
     /// Nothing: the transaction is given up.
-    Left,
+    Discard,
     /// What the statement changes is kept only where it runs to its end.
     Read,
 }
 
 /// Runs it on a connection of its own. The server ends the statement when the future is dropped, as the connection closes.
-pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Done, Fault> {
+pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
     // What it does not know of an address, and of the user's file of passwords, is logged as it stands there.
     let options: PgConnectOptions =
         tracing::subscriber::with_default(NoSubscriber::default(), || url.expose_secret().parse())
-            .map_err(|error| Fault::connecting(&error))?;
+            .map_err(|error| SqlError::from_connect_error(&error))?;
     let options = options.application_name("dirigent").disable_statement_logging();
     let mut session = Session {
         connection: options
             .connect()
             .await
-            .map_err(|error| Fault::connecting(&error))?,
-        secrets: Secrets::of(url),
+            .map_err(|error| SqlError::from_connect_error(&error))?,
+        secrets: Secrets::from_url(url),
         statement,
     };
-    session.carry_out().await
+    session.execute().await
 }
 
 struct Session {
@@ -64,40 +64,40 @@ struct Session {
 }
 
 impl Session {
-    async fn carry_out(&mut self) -> Result<Done, Fault> {
+    async fn execute(&mut self) -> Result<StatementResult, SqlError> {
         self.begin().await?;
-        let looks_only = self.statement.looks_only.is_some();
-        let before = if looks_only {
+        let read_only = self.statement.read_only.is_some();
+        let before = if read_only {
             Tables::new()
         } else {
             self.tables().await?
         };
-        let rest = if looks_only || self.is_query().await? {
-            Rest::Left
+        let remaining_rows = if read_only || self.is_query().await? {
+            RemainingRows::Discard
         } else {
-            Rest::Read
+            RemainingRows::Read
         };
         let (mut rows, parameters) = self.parse().await?;
         let sql = self.executable(&parameters).await?;
-        let affected = self.collect(sql, rest, &mut rows).await?;
+        let affected = self.collect(sql, remaining_rows, &mut rows).await?;
         let Some(affected) = affected else {
             // The rest is still on its way.
-            if !looks_only {
+            if !read_only {
                 rows.note("its transaction is not kept, as not all was read");
             }
-            return Ok(Done {
+            return Ok(StatementResult {
                 rows,
                 affected: None,
                 changes: Vec::new(),
             });
         };
         let affected = (!rows.has_columns()).then_some(affected);
-        let changes = if looks_only {
+        let changes = if read_only {
             Vec::new()
         } else {
             self.commit(&before).await?
         };
-        Ok(Done {
+        Ok(StatementResult {
             rows,
             affected,
             changes,
@@ -105,25 +105,25 @@ impl Session {
     }
 
     /// Begins the transaction, which only looks where the statement may do no more.
-    async fn begin(&mut self) -> Result<(), Fault> {
+    async fn begin(&mut self) -> Result<(), SqlError> {
         let limit = self.statement.timeout.as_millis();
         // The server notices that we are gone where it can; where not, it gives up by itself.
         let settings = format!(
             "SET statement_timeout = {limit}; SET lock_timeout = {limit}; SET bytea_output = hex; \
              SELECT set_config(name, '1s', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'"
         );
-        self.ours(settings).await?;
-        let begin = match self.statement.looks_only {
+        self.execute_internal(settings).await?;
+        let begin = match self.statement.read_only {
             // It cannot become a writing one once it has looked at anything.
             Some(_) => "SET default_transaction_read_only = on; BEGIN READ ONLY; SELECT 1",
             None => "BEGIN READ WRITE",
         };
-        self.ours(begin.to_owned()).await
+        self.execute_internal(begin.to_owned()).await
     }
 
     /// Whether PostgreSQL takes it for a query that changes nothing by itself: a cursor is for nothing else.
-    async fn is_query(&mut self) -> Result<bool, Fault> {
-        self.ours("SAVEPOINT dirigent".to_owned()).await?;
+    async fn is_query(&mut self) -> Result<bool, SqlError> {
+        self.execute_internal("SAVEPOINT dirigent".to_owned()).await?;
         let cursor = format!("DECLARE dirigent CURSOR FOR {}", self.statement.sql);
         let parsed = (&mut self.connection)
             .prepare(sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(cursor)))
@@ -131,20 +131,20 @@ impl Session {
         let is_query = match parsed {
             Ok(_) => true,
             Err(sqlx::Error::Database(_)) => false,
-            Err(error) => return Err(self.fault(&error)),
+            Err(error) => return Err(self.map_error(&error)),
         };
-        self.ours("ROLLBACK TO SAVEPOINT dirigent; RELEASE SAVEPOINT dirigent".to_owned())
+        self.execute_internal("ROLLBACK TO SAVEPOINT dirigent; RELEASE SAVEPOINT dirigent".to_owned())
             .await?;
         Ok(is_query)
     }
 
     /// Has it parsed alone; what comes back are its columns and the types of its placeholders.
-    async fn parse(&mut self) -> Result<(Rows, Vec<PgTypeInfo>), Fault> {
+    async fn parse(&mut self) -> Result<(Rows, Vec<PgTypeInfo>), SqlError> {
         let sql = sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.statement.sql.clone()));
         let parsed = match (&mut self.connection).prepare(sql).await {
             Ok(parsed) => parsed,
-            Err(error) if is_several(&error) => return Err(Fault::several()),
-            Err(error) => return Err(self.fault(&error)),
+            Err(error) if is_multiple_statements(&error) => return Err(SqlError::multiple_statements()),
+            Err(error) => return Err(self.map_error(&error)),
         };
         let types = match parsed.parameters() {
             Some(Either::Left(types)) => types.to_vec(),
@@ -152,7 +152,7 @@ impl Session {
         };
         let given = self.statement.parameters.len();
         if types.len() != given {
-            return Err(Fault::count(types.len(), given));
+            return Err(SqlError::placeholder_count(types.len(), given));
         }
         let mut rows = Rows::new(self.statement.max_rows);
         let columns: Vec<(&str, String)> = parsed
@@ -165,12 +165,12 @@ impl Session {
     }
 
     /// The statement as it can be sent whole: itself, or the execution of it with its values.
-    async fn executable(&mut self, types: &[PgTypeInfo]) -> Result<String, Fault> {
+    async fn executable(&mut self, types: &[PgTypeInfo]) -> Result<String, SqlError> {
         if types.is_empty() {
             return Ok(self.statement.sql.clone());
         }
         // Nothing can follow in it, as it was parsed alone.
-        self.ours(format!("PREPARE dirigent AS {}", self.statement.sql))
+        self.execute_internal(format!("PREPARE dirigent AS {}", self.statement.sql))
             .await?;
         let values = self.statement.parameters.iter().zip(types);
         let values: Vec<String> = values.map(|(value, kind)| literal(value, kind)).collect();
@@ -178,23 +178,28 @@ impl Session {
     }
 
     /// How many rows the database says that it was about; none where the rest is left.
-    async fn collect(&mut self, sql: String, rest: Rest, rows: &mut Rows) -> Result<Option<u64>, Fault> {
-        let mut found = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_many(&mut self.connection);
+    async fn collect(
+        &mut self,
+        sql: String,
+        remaining_rows: RemainingRows,
+        rows: &mut Rows,
+    ) -> Result<Option<u64>, SqlError> {
+        let mut row_stream = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_many(&mut self.connection);
         let mut affected = 0;
         loop {
-            let next = match found.try_next().await {
+            let next = match row_stream.try_next().await {
                 Ok(next) => next,
                 Err(error) => {
-                    drop(found);
-                    return Err(self.fault(&error));
+                    drop(row_stream);
+                    return Err(self.map_error(&error));
                 }
             };
             match next {
                 None => return Ok(Some(affected)),
                 Some(Either::Left(done)) => affected += done.rows_affected(),
                 Some(Either::Right(row)) => {
-                    let full = rows.push(|cells| cells_of(cells, &row))?.is_break();
-                    if full && rest == Rest::Left {
+                    let full = rows.push(|cells| encode_row(cells, &row))?.is_break();
+                    if full && remaining_rows == RemainingRows::Discard {
                         return Ok(None);
                     }
                 }
@@ -203,24 +208,24 @@ impl Session {
     }
 
     /// What was changed, once it is there to stay.
-    async fn commit(&mut self, before: &Tables) -> Result<Vec<dirigent_core::tool::StateChange>, Fault> {
+    async fn commit(&mut self, before: &Tables) -> Result<Vec<dirigent_core::tool::StateChange>, SqlError> {
         let name = self.statement.connection.clone();
         let mut all = Vec::new();
         let wrote = self
             .texts("SELECT pg_catalog.txid_current_if_assigned()::text")
             .await?;
         if wrote.first().is_some_and(|row| row[0].is_some()) {
-            all = changes::tables(&name, before, &self.tables().await?);
+            all = changes::table_changes(&name, before, &self.tables().await?);
             for row in self.texts(CHANGED_ROWS).await? {
                 let count = row[1].as_deref().and_then(|count| count.parse().ok());
-                all.extend(changes::rows(&name, row[0].clone(), count.unwrap_or(0)));
+                all.extend(changes::row_changes(&name, row[0].clone(), count.unwrap_or(0)));
             }
         }
-        self.ours("COMMIT".to_owned()).await?;
+        self.execute_internal("COMMIT".to_owned()).await?;
         Ok(all)
     }
 
-    async fn tables(&mut self) -> Result<Tables, Fault> {
+    async fn tables(&mut self) -> Result<Tables, SqlError> {
         let rows = self.texts(TABLES).await?;
         Ok(rows
             .into_iter()
@@ -229,9 +234,9 @@ impl Session {
     }
 
     /// The rows of a query of ours.
-    async fn texts(&mut self, sql: &'static str) -> Result<Vec<Vec<Option<String>>>, Fault> {
+    async fn texts(&mut self, sql: &'static str) -> Result<Vec<Vec<Option<String>>>, SqlError> {
         let rows = sqlx::raw_sql(sql).fetch_all(&mut self.connection).await;
-        let rows = rows.map_err(|error| self.fault(&error))?;
+        let rows = rows.map_err(|error| self.map_error(&error))?;
         let text = |row: &PgRow, at| Some(row.try_get_raw(at).ok()?.as_str().ok()?.to_owned());
         Ok(rows
             .iter()
@@ -239,45 +244,50 @@ impl Session {
             .collect())
     }
 
-    async fn ours(&mut self, sql: String) -> Result<(), Fault> {
+    async fn execute_internal(&mut self, sql: String) -> Result<(), SqlError> {
         match sqlx::raw_sql(AssertSqlSafe(sql))
             .execute(&mut self.connection)
             .await
         {
             Ok(_) => Ok(()),
-            Err(error) => Err(self.fault(&error)),
+            Err(error) => Err(self.map_error(&error)),
         }
     }
 
-    fn fault(&self, error: &sqlx::Error) -> Fault {
-        let sqlx::Error::Database(said) = error else {
-            return Fault::lost(error, &self.secrets);
+    fn map_error(&self, error: &sqlx::Error) -> SqlError {
+        let sqlx::Error::Database(database_error) = error else {
+            return SqlError::from_driver_error(error, &self.secrets);
         };
-        let mut text = said.message().to_owned();
-        if let Some(said) = said.try_downcast_ref::<PgDatabaseError>() {
-            for (name, more) in [("detail", said.detail()), ("hint", said.hint())] {
+        let mut text = database_error.message().to_owned();
+        if let Some(database_error) = database_error.try_downcast_ref::<PgDatabaseError>() {
+            for (name, more) in [
+                ("detail", database_error.detail()),
+                ("hint", database_error.hint()),
+            ] {
                 if let Some(more) = more {
                     text = format!("{text}; {name}: {more}");
                 }
             }
         }
-        let text = self.secrets.left_out(&text);
-        match (said.code().as_deref(), self.statement.looks_only) {
-            (Some("25006"), Some(who)) => Fault::OnlyLooks { who, what: text },
-            (Some("57014"), _) => Fault::TimedOut {
+        let text = self.secrets.redact(&text);
+        match (database_error.code().as_deref(), self.statement.read_only) {
+            (Some("25006"), Some(reason)) => SqlError::ReadOnly { reason, detail: text },
+            (Some("57014"), _) => SqlError::TimedOut {
                 limit: self.statement.timeout,
             },
-            _ => Fault::Database(text),
+            _ => SqlError::Database(text),
         }
     }
 }
 
 /// The code of a syntax error is that of several statements as well, and the words are in the server's language: so it is known by who said it.
-fn is_several(error: &sqlx::Error) -> bool {
-    let said = error
+fn is_multiple_statements(error: &sqlx::Error) -> bool {
+    let database_error = error
         .as_database_error()
-        .and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
-    said.is_some_and(|said| said.code() == "42601" && said.routine() == Some("exec_parse_message"))
+        .and_then(|database_error| database_error.try_downcast_ref::<PgDatabaseError>());
+    database_error.is_some_and(|database_error| {
+        database_error.code() == "42601" && database_error.routine() == Some("exec_parse_message")
+    })
 }
 
 /// The value as PostgreSQL reads it from text, whatever type its placeholder has.
@@ -313,14 +323,14 @@ fn array(items: &[Value]) -> String {
     format!("{{{}}}", items.join(","))
 }
 
-fn cells_of(cells: &mut Cells, row: &PgRow) -> Result<Vec<Value>, Fault> {
-    let broken = || Fault::Database("the server sent a row that cannot be read".to_owned());
+fn encode_row(cells: &mut CellEncoder, row: &PgRow) -> Result<Vec<Value>, SqlError> {
+    let broken = || SqlError::Database("the server sent a row that cannot be read".to_owned());
     (0..row.len())
-        .map(|at| cell(cells, &row.try_get_raw(at).map_err(|_| broken())?).ok_or_else(broken))
+        .map(|at| encode_cell(cells, &row.try_get_raw(at).map_err(|_| broken())?).ok_or_else(broken))
         .collect()
 }
 
-fn cell(cells: &mut Cells, value: &PgValueRef<'_>) -> Option<Value> {
+fn encode_cell(cells: &mut CellEncoder, value: &PgValueRef<'_>) -> Option<Value> {
     if value.is_null() {
         return Some(Value::Null);
     }

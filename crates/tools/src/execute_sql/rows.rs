@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde_json::{Number, Value, json};
 
-use super::fault::Fault;
+use super::error::SqlError;
 use super::parameter::to_hex;
 
 /// The most bytes of JSON that the columns and all rows together have.
@@ -22,14 +22,14 @@ pub(super) struct Rows {
     rows: Vec<Value>,
     bytes: usize,
     max_rows: usize,
-    cells: Cells,
-    full: Option<Full>,
+    cells: CellEncoder,
+    full: Option<LimitReached>,
     notes: Vec<&'static str>,
 }
 
 /// What there was no more room for.
 #[derive(Clone, Copy)]
-enum Full {
+enum LimitReached {
     Rows,
     Bytes,
 }
@@ -42,7 +42,7 @@ impl Rows {
             rows: Vec::new(),
             bytes: 0,
             max_rows,
-            cells: Cells::default(),
+            cells: CellEncoder::default(),
             full: None,
             notes: Vec::new(),
         }
@@ -61,7 +61,7 @@ impl Rows {
             .sum();
         if self.bytes > MAX_BYTES {
             self.columns.truncate(1);
-            self.full = Some(Full::Bytes);
+            self.full = Some(LimitReached::Bytes);
         }
     }
 
@@ -73,10 +73,10 @@ impl Rows {
     /// Adds a row where there is room. [`ControlFlow::Break`] where there is none and none will be.
     pub(super) fn push(
         &mut self,
-        cells: impl FnOnce(&mut Cells) -> Result<Vec<Value>, Fault>,
-    ) -> Result<ControlFlow<()>, Fault> {
+        cells: impl FnOnce(&mut CellEncoder) -> Result<Vec<Value>, SqlError>,
+    ) -> Result<ControlFlow<()>, SqlError> {
         if self.full.is_none() && self.rows.len() == self.max_rows {
-            self.full = Some(Full::Rows);
+            self.full = Some(LimitReached::Rows);
         }
         if self.full.is_some() {
             return Ok(ControlFlow::Break(()));
@@ -84,7 +84,7 @@ impl Rows {
         let row = Value::Array(cells(&mut self.cells)?);
         let bytes = row.to_string().len() + 1;
         if self.bytes + bytes > MAX_BYTES {
-            self.full = Some(Full::Bytes);
+            self.full = Some(LimitReached::Bytes);
             return Ok(ControlFlow::Break(()));
         }
         self.bytes += bytes;
@@ -100,24 +100,24 @@ impl Rows {
     }
 
     /// What the model reads.
-    pub(super) fn into_output(self, affected: Option<u64>) -> Result<Value, Fault> {
+    pub(super) fn into_output(self, affected: Option<u64>) -> Result<Value, SqlError> {
         let shown = self.rows.len();
         let mut notes: Vec<String> = Vec::new();
         match self.full {
-            Some(Full::Bytes) if shown == 0 => return Err(Fault::TooBig),
-            Some(Full::Rows) => notes.push(format!(
+            Some(LimitReached::Bytes) if shown == 0 => return Err(SqlError::RowTooBig),
+            Some(LimitReached::Rows) => notes.push(format!(
                 "there are more rows than these {shown}: narrow it with WHERE, or read on with LIMIT and OFFSET"
             )),
-            Some(Full::Bytes) => notes.push(format!(
+            Some(LimitReached::Bytes) => notes.push(format!(
                 "there are more rows than these {shown}, which are {} KiB already: select fewer columns, or use WHERE and LIMIT",
                 self.bytes / 1024
             )),
             None => {}
         }
-        if self.cells.cut > 0 {
+        if self.cells.truncated_values > 0 {
             notes.push(format!(
                 "{} of the values are cut: select a part of them, as with substr",
-                self.cells.cut
+                self.cells.truncated_values
             ));
         }
         let truncated = !notes.is_empty();
@@ -138,17 +138,17 @@ impl Rows {
 
 /// Makes JSON of values, and counts those that are cut.
 #[derive(Default)]
-pub(super) struct Cells {
-    cut: usize,
+pub(super) struct CellEncoder {
+    truncated_values: usize,
 }
 
-impl Cells {
+impl CellEncoder {
     /// A text, or the beginning of a long one.
     pub(super) fn text(&mut self, text: &str) -> Value {
         if text.len() <= MAX_TEXT {
             return Value::from(text);
         }
-        self.cut += 1;
+        self.truncated_values += 1;
         let shown = &text[..text.floor_char_boundary(MAX_TEXT)];
         Value::from(format!("{shown}… [{} of {} bytes]", shown.len(), text.len()))
     }
@@ -167,7 +167,7 @@ impl Cells {
 
     fn binary(&mut self, shown: &str, bytes: usize) -> Value {
         if shown.len() < 2 * bytes {
-            self.cut += 1;
+            self.truncated_values += 1;
         }
         json!({"hex": shown, "bytes": bytes})
     }

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 /// Stands for what is left out.
-const LEFT_OUT: &str = "***";
+const REDACTED: &str = "***";
 
 /// The secrets of one server.
 #[derive(Clone)]
@@ -15,35 +15,38 @@ pub(super) struct Secrets {
     /// Left out wherever they are, the longest first.
     anywhere: Vec<String>,
     /// Left out where they are a word of their own: a table may well be called like a user.
-    words: Vec<String>,
+    whole_words: Vec<String>,
 }
 
 impl Secrets {
     /// The secrets in a URL. One that cannot be read has none beside itself.
-    pub(super) fn of(url: &SecretString) -> Self {
+    pub(super) fn from_url(url: &SecretString) -> Self {
         let whole = url.expose_secret();
-        let (mut anywhere, mut words) = (vec![whole.to_owned()], Vec::new());
+        let (mut anywhere, mut whole_words) = (vec![whole.to_owned()], Vec::new());
         if let Ok(url) = Url::parse(whole) {
             let password = url.password().unwrap_or_default();
             anywhere.extend([password.to_owned(), decoded(password)]);
-            words.extend([url.username().to_owned(), decoded(url.username())]);
-            words.extend(url.host_str().map(str::to_owned));
+            whole_words.extend([url.username().to_owned(), decoded(url.username())]);
+            whole_words.extend(url.host_str().map(str::to_owned));
         }
         anywhere.retain(|secret| !secret.is_empty());
         anywhere.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        words.retain(|word| !word.is_empty());
-        Secrets { anywhere, words }
+        whole_words.retain(|word| !word.is_empty());
+        Secrets {
+            anywhere,
+            whole_words,
+        }
     }
 
     /// The text without them.
-    pub(super) fn left_out(&self, text: &str) -> String {
+    pub(super) fn redact(&self, text: &str) -> String {
         let text = self
             .anywhere
             .iter()
-            .fold(text.to_owned(), |text, secret| text.replace(secret, LEFT_OUT));
-        self.words
+            .fold(text.to_owned(), |text, secret| text.replace(secret, REDACTED));
+        self.whole_words
             .iter()
-            .fold(text, |text, word| without_word(&text, word))
+            .fold(text, |text, word| redact_word(&text, word))
     }
 }
 
@@ -54,13 +57,13 @@ impl fmt::Debug for Secrets {
     }
 }
 
-fn without_word(text: &str, word: &str) -> String {
-    let of_a_word = |c: char| c.is_alphanumeric() || c == '_';
+fn redact_word(text: &str, word: &str) -> String {
+    let is_word_character = |c: char| c.is_alphanumeric() || c == '_';
     let (mut rest, mut result) = (text, String::with_capacity(text.len()));
     while let Some((before, after)) = rest.split_once(word) {
-        let alone = !before.ends_with(of_a_word) && !after.starts_with(of_a_word);
+        let alone = !before.ends_with(is_word_character) && !after.starts_with(is_word_character);
         result.push_str(before);
-        result.push_str(if alone { LEFT_OUT } else { word });
+        result.push_str(if alone { REDACTED } else { word });
         rest = after;
     }
     result + rest

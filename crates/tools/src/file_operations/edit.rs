@@ -20,7 +20,7 @@ const MAX_COMPARED_LINES: usize = 20_000;
 const MAX_COMPARED_BYTES: usize = 300;
 
 /// How much is compared with the text that was not found: the sum of the products of the lengths.
-const MAX_EFFORT: usize = 10_000_000;
+const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
 /// A text after its edit.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Edited {
 
 /// Why a text was not edited.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BadEdit {
+pub(super) enum EditError {
     #[error("`old` is empty: give the text to replace, or use `write` for the whole file")]
     Empty,
     #[error("`old` and `new` are the same: there is nothing to change")]
@@ -49,30 +49,30 @@ pub(super) enum BadEdit {
     },
 }
 
-impl BadEdit {
+impl EditError {
     pub(super) fn code(&self) -> &'static str {
         match self {
-            BadEdit::Empty | BadEdit::Same => code::BAD_PARAMETERS,
-            BadEdit::NotFound { .. } => code::NO_MATCH,
-            BadEdit::Ambiguous { .. } => code::AMBIGUOUS,
+            EditError::Empty | EditError::Same => code::BAD_PARAMETERS,
+            EditError::NotFound { .. } => code::NO_MATCH,
+            EditError::Ambiguous { .. } => code::AMBIGUOUS,
         }
     }
 }
 
 /// Puts `new` in the place of `old`, which must be in the text once.
-pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Result<Edited, BadEdit> {
+pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Result<Edited, EditError> {
     let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
     if old.is_empty() {
-        return Err(BadEdit::Empty);
+        return Err(EditError::Empty);
     }
     if old == new {
-        return Err(BadEdit::Same);
+        return Err(EditError::Same);
     }
-    let view = View::of(text);
+    let view = NormalizedText::new(text);
     let places = view.find(&old);
     match places.as_slice() {
         [place] => Ok(replace(text, place.clone(), &new)),
-        [] => Err(BadEdit::NotFound {
+        [] => Err(EditError::NotFound {
             path: path.to_owned(),
             hint: hint(&view.text, &old),
         }),
@@ -87,7 +87,7 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
                 lines.push("…".to_owned());
                 count.insert_str(0, "more than ");
             }
-            Err(BadEdit::Ambiguous {
+            Err(EditError::Ambiguous {
                 path: path.to_owned(),
                 count,
                 lines: lines.join(", "),
@@ -98,7 +98,7 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
 
 fn replace(text: &str, place: Range<usize>, new: &str) -> Edited {
     let replaced = &text[place.clone()];
-    let ending = LineEnding::of(if replaced.contains('\n') { replaced } else { text });
+    let ending = LineEnding::detect(if replaced.contains('\n') { replaced } else { text });
     Edited {
         line: line_of(text, place.start),
         text: [&text[..place.start], &ending.apply(new), &text[place.end..]].concat(),
@@ -106,20 +106,20 @@ fn replace(text: &str, place: Range<usize>, new: &str) -> Edited {
 }
 
 /// A text with `\n` for `\r\n`, and the way back.
-struct View {
+struct NormalizedText {
     text: String,
     /// Where in the view each `\n` stands that was `\r\n`.
     shortened: Vec<usize>,
 }
 
-impl View {
-    fn of(text: &str) -> Self {
+impl NormalizedText {
+    fn new(text: &str) -> Self {
         let shortened = text
             .match_indices("\r\n")
             .enumerate()
             .map(|(before, (at, _))| at - before)
             .collect();
-        View {
+        NormalizedText {
             text: text.replace("\r\n", "\n"),
             shortened,
         }
@@ -151,7 +151,7 @@ fn line_of(text: &str, at: usize) -> usize {
 fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
-    let mut effort = MAX_EFFORT;
+    let mut budget = MAX_COMPARED_PRODUCT;
     let mut hint = String::from(": read the file again and copy the text exactly");
     let Some(first) = wanted.first() else {
         return hint;
@@ -159,8 +159,8 @@ fn hint(text: &str, old: &str) -> String {
     if let Some(at) = lines.windows(wanted.len()).position(|window| {
         let mut both = window.iter().zip(&wanted);
         both.all(|(line, wanted)| {
-            effort = effort.saturating_sub(line.len().min(wanted.len()) + 1);
-            effort > 0 && line.trim() == *wanted
+            budget = budget.saturating_sub(line.len().min(wanted.len()) + 1);
+            budget > 0 && line.trim() == *wanted
         })
     }) {
         let (first, last) = (at + 1, at + wanted.len());
@@ -169,13 +169,13 @@ fn hint(text: &str, old: &str) -> String {
     if first.len() > MAX_COMPARED_BYTES {
         return hint;
     }
-    let mut effort = MAX_EFFORT;
+    let mut budget = MAX_COMPARED_PRODUCT;
     let nearest = lines
         .iter()
         .enumerate()
         .filter(|(_, line)| line.len() <= MAX_COMPARED_BYTES)
         .map_while(|(index, line)| {
-            effort = effort.checked_sub(line.len() * first.len())?;
+            budget = budget.checked_sub(line.len() * first.len())?;
             Some((strsim::normalized_levenshtein(line.trim(), first), index, line))
         })
         .filter(|(score, ..)| *score > 0.5)

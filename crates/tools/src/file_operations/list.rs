@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::workspace::{Depth, FileFault, Hidden, Kind, Workspace};
+use crate::workspace::{Depth, FileError, Hidden, Kind, Workspace};
 
 use super::Failure;
 
@@ -19,7 +19,7 @@ pub(super) fn list(workspace: &Workspace, folder: &str, depth: Option<usize>) ->
     let name = workspace.canonical(folder)?;
     match workspace.kind(folder)? {
         Kind::Folder => {}
-        Kind::File | Kind::Other => return Err(FileFault::NotAFolder { path: name }.into()),
+        Kind::File | Kind::Other => return Err(FileError::NotAFolder { path: name }.into()),
     }
     let depth = Depth::Levels(depth.unwrap_or(DEFAULT_DEPTH));
     let mut walk = workspace.entries(&[folder.to_owned()], Hidden::Include, depth)?;

@@ -20,7 +20,7 @@ pub(super) struct Range {
 }
 
 /// What a caller is shown of a file.
-pub(super) struct Shown {
+pub(super) struct ShownLines {
     pub(super) output: Value,
     /// The first line.
     pub(super) first: usize,
@@ -30,7 +30,7 @@ pub(super) struct Shown {
 
 /// Why there are no such lines.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BadRange {
+pub(super) enum RangeError {
     #[error("`start_line` and `end_line` are counted from 1")]
     Zero,
     #[error("`end_line` ({last}) is before `start_line` ({first})")]
@@ -48,10 +48,10 @@ impl Range {
         Range { first, last: None }
     }
 
-    pub(super) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, BadRange> {
+    pub(super) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, RangeError> {
         match (first.unwrap_or(1), last) {
-            (0, _) | (_, Some(0)) => Err(BadRange::Zero),
-            (first, Some(last)) if last < first => Err(BadRange::Backwards { first, last }),
+            (0, _) | (_, Some(0)) => Err(RangeError::Zero),
+            (first, Some(last)) if last < first => Err(RangeError::Backwards { first, last }),
             (first, last) => Ok(Range { first, last }),
         }
     }
@@ -71,12 +71,12 @@ pub(super) fn read(
 }
 
 /// The text of a file with these bytes, at most that many of them.
-pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> Result<Shown, Failure> {
+pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> Result<ShownLines, Failure> {
     let file = TextFile::decode(name, bytes)?;
     let text = file.text.replace("\r\n", "\n");
     let total = text.lines().count();
     if range.first > total.max(1) {
-        return Err(BadRange::PastEnd {
+        return Err(RangeError::PastEnd {
             path: name.to_owned(),
             first: range.first,
             total,
@@ -102,7 +102,7 @@ pub(super) fn show(name: &str, bytes: &[u8], range: Range, max_bytes: usize) -> 
         output["line_endings"] = Value::from(endings);
     }
     let (first, next) = (range.first, (excerpt.next <= total).then_some(excerpt.next));
-    Ok(Shown { output, first, next })
+    Ok(ShownLines { output, first, next })
 }
 
 struct Excerpt<'a> {

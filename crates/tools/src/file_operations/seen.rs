@@ -8,9 +8,9 @@ use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult, code};
 use serde_json::Value;
 
 use crate::ToolContext;
-use crate::workspace::{FileFault, Workspace};
+use crate::workspace::{FileError, Workspace};
 
-use super::read::{self, Range, Shown};
+use super::read::{self, Range, ShownLines};
 
 /// The most text of a file that is shown with a refusal, in bytes; `read` shows the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
@@ -28,14 +28,14 @@ pub(crate) enum Extent {
 
 /// A file that is not as the agent last saw it.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", why.text(path))]
+#[error("{}", reason.text(path))]
 pub(crate) struct Stale {
     path: String,
-    why: Why,
+    reason: StaleReason,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Why {
+enum StaleReason {
     Changed,
     Unseen,
     /// The first line that it has not seen.
@@ -43,20 +43,20 @@ enum Why {
     Gone,
 }
 
-impl Why {
+impl StaleReason {
     fn text(self, path: &str) -> String {
         match self {
-            Why::Changed => format!(
+            StaleReason::Changed => format!(
                 "`{path}` has changed since you last saw it, by another agent, a command or a person, and is left as it is"
             ),
-            Why::Unseen => {
+            StaleReason::Unseen => {
                 format!("`{path}` exists and you have not seen what is in it, so it is left as it is")
             }
-            Why::UnseenFrom(line) => format!(
+            StaleReason::UnseenFrom(line) => format!(
                 "you have seen `{path}` only up to line {}, so it is left as it is",
                 line - 1
             ),
-            Why::Gone => format!(
+            StaleReason::Gone => format!(
                 "`{path}` is gone since you last saw it: another agent, a command or a person deleted or moved it"
             ),
         }
@@ -73,26 +73,26 @@ pub(crate) fn check(
     let Some(seen) = &context.seen else {
         return Ok(());
     };
-    let why = match (seen.get(name), present) {
+    let reason = match (seen.get(name), present) {
         (None | Some(SeenFile { digest: None, .. }), None) => return Ok(()),
         (None, Some(_)) => match extent {
             Extent::Part | Extent::Name => return Ok(()),
-            Extent::Whole => Why::Unseen,
+            Extent::Whole => StaleReason::Unseen,
         },
-        (Some(SeenFile { digest: None, .. }), Some(_)) => Why::Unseen,
-        (Some(_), None) => Why::Gone,
-        (Some(known), Some(bytes)) if !is(known, bytes) => Why::Changed,
+        (Some(SeenFile { digest: None, .. }), Some(_)) => StaleReason::Unseen,
+        (Some(_), None) => StaleReason::Gone,
+        (Some(known), Some(bytes)) if !matches_digest(known, bytes) => StaleReason::Changed,
         (Some(known), Some(_)) => match (extent, known.unseen_from) {
             (Extent::Part, _) | (_, None) => return Ok(()),
-            (Extent::Name | Extent::Whole, Some(0 | 1)) => Why::Unseen,
-            (Extent::Name | Extent::Whole, Some(line)) => Why::UnseenFrom(line),
+            (Extent::Name | Extent::Whole, Some(0 | 1)) => StaleReason::Unseen,
+            (Extent::Name | Extent::Whole, Some(line)) => StaleReason::UnseenFrom(line),
         },
     };
     let path = name.to_owned();
-    Err(Stale { path, why })
+    Err(Stale { path, reason })
 }
 
-fn is(known: &SeenFile, bytes: &[u8]) -> bool {
+fn matches_digest(known: &SeenFile, bytes: &[u8]) -> bool {
     known
         .digest
         .as_ref()
@@ -109,7 +109,7 @@ pub(crate) fn content(name: &str, bytes: &[u8]) -> SeenFile {
 }
 
 /// What the caller knows of a file with this content that it was shown so much of, with what it knew before.
-pub(super) fn shown(context: &ToolContext, name: &str, bytes: &[u8], shown: &Shown) -> SeenFile {
+pub(super) fn shown(context: &ToolContext, name: &str, bytes: &[u8], shown: &ShownLines) -> SeenFile {
     let unseen_from = match unseen_from(context, name, bytes) {
         Some(line) if shown.first <= line => shown.next.map(|next| next.max(line)),
         other => other,
@@ -138,7 +138,7 @@ pub(crate) fn edited(
 /// The first line that the caller has not seen of a file with this content.
 fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize> {
     let known = context.seen.as_ref().and_then(|seen| seen.get(name));
-    match known.filter(|known| is(known, bytes)) {
+    match known.filter(|known| matches_digest(known, bytes)) {
         Some(known) => known.unseen_from,
         None => Some(1),
     }
@@ -147,10 +147,10 @@ fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize>
 /// That there is no such file, as far as the caller thought that there was.
 pub(crate) fn absence(context: &ToolContext, name: &str) -> Option<SeenFile> {
     let known = context.seen.as_ref()?.get(name)?;
-    known.digest.as_ref().map(|_| nothing(name))
+    known.digest.as_ref().map(|_| absent(name))
 }
 
-fn nothing(name: &str) -> SeenFile {
+fn absent(name: &str) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
         digest: None,
@@ -170,7 +170,7 @@ pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile
                     path: format!("{to}{below}"),
                     ..file.clone()
                 };
-                [nothing(path), there]
+                [absent(path), there]
             })
             .collect()
     };
@@ -179,22 +179,22 @@ pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile
 
 impl Stale {
     /// A file that somebody else changed between the look at it and the change.
-    pub(crate) fn overtaken(path: String) -> Self {
-        let why = Why::Changed;
-        Stale { path, why }
+    pub(crate) fn changed_meanwhile(path: String) -> Self {
+        let reason = StaleReason::Changed;
+        Stale { path, reason }
     }
 
     /// A file that somebody else made where there was none.
-    pub(crate) fn made_meanwhile(path: String) -> Self {
-        let why = Why::Unseen;
-        Stale { path, why }
+    pub(crate) fn created_meanwhile(path: String) -> Self {
+        let reason = StaleReason::Unseen;
+        Stale { path, reason }
     }
 
     /// The result of a call that is refused for it: it has the present content, and lets the next call through where that is all of it.
     pub(crate) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
-        let first = match self.why {
-            Why::UnseenFrom(line) => line,
-            Why::Changed | Why::Unseen | Why::Gone => 1,
+        let first = match self.reason {
+            StaleReason::UnseenFrom(line) => line,
+            StaleReason::Changed | StaleReason::Unseen | StaleReason::Gone => 1,
         };
         let name = workspace
             .canonical(&self.path)
@@ -212,10 +212,10 @@ impl Stale {
                     Some(content(&name, &bytes)),
                 ),
             },
-            Err(FileFault::NotFound { .. }) => (
+            Err(FileError::NotFound { .. }) => (
                 "call again if it is to be made anew".to_owned(),
                 Value::Null,
-                Some(nothing(&name)),
+                Some(absent(&name)),
             ),
             Err(_) => ("it cannot be read now".to_owned(), Value::Null, None),
         };
@@ -227,7 +227,7 @@ impl Stale {
     }
 }
 
-fn part_shown(part: &Shown) -> String {
+fn part_shown(part: &ShownLines) -> String {
     match (part.first, part.next) {
         (1, None) => "its present content is in `output`: work from that and call again".to_owned(),
         (_, None) => "the rest is in `output`: work from that and call again".to_owned(),

@@ -7,43 +7,43 @@ use std::collections::BTreeSet;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, SeenFile, StateChange, ToolResult, code};
-use dirigent_core::undo::{MoveBack, Restoration, Step, There, Undoing, is_within};
+use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, is_within};
 use serde_json::{Value, json};
 
 use super::seen::{self, Extent};
 use crate::blocking::cancelled;
 use crate::text::{TextFile, unified_diff};
-use crate::workspace::{FileFault, Past, Workspace};
-use crate::{ChangedByRun, Contents, ToolContext};
+use crate::workspace::{FileError, PreviousState, Workspace};
+use crate::{ContentStore, RunChanges, ToolContext};
 
 /// What could not be put back, and why.
-struct Left {
+struct NotRestored {
     path: String,
-    because: String,
+    reason: String,
 }
 
-impl Left {
-    fn new(path: &str, because: impl Into<String>) -> Self {
-        Left {
+impl NotRestored {
+    fn new(path: &str, reason: impl Into<String>) -> Self {
+        NotRestored {
             path: path.to_owned(),
-            because: because.into(),
+            reason: reason.into(),
         }
     }
 
-    fn of(path: &str, fault: &FileFault) -> Self {
+    fn from_error(path: &str, fault: &FileError) -> Self {
         match fault {
-            FileFault::Changed { .. } => Left::new(path, "it has changed since the run changed it"),
-            fault => Left::new(path, fault.to_string()),
+            FileError::Changed { .. } => NotRestored::new(path, "it has changed since the run changed it"),
+            fault => NotRestored::new(path, fault.to_string()),
         }
     }
 }
 
 #[derive(Default)]
-struct Undone {
+struct UndoOutput {
     paths: Vec<String>,
     /// What commands alone have made or changed: what was there before is not known.
     by_commands: Vec<String>,
-    left: Vec<Left>,
+    not_restored: Vec<NotRestored>,
     changes: Vec<StateChange>,
     seen: Vec<SeenFile>,
 }
@@ -53,26 +53,29 @@ pub(super) fn undo(
     context: &ToolContext,
     workspace: &Workspace,
     path: Option<&str>,
-) -> Result<ToolResult, FileFault> {
-    let place = path.map(|path| workspace.canonical_of_itself(path)).transpose()?;
-    let Some(contents) = context.contents.as_deref() else {
-        return Ok(unknown("nothing is kept here of what is in files"));
+) -> Result<ToolResult, FileError> {
+    let place = path.map(|path| workspace.canonical_nofollow(path)).transpose()?;
+    let Some(content_store) = context.content_store.as_deref() else {
+        return Ok(unknown("the previous content of files is not recorded here"));
     };
-    let changed = match contents.changed() {
+    let changed = match content_store.run_changes() {
         Ok(changed) => changed,
         Err(error) => return Ok(unknown(&error)),
     };
     let changed = within(changed, place.as_deref());
-    if let (Some(place), true) = (&place, changed.undoing.is_empty() && changed.untold.is_empty()) {
+    if let (Some(place), true) = (
+        &place,
+        changed.undoing.is_empty() && changed.unreported.is_empty(),
+    ) {
         let error = format!("this run has not changed `{place}`, so there is nothing to undo");
         return Ok(ToolResult::failure(error).with_code(code::NOT_FOUND));
     }
     Ok(Undoer {
         context,
         workspace,
-        contents,
-        left_by_run: left_by_run(&changed.undoing),
-        done: Undone::default(),
+        content_store,
+        files_after_run: files_after_run(&changed.undoing),
+        done: UndoOutput::default(),
     }
     .undo(changed))
 }
@@ -83,36 +86,39 @@ fn unknown(why: &str) -> ToolResult {
 }
 
 /// What is at or below a place, with what hangs together with nothing else.
-fn within(changed: ChangedByRun, place: Option<&str>) -> ChangedByRun {
+fn within(changed: RunChanges, place: Option<&str>) -> RunChanges {
     let Some(place) = place.filter(|place| *place != ".") else {
         return changed;
     };
-    let ChangedByRun { undoing, mut untold } = changed;
+    let RunChanges {
+        undoing,
+        mut unreported,
+    } = changed;
     let others = undoing.steps.iter().flat_map(|step| match step {
-        Step::Restore(Restoration { path, .. }) => vec![path.clone()],
-        Step::Move(MoveBack { from, to, .. }) => vec![from.clone(), to.clone()],
+        RestoreStep::Restore(RestorePath { path, .. }) => vec![path.clone()],
+        RestoreStep::Move(MoveBack { from, to, .. }) => vec![from.clone(), to.clone()],
     });
     let others: BTreeSet<String> = others.filter(|path| !is_within(path, place)).collect();
-    untold.retain(|(path, _)| is_within(path, place));
-    ChangedByRun {
+    unreported.retain(|(path, _)| is_within(path, place));
+    RunChanges {
         undoing: undoing.without(&others),
-        untold,
+        unreported,
     }
 }
 
 struct Undoer<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
-    contents: &'a dyn Contents,
+    content_store: &'a dyn ContentStore,
     /// The files that the run left, with the digests of their contents.
-    left_by_run: Vec<(String, String)>,
-    done: Undone,
+    files_after_run: Vec<(String, String)>,
+    done: UndoOutput,
 }
 
 impl Undoer<'_> {
-    fn undo(mut self, changed: ChangedByRun) -> ToolResult {
-        let ChangedByRun { undoing, untold } = changed;
-        let mut rest: Undoing = undoing;
+    fn undo(mut self, changed: RunChanges) -> ToolResult {
+        let RunChanges { undoing, unreported } = changed;
+        let mut rest: UndoPlan = undoing;
         while !rest.steps.is_empty() {
             if self.context.cancel.is_cancelled() {
                 return cancelled()
@@ -121,74 +127,87 @@ impl Undoer<'_> {
             }
             let step = rest.steps.remove(0);
             let attempt = match &step {
-                Step::Restore(restoration) => self.put_back(restoration),
-                Step::Move(back) => self.move_back(back),
+                RestoreStep::Restore(restoration) => self.put_back(restoration),
+                RestoreStep::Move(back) => self.move_back(back),
             };
             if let Err(left) = attempt {
                 let touched = match step {
-                    Step::Restore(Restoration { path, .. }) => BTreeSet::from([path]),
-                    Step::Move(MoveBack { from, to, .. }) => BTreeSet::from([from, to]),
+                    RestoreStep::Restore(RestorePath { path, .. }) => BTreeSet::from([path]),
+                    RestoreStep::Move(MoveBack { from, to, .. }) => BTreeSet::from([from, to]),
                 };
                 let kept = rest.clone().without(&touched);
-                let because = format!("it hangs together with `{}`", left.path);
+                let reason = format!("it hangs together with `{}`", left.path);
                 let dropped = rest.steps.iter().filter(|step| !kept.steps.contains(step));
-                let hang_together: Vec<Left> = dropped
-                    .map(|step| Left::new(path_of(step), because.clone()))
+                let hang_together: Vec<NotRestored> = dropped
+                    .map(|step| NotRestored::new(path_of(step), reason.clone()))
                     .collect();
-                self.done.left.push(left);
-                self.done.left.extend(hang_together);
+                self.done.not_restored.push(left);
+                self.done.not_restored.extend(hang_together);
                 rest = kept;
             }
         }
-        for (path, version) in untold {
-            self.look_at_untold(&path, version);
+        for (path, version) in unreported {
+            self.check_unreported(&path, version);
         }
         self.done.into_result()
     }
 
-    fn put_back(&mut self, restoration: &Restoration) -> Result<(), Left> {
-        let Restoration { path, now, then, .. } = restoration;
+    fn put_back(&mut self, restoration: &RestorePath) -> Result<(), NotRestored> {
+        let RestorePath {
+            path,
+            expected,
+            original,
+            ..
+        } = restoration;
         // File tools know what they find and leave; commands don't.
-        if *then == There::Unknown || (then, now) == (&There::Nothing, &There::Unknown) {
+        if *original == PathState::Unknown
+            || (original, expected) == (&PathState::Nothing, &PathState::Unknown)
+        {
             self.done.by_commands.push(path.clone());
             return Ok(());
         }
-        let there = self.there(path, now)?;
-        if there == *then {
+        let there = self.path_state(path, expected)?;
+        if there == *original {
             return Ok(());
         }
-        if *now == There::Unknown {
-            return Err(Left::new(path, "a command has changed it since, or may have"));
+        if *expected == PathState::Unknown {
+            return Err(NotRestored::new(
+                path,
+                "a command has changed it since, or may have",
+            ));
         }
-        if there != *now {
-            return Err(Left::of(path, &FileFault::Changed { path: path.clone() }));
+        if there != *expected {
+            return Err(NotRestored::from_error(
+                path,
+                &FileError::Changed { path: path.clone() },
+            ));
         }
         let present = match &there {
-            There::File(_) => self.workspace.read(path).ok(),
-            There::Nothing | There::Folder | There::Unknown => None,
+            PathState::File(_) => self.workspace.read(path).ok(),
+            PathState::Nothing | PathState::Folder | PathState::Unknown => None,
         };
         seen::check(self.context, path, present.as_deref(), Extent::Whole)
-            .map_err(|stale| Left::new(path, stale.to_string()))?;
-        let kept = match then {
-            There::File(version) => Some(self.kept(path, version)?),
-            There::Nothing | There::Folder | There::Unknown => None,
+            .map_err(|stale| NotRestored::new(path, stale.to_string()))?;
+        let kept = match original {
+            PathState::File(version) => Some(self.recorded_content(path, version)?),
+            PathState::Nothing | PathState::Folder | PathState::Unknown => None,
         };
-        let past = match (then, &kept) {
-            (There::Nothing, _) => Past::Nothing,
-            (There::Folder, _) => Past::Folder,
-            (There::File(version), Some(bytes)) => Past::File(bytes, version.mode),
-            (There::File(_) | There::Unknown, _) => {
-                return Err(Left::new(path, "what it was is not known"));
+        let previous = match (original, &kept) {
+            (PathState::Nothing, _) => PreviousState::Nothing,
+            (PathState::Folder, _) => PreviousState::Folder,
+            (PathState::File(version), Some(bytes)) => PreviousState::File(bytes, version.mode),
+            (PathState::File(_) | PathState::Unknown, _) => {
+                return Err(NotRestored::new(path, "what it was is not known"));
             }
         };
         self.workspace
-            .restore(path, now, past)
-            .map_err(|fault| Left::of(path, &fault))?;
+            .restore(path, expected, previous)
+            .map_err(|fault| NotRestored::from_error(path, &fault))?;
         self.done.paths.push(path.clone());
         let diff = diff(path, present.as_deref(), kept.as_deref());
         self.done
             .changes
-            .extend(change(path, now, then).map(|change| change.with_diff(diff)));
+            .extend(change(path, expected, original).map(|change| change.with_diff(diff)));
         self.done.seen.extend(match &kept {
             Some(bytes) => self.known(path).then(|| seen::content(path, bytes)),
             None => seen::absence(self.context, path),
@@ -203,34 +222,34 @@ impl Undoer<'_> {
     }
 
     /// What is at a path; a folder with nothing in it counts for nothing where nothing is expected.
-    fn there(&self, path: &str, expected: &There) -> Result<There, Left> {
-        let fault = |fault: FileFault| Left::of(path, &fault);
-        let there = self.workspace.there(path).map_err(fault)?;
-        let is_hollow = there == There::Folder
-            && *expected == There::Nothing
+    fn path_state(&self, path: &str, expected: &PathState) -> Result<PathState, NotRestored> {
+        let fault = |fault: FileError| NotRestored::from_error(path, &fault);
+        let there = self.workspace.path_state(path).map_err(fault)?;
+        let is_empty_tree = there == PathState::Folder
+            && *expected == PathState::Nothing
             && self.workspace.is_free(path).map_err(fault)?;
-        Ok(if is_hollow { There::Nothing } else { there })
+        Ok(if is_empty_tree { PathState::Nothing } else { there })
     }
 
-    fn kept(&self, path: &str, version: &FileVersion) -> Result<Vec<u8>, Left> {
-        let kept = self.contents.kept(&version.digest);
-        let kept = kept.map_err(|error| Left::new(path, error))?;
-        kept.or_else(|| self.under_another_name(&version.digest))
-            .ok_or_else(|| Left::new(path, "what was in it is not kept"))
+    fn recorded_content(&self, path: &str, version: &FileVersion) -> Result<Vec<u8>, NotRestored> {
+        let kept = self.content_store.load(&version.digest);
+        let kept = kept.map_err(|error| NotRestored::new(path, error))?;
+        kept.or_else(|| self.content_of_moved_file(&version.digest))
+            .ok_or_else(|| NotRestored::new(path, "its previous content was not recorded"))
     }
 
     /// The content of a file that was moved, which is kept nowhere else.
-    fn under_another_name(&self, digest: &str) -> Option<Vec<u8>> {
-        let (path, _) = self.left_by_run.iter().find(|(_, other)| other == digest)?;
+    fn content_of_moved_file(&self, digest: &str) -> Option<Vec<u8>> {
+        let (path, _) = self.files_after_run.iter().find(|(_, other)| other == digest)?;
         let bytes = self.workspace.read(path).ok()?;
         (sha256_hex(&bytes) == digest).then_some(bytes)
     }
 
-    fn move_back(&mut self, back: &MoveBack) -> Result<(), Left> {
+    fn move_back(&mut self, back: &MoveBack) -> Result<(), NotRestored> {
         let MoveBack { from, to, .. } = back;
         self.workspace
             .move_back(from, to)
-            .map_err(|fault| Left::of(from, &fault))?;
+            .map_err(|fault| NotRestored::from_error(from, &fault))?;
         self.done.paths.push(to.clone());
         self.done.seen.extend(seen::moved(self.context, from, to));
         self.done.changes.push(StateChange::FileMoved {
@@ -241,37 +260,39 @@ impl Undoer<'_> {
         Ok(())
     }
 
-    /// A call that was cut off kept this and never told what became of it.
-    fn look_at_untold(&mut self, path: &str, version: FileVersion) {
-        let is_left = self.done.left.iter().any(|left| left.path == path);
+    /// A call that was cut off kept this and did not report it what became of it.
+    fn check_unreported(&mut self, path: &str, version: FileVersion) {
+        let is_left = self.done.not_restored.iter().any(|left| left.path == path);
         let same = self
             .workspace
-            .there(path)
-            .is_ok_and(|there| there == There::File(version));
+            .path_state(path)
+            .is_ok_and(|there| there == PathState::File(version));
         if !same && !is_left {
-            let because = "a call that was cut off may have changed it, and never told";
-            self.done.left.push(Left::new(path, because));
+            let reason = "a call that was cut off may have changed it, and did not report it";
+            self.done.not_restored.push(NotRestored::new(path, reason));
         }
     }
 }
 
-impl Undone {
+impl UndoOutput {
     fn into_result(self) -> ToolResult {
-        let left: Vec<Value> = self
-            .left
+        let not_restored: Vec<Value> = self
+            .not_restored
             .iter()
-            .map(|Left { path, because }| json!({"path": path, "because": because}))
+            .map(|NotRestored { path, reason }| json!({"path": path, "reason": reason}))
             .collect();
-        let output = json!({"undone": self.paths, "left": left, "by_commands": self.by_commands});
-        let result = match self.left.first() {
+        let output =
+            json!({"undone": self.paths, "not_restored": not_restored, "by_commands": self.by_commands});
+        let result = match self.not_restored.first() {
             None => ToolResult::success(output),
-            Some(Left { path, because }) => {
-                let others = match self.left.len() {
+            Some(NotRestored { path, reason }) => {
+                let others = match self.not_restored.len() {
                     1 => String::new(),
                     many => format!(" (and {} more)", many - 1),
                 };
-                let error =
-                    format!("`{path}` is left as it is, as {because}{others}: see `left` in the output");
+                let error = format!(
+                    "`{path}` is left as it is, as {reason}{others}: see `not_restored` in the output"
+                );
                 ToolResult::failure(error)
                     .with_code(code::CHANGED)
                     .with_output(output)
@@ -281,66 +302,68 @@ impl Undone {
     }
 }
 
-fn left_by_run(undoing: &Undoing) -> Vec<(String, String)> {
+fn files_after_run(undoing: &UndoPlan) -> Vec<(String, String)> {
     let files = undoing.steps.iter().filter_map(|step| match step {
-        Step::Restore(Restoration {
+        RestoreStep::Restore(RestorePath {
             path,
-            now: There::File(version),
+            expected: PathState::File(version),
             ..
         }) => Some((path.clone(), version.digest.clone())),
-        Step::Restore(_) | Step::Move(_) => None,
+        RestoreStep::Restore(_) | RestoreStep::Move(_) => None,
     });
     files.collect()
 }
 
-fn path_of(step: &Step) -> &str {
+fn path_of(step: &RestoreStep) -> &str {
     match step {
-        Step::Restore(restoration) => &restoration.path,
-        Step::Move(back) => &back.from,
+        RestoreStep::Restore(restoration) => &restoration.path,
+        RestoreStep::Move(back) => &back.from,
     }
 }
 
-fn diff(path: &str, now: Option<&[u8]>, then: Option<&[u8]>) -> Option<String> {
+fn diff(path: &str, expected: Option<&[u8]>, original: Option<&[u8]>) -> Option<String> {
     let text = |bytes: Option<&[u8]>| bytes.map(|bytes| TextFile::decode(path, bytes)).transpose();
-    let (Ok(now), Ok(then)) = (text(now), text(then)) else {
+    let (Ok(expected), Ok(original)) = (text(expected), text(original)) else {
         return None;
     };
     unified_diff(
         path,
-        now.as_ref().map(|file| file.text.as_str()),
-        then.as_ref().map(|file| file.text.as_str()),
+        expected.as_ref().map(|file| file.text.as_str()),
+        original.as_ref().map(|file| file.text.as_str()),
     )
 }
 
 /// What is told of it. A folder that is there again is none: folders are not told of.
-fn change(path: &str, now: &There, then: &There) -> Option<StateChange> {
-    let version = |there: &There| match there {
-        There::File(version) => Some(version.clone()),
-        There::Nothing | There::Folder | There::Unknown => None,
+fn change(path: &str, expected: &PathState, original: &PathState) -> Option<StateChange> {
+    let version = |there: &PathState| match there {
+        PathState::File(version) => Some(version.clone()),
+        PathState::Nothing | PathState::Folder | PathState::Unknown => None,
     };
-    let (path, before, after) = (path.to_owned(), version(now), version(then));
-    match (now, then) {
-        (There::Nothing, There::File(_)) => Some(StateChange::FileCreated {
+    let (path, before, after) = (path.to_owned(), version(expected), version(original));
+    match (expected, original) {
+        (PathState::Nothing, PathState::File(_)) => Some(StateChange::FileCreated {
             path,
             diff: None,
             after,
         }),
-        (There::Folder, There::Nothing) => Some(StateChange::FileDeleted {
+        (PathState::Folder, PathState::Nothing) => Some(StateChange::FileDeleted {
             path: format!("{path}/"),
             diff: None,
             before: None,
         }),
-        (_, There::Nothing) => Some(StateChange::FileDeleted {
+        (_, PathState::Nothing) => Some(StateChange::FileDeleted {
             path,
             diff: None,
             before,
         }),
-        (There::File(_) | There::Folder | There::Unknown, There::File(_)) => Some(StateChange::FileEdited {
-            path,
-            diff: None,
-            before,
-            after,
-        }),
-        (_, There::Folder | There::Unknown) => None,
+        (PathState::File(_) | PathState::Folder | PathState::Unknown, PathState::File(_)) => {
+            Some(StateChange::FileEdited {
+                path,
+                diff: None,
+                before,
+                after,
+            })
+        }
+        (_, PathState::Folder | PathState::Unknown) => None,
     }
 }

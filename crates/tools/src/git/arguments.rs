@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::{Checked, Command};
+use super::{Command, GitRequest};
 
 /// What a repository's own settings may not decide. Settings that are given in the environment win over those of files.
 const SETTINGS: &[(&str, &str)] = &[
@@ -69,7 +69,7 @@ const FILTER: [(&str, &str); 4] = [
 ];
 
 /// What stands before a command.
-pub(super) fn before(root: &str) -> Vec<String> {
+pub(super) fn global_options(root: &str) -> Vec<String> {
     let mut words = words(&["--no-pager", "--no-optional-locks", "--literal-pathspecs"]);
     words.push(format!("--git-dir={root}/.git"));
     words.push(format!("--work-tree={root}"));
@@ -107,9 +107,9 @@ pub(super) fn list_settings() -> Vec<String> {
 }
 
 /// A command and what it is about.
-pub(super) fn of(checked: &Checked) -> Vec<String> {
-    let (first, last) = checked.lines;
-    let mut words: Vec<String> = match checked.command {
+pub(super) fn command(request: &GitRequest) -> Vec<String> {
+    let (first, last) = request.lines;
+    let mut words: Vec<String> = match request.command {
         Command::Status => words(&[
             "status",
             "--porcelain=v2",
@@ -121,7 +121,7 @@ pub(super) fn of(checked: &Checked) -> Vec<String> {
         Command::Diff => {
             let mut words = words(&["diff"]);
             words.extend(diff_options());
-            if checked.staged {
+            if request.staged {
                 words.push("--cached".to_owned());
             }
             words
@@ -129,7 +129,7 @@ pub(super) fn of(checked: &Checked) -> Vec<String> {
         Command::Log => {
             let format = "--format=%H%x00%an%x00%ae%x00%aI%x00%s%x00%b%x00";
             let mut words = words(&["log", "-z", "--no-show-signature", "--no-patch", format]);
-            words.push(format!("--max-count={}", checked.max_count));
+            words.push(format!("--max-count={}", request.max_count));
             words
         }
         Command::Show => {
@@ -145,16 +145,16 @@ pub(super) fn of(checked: &Checked) -> Vec<String> {
             words
         }
     };
-    match (checked.command, &checked.revision) {
+    match (request.command, &request.revision) {
         (Command::Status, _) => {}
         (_, Some(revision)) => words.push(revision.clone()),
         (Command::Show, None) => words.push("HEAD".to_owned()),
         (_, None) => {}
     }
-    let names_object = checked.revision.as_deref().is_some_and(|text| text.contains(':'));
-    if !(checked.command == Command::Show && names_object) {
+    let names_object = request.revision.as_deref().is_some_and(|text| text.contains(':'));
+    if !(request.command == Command::Show && names_object) {
         words.push("--".to_owned());
-        words.extend(checked.paths.iter().cloned());
+        words.extend(request.paths.iter().cloned());
     }
     words
 }

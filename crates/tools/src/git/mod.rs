@@ -4,17 +4,17 @@
 //! git is told ([`arguments`]); and should one be all the same, it finds nothing writable and no network ([`process`]).
 
 mod arguments;
+mod parse;
 mod process;
-mod read;
 
 use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use self::process::{Git, NotRun};
+use self::process::{Git, GitRunError};
 use crate::sandbox::{Confinement, Sandbox};
-use crate::workspace::{FileFault, Kind, Workspace};
+use crate::workspace::{FileError, Kind, Workspace};
 use crate::{ToolContext, TypedTool, typed};
 
 const DESCRIPTION: &str = "Looks at the workspace's git repository and changes nothing. `status` says which files differ from the last commit; \
@@ -74,7 +74,7 @@ const MAX_REVISION: usize = 250;
 /// | `show` | `{"commit", "author", "email", "date", "message", "diff"}`, or `{"text"}` for a file, a folder or a tag |
 /// | `blame` | `{"path", "lines": [{"line", "commit", "author", "date", "text"}]}`, at most 500 lines |
 ///
-/// A gap in a text says how many characters are left out; `left_out` counts the rows of a list that are. Of an answer past 4 MiB the rest is
+/// A gap in a text says how many characters are left out; `left_out` counts the rows of a list that are. Of an output past 4 MiB the rest is
 /// not read: a text says so at its end, and `left_out` is then a string, `"at least 12"`.
 ///
 /// The workspace must be the root of its repository: one that begins above it would show what is outside. Submodules are not entered.
@@ -93,7 +93,7 @@ const MAX_REVISION: usize = 250;
 pub fn git(sandbox: &Sandbox) -> TypedTool {
     let confinement = sandbox.confinement;
     typed("git", DESCRIPTION, move |context, parameters| {
-        look(context, parameters, confinement)
+        execute(context, parameters, confinement)
     })
     .access(Access::ReadOnly)
     .repeat(Repeat::Safe)
@@ -102,13 +102,13 @@ pub fn git(sandbox: &Sandbox) -> TypedTool {
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum GitError {
     #[error("`revision` is `{0}`: give a commit, branch, tag or range, such as `HEAD~1` or `main..topic`")]
-    Revision(String),
+    InvalidRevision(String),
     #[error("blame needs exactly one file in `paths`")]
-    OneFile,
+    BlameNeedsOneFile,
     #[error("lines are counted from 1, and `end_line` is not before `start_line`")]
-    Lines,
+    InvalidLines,
     #[error(
         "the workspace is no git repository: there is no `.git` in it. A command can make one by `git init`"
     )]
@@ -116,32 +116,34 @@ enum Failure {
     #[error(
         "the git repository begins outside of the workspace, which would show what is outside: its root must be the workspace"
     )]
-    Elsewhere,
+    RepositoryOutside,
     #[error(
         "the repository has more settings than can be looked through for programs that git would run: `.git/config` must be shorter"
     )]
-    Settings,
+    TooManySettings,
     #[error(transparent)]
-    Path(#[from] FileFault),
+    Path(#[from] FileError),
     #[error(transparent)]
-    NotRun(#[from] NotRun),
+    Run(#[from] GitRunError),
 }
 
-impl Failure {
+impl GitError {
     fn code(&self) -> &'static str {
         match self {
-            Failure::Revision(_) | Failure::OneFile | Failure::Lines => code::BAD_PARAMETERS,
-            Failure::NoRepository => "no_repository",
-            Failure::Elsewhere => "outside_workspace",
-            Failure::Settings => code::REFUSED,
-            Failure::Path(fault) => fault.code(),
-            Failure::NotRun(not_run) => not_run.code(),
+            GitError::InvalidRevision(_) | GitError::BlameNeedsOneFile | GitError::InvalidLines => {
+                code::BAD_PARAMETERS
+            }
+            GitError::NoRepository => "no_repository",
+            GitError::RepositoryOutside => "outside_workspace",
+            GitError::TooManySettings => code::REFUSED,
+            GitError::Path(error) => error.code(),
+            GitError::Run(run_error) => run_error.code(),
         }
     }
 }
 
 /// A call whose parameters were looked at: a revision and paths that git takes for nothing else.
-struct Checked {
+struct GitRequest {
     command: Command,
     revision: Option<String>,
     staged: bool,
@@ -150,65 +152,68 @@ struct Checked {
     lines: (usize, usize),
 }
 
-async fn look(context: ToolContext, parameters: Parameters, confinement: Confinement) -> ToolResult {
-    match show(&context, parameters, confinement).await {
+async fn execute(context: ToolContext, parameters: Parameters, confinement: Confinement) -> ToolResult {
+    match run(&context, parameters, confinement).await {
         Ok(result) => result,
-        Err(failure) => ToolResult::failure(failure.to_string()).with_code(failure.code()),
+        Err(error) => ToolResult::failure(error.to_string()).with_code(error.code()),
     }
 }
 
-async fn show(
+async fn run(
     context: &ToolContext,
     parameters: Parameters,
     confinement: Confinement,
-) -> Result<ToolResult, Failure> {
+) -> Result<ToolResult, GitError> {
     let root = context.workspace.clone();
-    let checked = tokio::task::spawn_blocking(move || check(&root, parameters));
-    let (workspace, checked) = checked
+    let request = tokio::task::spawn_blocking(move || check(&root, parameters));
+    let (workspace, request) = request
         .await
-        .map_err(|error| NotRun::BrokeDown(error.to_string()))??;
+        .map_err(|error| GitRunError::BrokeDown(error.to_string()))??;
     let git = Git::new(workspace, confinement, &context.cancel)?;
     let named = git.run(arguments::list_settings(), &[]).await?;
-    if named.is_cut {
-        return Err(Failure::Settings);
+    if named.truncated {
+        return Err(GitError::TooManySettings);
     }
-    let filters = read::filter_names(&named.bytes);
-    let answer = git.run(arguments::of(&checked), &filters).await?;
-    Ok(ToolResult::success(read::read(&checked, &answer)))
+    let filters = parse::filter_names(&named.bytes);
+    let output = git.run(arguments::command(&request), &filters).await?;
+    Ok(ToolResult::success(parse::parse(&request, &output)))
 }
 
 /// The workspace's root, links resolved, and what is asked. It blocks.
-fn check(root: &std::path::Path, parameters: Parameters) -> Result<(std::path::PathBuf, Checked), Failure> {
+fn check(
+    root: &std::path::Path,
+    parameters: Parameters,
+) -> Result<(std::path::PathBuf, GitRequest), GitError> {
     let workspace = Workspace::open(root)?;
-    match workspace.kind_of_itself(".git") {
+    match workspace.kind_nofollow(".git") {
         Ok(Kind::Folder) => {}
         // A file or a link leads to a repository somewhere else.
-        Ok(Kind::File | Kind::Other) => return Err(Failure::Elsewhere),
-        Err(FileFault::NotFound { .. }) => {
+        Ok(Kind::File | Kind::Other) => return Err(GitError::RepositoryOutside),
+        Err(FileError::NotFound { .. }) => {
             let mut above = workspace.root().ancestors().skip(1);
             return Err(match above.any(|folder| folder.join(".git").exists()) {
-                true => Failure::Elsewhere,
-                false => Failure::NoRepository,
+                true => GitError::RepositoryOutside,
+                false => GitError::NoRepository,
             });
         }
-        Err(fault) => return Err(fault.into()),
+        Err(error) => return Err(error.into()),
     }
     let revision = parameters.revision.map(revision).transpose()?;
     let paths: Vec<String> = parameters
         .paths
         .iter()
-        .map(|path| workspace.canonical_of_itself(path))
+        .map(|path| workspace.canonical_nofollow(path))
         .collect::<Result<_, _>>()?;
     if parameters.command == Command::Blame && paths.len() != 1 {
-        return Err(Failure::OneFile);
+        return Err(GitError::BlameNeedsOneFile);
     }
     let first = parameters.start_line.unwrap_or(1);
     let most = first.saturating_add(MAX_BLAMED - 1);
     let last = parameters.end_line.unwrap_or(most).min(most);
     if first == 0 || last < first {
-        return Err(Failure::Lines);
+        return Err(GitError::InvalidLines);
     }
-    let checked = Checked {
+    let request = GitRequest {
         command: parameters.command,
         revision,
         staged: parameters.staged,
@@ -216,17 +221,19 @@ fn check(root: &std::path::Path, parameters: Parameters) -> Result<(std::path::P
         max_count: parameters.max_count.unwrap_or(20).clamp(1, MAX_COMMITS),
         lines: (first, last),
     };
-    Ok((workspace.root().to_owned(), checked))
+    Ok((workspace.root().to_owned(), request))
 }
 
 /// A revision that git cannot take for an option.
-fn revision(text: String) -> Result<String, Failure> {
+fn revision(text: String) -> Result<String, GitError> {
     let is_fine = !text.is_empty()
         && text.len() <= MAX_REVISION
         && !text.starts_with('-')
         && !text.contains(char::is_control);
     match is_fine {
         true => Ok(text),
-        false => Err(Failure::Revision(text.chars().take(MAX_REVISION).collect())),
+        false => Err(GitError::InvalidRevision(
+            text.chars().take(MAX_REVISION).collect(),
+        )),
     }
 }

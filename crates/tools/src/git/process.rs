@@ -9,16 +9,16 @@ use process_wrap::tokio::ChildWrapper;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{ENVIRONMENT, before, settings};
+use super::arguments::{ENVIRONMENT, global_options, settings};
 use crate::execute_command::{environment, program};
-use crate::sandbox::{Confinement, Keeper, NotStarted, Program, Reach, Sandbox};
+use crate::sandbox::{AccessRules, Confinement, Program, Sandbox, SandboxSupervisor, SpawnError};
 
-/// What is read of an answer at the most, in bytes; git is ended then.
-const MAX_ANSWER: usize = 4 * 1024 * 1024;
+/// What is read of an output at the most, in bytes; git is ended then.
+const MAX_STDOUT: usize = 4 * 1024 * 1024;
 /// What is read of its complaints.
-const MAX_COMPLAINT: usize = 4 * 1024;
+const MAX_STDERR: usize = 4 * 1024;
 /// How long it may take.
-const TIME: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Git, for one workspace.
 pub(super) struct Git<'a> {
@@ -30,24 +30,24 @@ pub(super) struct Git<'a> {
 }
 
 /// What git said.
-pub(super) struct Answer {
+pub(super) struct GitOutput {
     pub(super) bytes: Vec<u8>,
     /// Whether it had more to say than is read.
-    pub(super) is_cut: bool,
+    pub(super) truncated: bool,
 }
 
 /// Why git did not say what was asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotRun {
+pub(super) enum GitRunError {
     #[error("git is not there: {0}")]
-    NoGit(String),
+    GitNotFound(String),
     #[error("git was not run, as this system cannot confine it: {0}")]
-    NoSandbox(String),
+    SandboxUnavailable(String),
     #[error("git could not be started: {0}")]
-    Refused(String),
+    SpawnFailed(String),
     #[error("git failed: {0}")]
     Exited(String),
-    #[error("git took more than {} seconds and was ended: ask for less, such as fewer paths", TIME.as_secs())]
+    #[error("git took more than {} seconds and was ended: ask for less, such as fewer paths", TIMEOUT.as_secs())]
     TimedOut,
     #[error("cancelled")]
     Cancelled,
@@ -55,16 +55,16 @@ pub(super) enum NotRun {
     BrokeDown(String),
 }
 
-impl NotRun {
+impl GitRunError {
     pub(super) fn code(&self) -> &'static str {
         match self {
-            NotRun::NoGit(_) => "not_found",
-            NotRun::NoSandbox(_) => "no_sandbox",
-            NotRun::Refused(_) => "denied",
-            NotRun::Exited(_) => "exited",
-            NotRun::TimedOut => code::TIMED_OUT,
-            NotRun::Cancelled => code::CANCELLED,
-            NotRun::BrokeDown(_) => code::BROKE_DOWN,
+            GitRunError::GitNotFound(_) => "not_found",
+            GitRunError::SandboxUnavailable(_) => "no_sandbox",
+            GitRunError::SpawnFailed(_) => "denied",
+            GitRunError::Exited(_) => "exited",
+            GitRunError::TimedOut => code::TIMED_OUT,
+            GitRunError::Cancelled => code::CANCELLED,
+            GitRunError::BrokeDown(_) => code::BROKE_DOWN,
         }
     }
 }
@@ -74,9 +74,9 @@ impl<'a> Git<'a> {
         root: PathBuf,
         confinement: Confinement,
         cancel: &'a CancellationToken,
-    ) -> Result<Self, NotRun> {
+    ) -> Result<Self, GitRunError> {
         let search = environment::search_path();
-        let program = program::locate("git", &root, &search).map_err(NotRun::NoGit)?;
+        let program = program::locate("git", &root, &search).map_err(GitRunError::GitNotFound)?;
         Ok(Git {
             root,
             program,
@@ -90,35 +90,39 @@ impl<'a> Git<'a> {
     }
 
     /// What it says, with the repository's filters of these names switched off.
-    pub(super) async fn run(&self, words: Vec<String>, filters: &[OsString]) -> Result<Answer, NotRun> {
-        let (mut keeper, mut child) = self.start(words, filters).await?;
-        let answer = tokio::select! {
+    pub(super) async fn run(
+        &self,
+        words: Vec<String>,
+        filters: &[OsString],
+    ) -> Result<GitOutput, GitRunError> {
+        let (mut supervisor, mut child) = self.start(words, filters).await?;
+        let output = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(NotRun::Cancelled),
-            answer = tokio::time::timeout(TIME, answer(child.as_mut())) => answer.unwrap_or(Err(NotRun::TimedOut)),
+            () = self.cancel.cancelled() => Err(GitRunError::Cancelled),
+            output = tokio::time::timeout(TIMEOUT, collect_output(child.as_mut())) => output.unwrap_or(Err(GitRunError::TimedOut)),
         };
         let _ = child.start_kill();
-        keeper.end().await;
+        supervisor.end().await;
         // It is ended: this only takes notice of it.
         let _ = child.wait().await;
         // Its thread has ended or is about to: waiting for it is not for this one.
-        let _ = tokio::task::spawn_blocking(move || drop(keeper)).await;
-        answer
+        let _ = tokio::task::spawn_blocking(move || drop(supervisor)).await;
+        output
     }
 
     async fn start(
         &self,
         words: Vec<String>,
         filters: &[OsString],
-    ) -> Result<(Keeper, Box<dyn ChildWrapper>), NotRun> {
+    ) -> Result<(SandboxSupervisor, Box<dyn ChildWrapper>), GitRunError> {
         let root = self
             .root
             .to_str()
-            .ok_or_else(|| NotRun::Refused("the workspace's path is not Unicode".to_owned()))?;
+            .ok_or_else(|| GitRunError::SpawnFailed("the workspace's path is not Unicode".to_owned()))?;
         // What commands can read, the workspace among it, and nothing that they can write.
-        let mut reach = Reach::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
-        reach.write.clear();
-        reach.read.push(self.root.clone());
+        let mut rules = AccessRules::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
+        rules.write.clear();
+        rules.read.push(self.root.clone());
         let fixed = ENVIRONMENT
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
@@ -128,7 +132,7 @@ impl<'a> Git<'a> {
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let program = Program {
             file: self.program.clone(),
-            arguments: before(root)
+            arguments: global_options(root)
                 .into_iter()
                 .chain(words)
                 .map(OsString::from)
@@ -136,42 +140,42 @@ impl<'a> Git<'a> {
             folder: self.root.clone(),
             environment: fixed.chain(settings).chain(path).collect(),
         };
-        Keeper::start(self.sandbox.clone(), reach, program)
+        SandboxSupervisor::start(self.sandbox.clone(), rules, program)
             .await
-            .map_err(|not_started| match not_started {
-                NotStarted::NoSandbox(why) => NotRun::NoSandbox(why),
-                NotStarted::Refused(error) => NotRun::Refused(error.to_string()),
+            .map_err(|spawn_error| match spawn_error {
+                SpawnError::SandboxUnavailable(why) => GitRunError::SandboxUnavailable(why),
+                SpawnError::Io(error) => GitRunError::SpawnFailed(error.to_string()),
             })
     }
 }
 
-async fn answer(child: &mut dyn ChildWrapper) -> Result<Answer, NotRun> {
+async fn collect_output(child: &mut dyn ChildWrapper) -> Result<GitOutput, GitRunError> {
     let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
-    let (said, complaint) = tokio::join!(read(stdout, MAX_ANSWER), read(stderr, MAX_COMPLAINT));
-    if said.is_cut {
+    let (stdout, stderr) = tokio::join!(read(stdout, MAX_STDOUT), read(stderr, MAX_STDERR));
+    if stdout.truncated {
         // It may wait for somebody to read the rest.
-        return Ok(said);
+        return Ok(stdout);
     }
     let status = child
         .wait()
         .await
-        .map_err(|error| NotRun::Refused(error.to_string()))?;
+        .map_err(|error| GitRunError::SpawnFailed(error.to_string()))?;
     match status.success() {
-        true => Ok(said),
-        false => Err(NotRun::Exited(
-            String::from_utf8_lossy(&complaint.bytes).trim().to_owned(),
+        true => Ok(stdout),
+        false => Err(GitRunError::Exited(
+            String::from_utf8_lossy(&stderr.bytes).trim().to_owned(),
         )),
     }
 }
 
 /// What it says, up to so many bytes; what comes after is left unread.
-async fn read(stream: Option<impl AsyncRead + Unpin>, most: usize) -> Answer {
+async fn read(stream: Option<impl AsyncRead + Unpin>, most: usize) -> GitOutput {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
         // What was read before an error is what there is.
         let _ = stream.take(most as u64 + 1).read_to_end(&mut bytes).await;
     }
-    let is_cut = bytes.len() > most;
+    let truncated = bytes.len() > most;
     bytes.truncate(most);
-    Answer { bytes, is_cut }
+    GitOutput { bytes, truncated }
 }

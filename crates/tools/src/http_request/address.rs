@@ -7,10 +7,10 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use url::{Host, Url};
 
 use super::HttpRules;
-use super::fault::Fault;
+use super::error::HttpError;
 
 /// What is not the public network, and why. It follows IANA's registries of special-purpose addresses.
-const NOT_PUBLIC_4: [(Ipv4Net, &str); 17] = [
+const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([0, 0, 0, 0], 8), "this machine"),
     (v4([10, 0, 0, 0], 8), "a private network"),
     // Alibaba's metadata (100.100.100.200) is in it.
@@ -34,8 +34,8 @@ const NOT_PUBLIC_4: [(Ipv4Net, &str); 17] = [
     (v4([240, 0, 0, 0], 4), "reserved"),
 ];
 
-/// The same for IPv6, where what is not in [`GLOBAL_6`] is none either. IPv4 addresses within these are judged as such before.
-const NOT_PUBLIC_6: [(Ipv6Net, &str); 14] = [
+/// The same for IPv6, where what is not in [`GLOBAL_V6`] is none either. IPv4 addresses within these are judged as such before.
+const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 96), "an IPv4 address in disguise"),
@@ -61,25 +61,25 @@ const NOT_PUBLIC_6: [(Ipv6Net, &str); 14] = [
 ];
 
 /// All that has been given out for the public network.
-const GLOBAL_6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
 /// NAT64: what follows is an IPv4 address, which is where the packets go.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
 /// Why an address is not the public network; none where it is.
-pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
+pub(super) fn disallowed_reason(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => not_public_4(address),
-        IpAddr::V6(address) => match inner_4(address) {
-            Some(inner) => not_public_4(inner),
-            None => not_public_6(address),
+        IpAddr::V4(address) => disallowed_reason_v4(address),
+        IpAddr::V6(address) => match embedded_ipv4(address) {
+            Some(inner) => disallowed_reason_v4(inner),
+            None => disallowed_reason_v6(address),
         },
     }
 }
 
 /// What the configuration says of hosts, read once.
 #[derive(Debug)]
-pub(super) struct Allowed(Vec<AllowedHost>);
+pub(super) struct AllowedHosts(Vec<AllowedHost>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct AllowedHost {
@@ -90,60 +90,60 @@ struct AllowedHost {
 
 /// Which addresses of its host a request may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum AddressPolicy {
     /// Those of the public network.
-    Public,
+    PublicOnly,
     /// Every one: the configuration names the host.
-    Named,
+    Any,
 }
 
-impl Allowed {
+impl AllowedHosts {
     /// An entry that can't be understood allows nothing.
     pub(super) fn new(rules: &HttpRules) -> Self {
         let entries = rules.allow.iter().filter_map(|entry| parse(entry));
-        Allowed(entries.collect())
+        AllowedHosts(entries.collect())
     }
 
     /// What a request to that URL may reach, before its host's name is resolved; an error where the URL itself says that it may not be
     /// reached.
-    pub(super) fn reach(&self, url: &Url) -> Result<Reach, Fault> {
+    pub(super) fn address_policy(&self, url: &Url) -> Result<AddressPolicy, HttpError> {
         let port = url.port_or_known_default();
         let host = url.host().map(|host| without_dot(host.to_owned()));
-        let host = host.ok_or_else(|| Fault::Parameters(format!("`{url}` has no host")))?;
+        let host = host.ok_or_else(|| HttpError::Parameters(format!("`{url}` has no host")))?;
         let names_it =
             |allowed: &AllowedHost| allowed.host == host && (allowed.port.is_none() || allowed.port == port);
         if self.0.iter().any(names_it) {
-            return Ok(Reach::Named);
+            return Ok(AddressPolicy::Any);
         }
         let refused = match &host {
             Host::Domain(name) if is_localhost(name) => Some("this machine"),
             Host::Domain(_) => None,
-            Host::Ipv4(address) => not_public(IpAddr::V4(*address)),
-            Host::Ipv6(address) => not_public(IpAddr::V6(*address)),
+            Host::Ipv4(address) => disallowed_reason(IpAddr::V4(*address)),
+            Host::Ipv6(address) => disallowed_reason(IpAddr::V6(*address)),
         };
         match refused {
-            Some(why) => Err(Fault::Address(NotPublic {
+            Some(why) => Err(HttpError::DisallowedAddress(DisallowedAddress {
                 host: host.to_string(),
                 address: None,
                 why,
             })),
-            None => Ok(Reach::Public),
+            None => Ok(AddressPolicy::PublicOnly),
         }
     }
 }
 
 /// A host whose addresses are not the public network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) struct NotPublic {
+pub(super) struct DisallowedAddress {
     pub(super) host: String,
     /// What its name was resolved to.
     pub(super) address: Option<IpAddr>,
     pub(super) why: &'static str,
 }
 
-impl fmt::Display for NotPublic {
+impl fmt::Display for DisallowedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotPublic { host, address, why } = self;
+        let DisallowedAddress { host, address, why } = self;
         match address {
             Some(address) => write!(
                 f,
@@ -158,7 +158,7 @@ impl fmt::Display for NotPublic {
 }
 
 /// Whether an entry of [`HttpRules::allow`] is a host, with a port or without.
-pub(super) fn is_entry(text: &str) -> bool {
+pub(super) fn is_host_pattern(text: &str) -> bool {
     parse(text).is_some()
 }
 
@@ -192,22 +192,22 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-fn not_public_4(address: Ipv4Addr) -> Option<&'static str> {
-    let found = NOT_PUBLIC_4.iter().find(|(net, _)| net.contains(&address));
+fn disallowed_reason_v4(address: Ipv4Addr) -> Option<&'static str> {
+    let found = DISALLOWED_V4.iter().find(|(net, _)| net.contains(&address));
     found.map(|(_, why)| *why)
 }
 
-fn not_public_6(address: Ipv6Addr) -> Option<&'static str> {
-    let found = NOT_PUBLIC_6.iter().find(|(net, _)| net.contains(&address));
+fn disallowed_reason_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let found = DISALLOWED_V6.iter().find(|(net, _)| net.contains(&address));
     match found {
         Some((_, why)) => Some(why),
-        None if GLOBAL_6.contains(&address) => None,
+        None if GLOBAL_V6.contains(&address) => None,
         None => Some("reserved"),
     }
 }
 
 /// The IPv4 address that packets to an IPv6 address really go to.
-fn inner_4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     if NAT64.contains(&address) {
         let [.., a, b, c, d] = address.octets();
         return Some(Ipv4Addr::new(a, b, c, d));

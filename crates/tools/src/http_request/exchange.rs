@@ -8,29 +8,29 @@ use std::net::SocketAddr;
 use url::Url;
 
 use super::Method;
-use super::fault::Fault;
-use super::network::{Open, fault};
-use super::redirect::{Hop, next, shown_url};
+use super::error::HttpError;
+use super::network::{ReadyNetwork, request_error};
+use super::redirect::{Hop, next_hop, redacted_url};
 
 /// How often a call is redirected at most.
 const MAX_REDIRECTS: usize = 10;
 
 /// What came of a call so far, however it ends.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ExchangeRecord {
     /// What was answered and may have changed something.
     pub(super) changes: Vec<StateChange>,
     /// `{"status": 301, "url": "…"}` of each answer that redirected.
     pub(super) redirects: Vec<Value>,
     /// The last answer, as far as it was read.
-    pub(super) answer: Option<Answer>,
+    pub(super) response: Option<ReceivedResponse>,
     /// What may have arrived, and was not answered.
     pub(super) unanswered: Option<Method>,
 }
 
 /// An answer that redirects no further.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ReceivedResponse {
     pub(super) status: StatusCode,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -43,24 +43,32 @@ pub(super) struct Answer {
 }
 
 /// Sends a request and reads the answer to it, or to what it is redirected to.
-pub(super) async fn exchange(network: Open<'_>, mut hop: Hop, told: &mut Told) -> Result<(), Fault> {
+pub(super) async fn exchange(
+    network: ReadyNetwork<'_>,
+    mut hop: Hop,
+    record: &mut ExchangeRecord,
+) -> Result<(), HttpError> {
     loop {
-        let response = send(network, &hop, told).await?;
-        match next(&hop, response.status(), response.headers())? {
+        let response = send(network, &hop, record).await?;
+        match next_hop(&hop, response.status(), response.headers())? {
             Some(to) => {
-                if told.redirects.len() == MAX_REDIRECTS {
-                    return Err(Fault::TooManyRedirects(MAX_REDIRECTS, to.url.into()));
+                if record.redirects.len() == MAX_REDIRECTS {
+                    return Err(HttpError::TooManyRedirects(MAX_REDIRECTS, to.url.into()));
                 }
                 let redirect = json!({"status": response.status().as_u16(), "url": hop.url.as_str()});
-                told.redirects.push(redirect);
+                record.redirects.push(redirect);
                 hop = to;
             }
-            None => return read(network.rules().max_bytes, &hop, response, told).await,
+            None => return read(network.rules().max_bytes, &hop, response, record).await,
         }
     }
 }
 
-async fn send(network: Open<'_>, hop: &Hop, told: &mut Told) -> Result<Response, Fault> {
+async fn send(
+    network: ReadyNetwork<'_>,
+    hop: &Hop,
+    record: &mut ExchangeRecord,
+) -> Result<Response, HttpError> {
     let client = network.client(&hop.url)?;
     let mut request = client
         .request(hop.method.into(), hop.url.clone())
@@ -68,17 +76,17 @@ async fn send(network: Open<'_>, hop: &Hop, told: &mut Told) -> Result<Response,
     if let Some(body) = &hop.body {
         request = request.body(body.clone());
     }
-    told.unanswered = Some(hop.method).filter(|method| !method.only_looks());
+    record.unanswered = Some(hop.method).filter(|method| !method.is_safe());
     let response = request.send().await.map_err(|error| {
         if error.is_connect() || error.is_builder() {
-            told.unanswered = None;
+            record.unanswered = None;
         }
-        fault(error)
+        request_error(error)
     })?;
-    if told.unanswered.take().is_some() {
-        told.changes.push(StateChange::RequestSent {
+    if record.unanswered.take().is_some() {
+        record.changes.push(StateChange::RequestSent {
             method: hop.method.to_string(),
-            url: shown_url(&hop.url),
+            url: redacted_url(&hop.url),
             status: response.status().as_u16(),
         });
     }
@@ -86,8 +94,13 @@ async fn send(network: Open<'_>, hop: &Hop, told: &mut Told) -> Result<Response,
 }
 
 /// Reads a body until it is as long as may be: one that is packed grows while it is read.
-async fn read(max_bytes: u64, hop: &Hop, mut response: Response, told: &mut Told) -> Result<(), Fault> {
-    let answer = told.answer.insert(Answer {
+async fn read(
+    max_bytes: u64,
+    hop: &Hop,
+    mut response: Response,
+    record: &mut ExchangeRecord,
+) -> Result<(), HttpError> {
+    let answer = record.response.insert(ReceivedResponse {
         status: response.status(),
         url: hop.url.clone(),
         headers: response.headers().clone(),
@@ -101,13 +114,13 @@ async fn read(max_bytes: u64, hop: &Hop, mut response: Response, told: &mut Told
     let max = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     while let Some(chunk) = response.chunk().await.map_err(|error| {
         answer.truncated = true;
-        broken_off(answer.body.len(), fault(error))
+        body_error(answer.body.len(), request_error(error))
     })? {
         // What the client has unpacked is no longer said to be packed.
         if let Some(encoding) = answer.headers.get(header::CONTENT_ENCODING) {
             let encoding = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
             answer.truncated = true;
-            return Err(Fault::Refused(format!(
+            return Err(HttpError::Refused(format!(
                 "the answer is packed as `{encoding}`, which was not asked for and is not unpacked"
             )));
         }
@@ -121,18 +134,18 @@ async fn read(max_bytes: u64, hop: &Hop, mut response: Response, told: &mut Told
     Ok(())
 }
 
-/// A fault while the body came.
-fn broken_off(read: usize, fault: Fault) -> Fault {
-    match fault {
-        Fault::Unreachable(why) => {
-            Fault::Unreachable(format!("the answer broke off after {read} bytes: {why}"))
+/// An error while the body came.
+fn body_error(read: usize, error: HttpError) -> HttpError {
+    match error {
+        HttpError::Unreachable(why) => {
+            HttpError::Unreachable(format!("the answer broke off after {read} bytes: {why}"))
         }
-        Fault::Parameters(_)
-        | Fault::AccessDenied(_)
-        | Fault::Address(_)
-        | Fault::Refused(_)
-        | Fault::TooManyRedirects(..)
-        | Fault::TimedOut(_)
-        | Fault::Cancelled => fault,
+        HttpError::Parameters(_)
+        | HttpError::AccessDenied(_)
+        | HttpError::DisallowedAddress(_)
+        | HttpError::Refused(_)
+        | HttpError::TooManyRedirects(..)
+        | HttpError::TimedOut(_)
+        | HttpError::Cancelled => error,
     }
 }

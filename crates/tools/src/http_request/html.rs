@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// Elements whose content nobody reads.
-const UNREAD: [&str; 8] = [
+const SKIPPED_ELEMENTS: [&str; 8] = [
     "script", "style", "template", "noscript", "svg", "iframe", "object", "select",
 ];
 
@@ -64,20 +64,20 @@ const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ord
 pub(super) fn text(page: &str) -> String {
     let mut writer = Writer::default();
     let mut rest = page;
-    while let Some(place) = rest.find('<') {
-        writer.text(&rest[..place]);
-        rest = &rest[place..];
+    while let Some(index) = rest.find('<') {
+        writer.text(&rest[..index]);
+        rest = &rest[index..];
         rest = match Tag::read(rest) {
-            Read::Tag(tag, after) => {
+            TagParse::Tag(tag, after) => {
                 writer.tag(&tag);
-                if !tag.closes && UNREAD.contains(&tag.name.as_str()) {
+                if !tag.is_closing && SKIPPED_ELEMENTS.contains(&tag.name.as_str()) {
                     after_element(after, &tag.name)
                 } else {
                     after
                 }
             }
-            Read::Skipped(after) => after,
-            Read::NoTag => {
+            TagParse::Skipped(after) => after,
+            TagParse::NoTag => {
                 writer.text("<");
                 &rest[1..]
             }
@@ -90,11 +90,11 @@ pub(super) fn text(page: &str) -> String {
 struct Tag<'a> {
     /// In lower case.
     name: String,
-    closes: bool,
+    is_closing: bool,
     attributes: &'a str,
 }
 
-enum Read<'a> {
+enum TagParse<'a> {
     Tag(Tag<'a>, &'a str),
     /// A comment or the like.
     Skipped(&'a str),
@@ -103,30 +103,30 @@ enum Read<'a> {
 
 impl<'a> Tag<'a> {
     /// Reads what begins with `<`.
-    fn read(text: &'a str) -> Read<'a> {
+    fn read(text: &'a str) -> TagParse<'a> {
         if let Some(comment) = text.strip_prefix("<!--") {
-            return Read::Skipped(comment.split_once("-->").map_or("", |(_, after)| after));
+            return TagParse::Skipped(comment.split_once("-->").map_or("", |(_, after)| after));
         }
         if text.starts_with("<!") || text.starts_with("<?") {
-            return Read::Skipped(text.split_once('>').map_or("", |(_, after)| after));
+            return TagParse::Skipped(text.split_once('>').map_or("", |(_, after)| after));
         }
         let inner = &text[1..];
-        let (closes, inner) = match inner.strip_prefix('/') {
+        let (is_closing, inner) = match inner.strip_prefix('/') {
             Some(inner) => (true, inner),
             None => (false, inner),
         };
         if !inner.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            return Read::NoTag;
+            return TagParse::NoTag;
         }
         let name_end = inner.find(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/');
         let (name, inner) = inner.split_at(name_end.unwrap_or(inner.len()));
         let end = tag_end(inner);
         let tag = Tag {
             name: name.to_ascii_lowercase(),
-            closes,
+            is_closing,
             attributes: &inner[..end],
         };
-        Read::Tag(tag, inner[end..].strip_prefix('>').unwrap_or(""))
+        TagParse::Tag(tag, inner[end..].strip_prefix('>').unwrap_or(""))
     }
 
     fn attribute(&self, wanted: &str) -> Option<Cow<'a, str>> {
@@ -150,7 +150,7 @@ impl<'a> Tag<'a> {
                 None => return None,
             };
             if name.eq_ignore_ascii_case(wanted) {
-                return Some(unescaped(value));
+                return Some(unescape(value));
             }
             rest = after;
         }
@@ -160,9 +160,9 @@ impl<'a> Tag<'a> {
 /// Where a tag's `>` is, which is not in quotes.
 fn tag_end(text: &str) -> usize {
     let mut quote = None;
-    for (place, c) in text.char_indices() {
+    for (index, c) in text.char_indices() {
         match (quote, c) {
-            (None, '>') => return place,
+            (None, '>') => return index,
             (None, '"' | '\'') => quote = Some(c),
             (Some(open), _) if open == c => quote = None,
             (_, _) => {}
@@ -211,7 +211,7 @@ impl Writer {
             // A list in a list follows its item.
             self.block(1);
         }
-        match (name, tag.closes) {
+        match (name, tag.is_closing) {
             ("br", _) => self.breaks = (self.breaks + 1).min(2),
             ("li", false) => self.mark = "- ".to_owned(),
             ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", false) => {
@@ -223,7 +223,7 @@ impl Writer {
             ("pre", true) => self.preformatted = self.preformatted.saturating_sub(1),
             ("a", _) => {
                 self.close_link();
-                if !tag.closes {
+                if !tag.is_closing {
                     self.open_link(tag);
                 }
             }
@@ -259,7 +259,7 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        let text = unescaped(text);
+        let text = unescape(text);
         if self.preformatted > 0 {
             if !text.is_empty() {
                 self.begin();
@@ -267,8 +267,8 @@ impl Writer {
             }
             return;
         }
-        for (place, word) in text.split(|c: char| c.is_ascii_whitespace()).enumerate() {
-            self.space |= place > 0;
+        for (index, word) in text.split(|c: char| c.is_ascii_whitespace()).enumerate() {
+            self.space |= index > 0;
             if !word.is_empty() {
                 self.begin();
                 self.out.push_str(word);
@@ -297,7 +297,7 @@ impl Writer {
 }
 
 /// With the characters that are written by name or number.
-fn unescaped(text: &str) -> Cow<'_, str> {
+fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
     }
@@ -363,8 +363,8 @@ fn character(name: &str) -> Option<Option<char>> {
         // Most texts have a bare `&` rather than a name.
         "" => return None,
         _ => {
-            let place = LATIN_1.split_ascii_whitespace().position(|known| known == name)?;
-            char::from_u32(0xa0 + u32::try_from(place).ok()?)?
+            let index = LATIN_1.split_ascii_whitespace().position(|known| known == name)?;
+            char::from_u32(0xa0 + u32::try_from(index).ok()?)?
         }
     };
     Some(Some(c))

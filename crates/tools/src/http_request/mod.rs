@@ -21,11 +21,11 @@
 //! | `cancelled` | nobody waits for it any more |
 
 mod address;
-mod answer;
+mod error;
 mod exchange;
-mod fault;
 mod html;
 mod network;
+mod output;
 mod redirect;
 #[cfg(test)]
 mod tests;
@@ -45,9 +45,9 @@ use url::Url;
 
 use crate::blocking::blocking;
 use crate::{Tool, ToolContext, typed};
-use exchange::{Told, exchange};
-use fault::Fault;
-use network::{Lookup, Network, SystemLookup};
+use error::HttpError;
+use exchange::{ExchangeRecord, exchange};
+use network::{Network, Resolver, SystemResolver};
 use redirect::Hop;
 
 /// What `http_request` may reach.
@@ -66,7 +66,7 @@ pub struct HttpRules {
 impl HttpRules {
     /// Whether a text can be an entry of [`HttpRules::allow`].
     pub fn is_host(text: &str) -> bool {
-        address::is_entry(text)
+        address::is_host_pattern(text)
     }
 }
 
@@ -92,12 +92,12 @@ impl Default for HttpRules {
 /// same output (LOOP-7); its codes and those of the other failures are in a table at the top of the module: `bad_parameters`,
 /// `access_denied`, `refused_address`, `refused`, `too_many_redirects`, `unreachable`, `timed_out`, `http_status`, `cancelled`.
 pub fn http_request(rules: &HttpRules) -> impl Tool {
-    with_lookup(rules, Arc::new(SystemLookup))
+    with_resolver(rules, Arc::new(SystemResolver))
 }
 
-fn with_lookup(rules: &HttpRules, lookup: Arc<dyn Lookup>) -> impl Tool + use<> {
-    let network = Arc::new(Network::new(rules, lookup));
-    let looking = [Method::Get, Method::Head, Method::Options];
+fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + use<> {
+    let network = Arc::new(Network::new(rules, resolver));
+    let safe_methods = [Method::Get, Method::Head, Method::Options];
     typed(
         "http_request",
         "Sends one HTTP request and returns the answer. Only the public network can be reached, and hosts that the user's configuration \
@@ -108,7 +108,7 @@ fn with_lookup(rules: &HttpRules, lookup: Arc<dyn Lookup>) -> impl Tool + use<> 
     .access(Access::ReadOnly)
     .repeat(Repeat::SafeWhere {
         parameter: "method".to_owned(),
-        values: looking.iter().map(Method::to_string).collect(),
+        values: safe_methods.iter().map(Method::to_string).collect(),
     })
     .requires_approval()
     .example(json!({"method": "GET", "url": "https://docs.rs/serde/latest/serde/", "as": "text"}))
@@ -129,13 +129,13 @@ struct Parameters {
     body: Value,
     /// How to return the body.
     #[serde(default, rename = "as")]
-    form: As,
+    format: BodyFormat,
 }
 
 /// How a body is returned.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum As {
+enum BodyFormat {
     /// As it came.
     #[default]
     Raw,
@@ -159,7 +159,7 @@ enum Method {
 
 impl Method {
     /// Whether it changes nothing elsewhere, as far as HTTP goes.
-    fn only_looks(self) -> bool {
+    fn is_safe(self) -> bool {
         match self {
             Method::Get | Method::Head | Method::Options => true,
             Method::Post | Method::Put | Method::Patch | Method::Delete => false,
@@ -200,62 +200,68 @@ impl From<Method> for reqwest::Method {
 }
 
 async fn request(network: Arc<Network>, context: ToolContext, parameters: Parameters) -> ToolResult {
-    let form = parameters.form;
-    let mut told = Told::default();
+    let format = parameters.format;
+    let mut record = ExchangeRecord::default();
     let ended = tokio::select! {
         biased;
-        () = context.cancel.cancelled() => Err(Fault::Cancelled),
-        ended = run(&network, parameters, context.access, &mut told) => ended,
+        () = context.cancel.cancelled() => Err(HttpError::Cancelled),
+        ended = run(&network, parameters, context.access, &mut record) => ended,
     };
-    let changes = std::mem::take(&mut told.changes);
+    let changes = std::mem::take(&mut record.changes);
     let result = match ended {
-        Err(Fault::Cancelled) => failed(&Fault::Cancelled, &told),
-        ended => answered(context, ended, told, form).await,
+        Err(HttpError::Cancelled) => failure_result(&HttpError::Cancelled, &record),
+        ended => finish(context, ended, record, format).await,
     };
     result.with_changes(changes)
 }
 
 /// What has happened is told even to who does not wait for it any more: it may have changed something.
-async fn answered(context: ToolContext, ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
+async fn finish(
+    context: ToolContext,
+    ended: Result<(), HttpError>,
+    record: ExchangeRecord,
+    format: BodyFormat,
+) -> ToolResult {
     let context = ToolContext {
         cancel: CancellationToken::new(),
         ..context
     };
-    blocking(context, move |_| result(ended, told, form)).await
+    blocking(context, move |_| result(ended, record, format)).await
 }
 
 async fn run(
     network: &Network,
     parameters: Parameters,
     access: Access,
-    told: &mut Told,
-) -> Result<(), Fault> {
-    let hop = first(parameters, access)?;
+    record: &mut ExchangeRecord,
+) -> Result<(), HttpError> {
+    let hop = initial_hop(parameters, access)?;
     let network = network.open().await?;
     let timeout = network.rules().timeout;
-    let ended = tokio::time::timeout(timeout, exchange(network, hop, told)).await;
-    ended.unwrap_or(Err(Fault::TimedOut(timeout)))
+    let ended = tokio::time::timeout(timeout, exchange(network, hop, record)).await;
+    ended.unwrap_or(Err(HttpError::TimedOut(timeout)))
 }
 
 /// The request that the parameters ask for.
-fn first(parameters: Parameters, access: Access) -> Result<Hop, Fault> {
+fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError> {
     let Parameters {
         method,
         url,
         headers,
         body,
-        form: _,
+        format: _,
     } = parameters;
-    if !method.only_looks() && access < Access::ReadWrite {
-        return Err(Fault::AccessDenied(method.name()));
+    if !method.is_safe() && access < Access::ReadWrite {
+        return Err(HttpError::AccessDenied(method.name()));
     }
     let parsed = Url::parse(&url).map_err(|error| {
-        Fault::Parameters(format!(
+        HttpError::Parameters(format!(
             "`{url}` is no URL: {error}; write it whole, with https://"
         ))
     })?;
-    let url = redirect::checked(parsed).map_err(|why| Fault::Refused(format!("that is a URL {why}")))?;
-    let mut headers = checked_headers(headers)?;
+    let url =
+        redirect::check_url(parsed).map_err(|why| HttpError::Refused(format!("that is a URL {why}")))?;
+    let mut headers = parse_headers(headers)?;
     let (body, kind) = match body {
         Value::Null => (None, None),
         Value::String(text) => (Some(text.into_bytes()), Some("text/plain; charset=utf-8")),
@@ -263,8 +269,8 @@ fn first(parameters: Parameters, access: Access) -> Result<Hop, Fault> {
             (Some(json.to_string().into_bytes()), Some("application/json"))
         }
     };
-    if body.is_some() && method.only_looks() {
-        return Err(Fault::Parameters(format!(
+    if body.is_some() && method.is_safe() {
+        return Err(HttpError::Parameters(format!(
             "a {method} has no `body`; put it in the URL's query, or use POST"
         )));
     }
@@ -282,7 +288,7 @@ fn first(parameters: Parameters, access: Access) -> Result<Hop, Fault> {
 }
 
 /// Headers that say how a message is sent, which is not the model's to say: two readings of where it ends make two requests of one.
-fn is_ours(name: &HeaderName) -> bool {
+fn is_reserved_header(name: &HeaderName) -> bool {
     let ours = [
         header::HOST,
         header::CONTENT_LENGTH,
@@ -297,34 +303,34 @@ fn is_ours(name: &HeaderName) -> bool {
     ours.contains(name) || name.as_str() == "keep-alive" || name.as_str().starts_with("proxy-")
 }
 
-fn checked_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, Fault> {
+fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, HttpError> {
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| Fault::Parameters(format!("`{name}` is no header's name")))?;
-        if is_ours(&name) {
-            return Err(Fault::Refused(format!(
+            .map_err(|_| HttpError::Parameters(format!("`{name}` is no header's name")))?;
+        if is_reserved_header(&name) {
+            return Err(HttpError::Refused(format!(
                 "the header `{name}` is the tool's own; leave it out"
             )));
         }
         let value = HeaderValue::from_str(&value).map_err(|_| {
-            Fault::Parameters(format!("the header `{name}` has characters that can't be sent"))
+            HttpError::Parameters(format!("the header `{name}` has characters that can't be sent"))
         })?;
         headers.insert(name, value);
     }
     Ok(headers)
 }
 
-fn result(ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
-    let Some(answer) = &told.answer else {
+fn result(ended: Result<(), HttpError>, record: ExchangeRecord, format: BodyFormat) -> ToolResult {
+    let Some(answer) = &record.response else {
         return match ended {
-            Err(fault) => failed(&fault, &told),
-            Ok(()) => failed(&Fault::Unreachable("there was no answer".to_owned()), &told),
+            Err(error) => failure_result(&error, &record),
+            Ok(()) => failure_result(&HttpError::Unreachable("there was no answer".to_owned()), &record),
         };
     };
-    let output = answer::output(answer, &told.redirects, form);
+    let output = output::render(answer, &record.redirects, format);
     let result = match ended {
-        Err(fault) => failed(&fault, &told),
+        Err(error) => failure_result(&error, &record),
         Ok(()) if answer.status.as_u16() >= 400 => {
             ToolResult::failure(format!("the server answered {}", answer.status)).with_code(code::HTTP_STATUS)
         }
@@ -337,17 +343,17 @@ fn result(ended: Result<(), Fault>, told: Told, form: As) -> ToolResult {
     }
 }
 
-fn failed(fault: &Fault, told: &Told) -> ToolResult {
-    let error = match told.unanswered {
+fn failure_result(error: &HttpError, record: &ExchangeRecord) -> ToolResult {
+    let message = match record.unanswered {
         Some(method) => {
-            format!("{fault}; the {method} may have arrived all the same: find out before you send it again")
+            format!("{error}; the {method} may have arrived all the same: find out before you send it again")
         }
-        None => fault.to_string(),
+        None => error.to_string(),
     };
-    let result = ToolResult::failure(error).with_code(fault.code());
-    if told.redirects.is_empty() {
+    let result = ToolResult::failure(message).with_code(error.code());
+    if record.redirects.is_empty() {
         result
     } else {
-        result.with_output(json!({"redirects": told.redirects}))
+        result.with_output(json!({"redirects": record.redirects}))
     }
 }

@@ -16,20 +16,20 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::HttpRules;
-use super::address::{Allowed, NotPublic, Reach, not_public};
-use super::fault::Fault;
+use super::address::{AddressPolicy, AllowedHosts, DisallowedAddress, disallowed_reason};
+use super::error::HttpError;
 
 /// Resolves names: the system's way, or a test's.
-pub(super) trait Lookup: Send + Sync + 'static {
+pub(super) trait Resolver: Send + Sync + 'static {
     /// The addresses of a host; ports are of no meaning.
-    fn addresses(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
+    fn resolve_host(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
 }
 
 /// The system's resolver.
-pub(super) struct SystemLookup;
+pub(super) struct SystemResolver;
 
-impl Lookup for SystemLookup {
-    fn addresses(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+impl Resolver for SystemResolver {
+    fn resolve_host(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
         let host = host.to_owned();
         async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) }.boxed()
     }
@@ -38,8 +38,8 @@ impl Lookup for SystemLookup {
 /// What requests go out by.
 pub(super) struct Network {
     rules: HttpRules,
-    allowed: Allowed,
-    lookup: Arc<dyn Lookup>,
+    allowed_hosts: AllowedHosts,
+    resolver: Arc<dyn Resolver>,
     clients: OnceCell<Clients>,
 }
 
@@ -49,26 +49,26 @@ struct Clients {
 }
 
 impl Network {
-    pub(super) fn new(rules: &HttpRules, lookup: Arc<dyn Lookup>) -> Self {
+    pub(super) fn new(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> Self {
         Network {
             rules: rules.clone(),
-            allowed: Allowed::new(rules),
-            lookup,
+            allowed_hosts: AllowedHosts::new(rules),
+            resolver,
             clients: OnceCell::new(),
         }
     }
 
     /// The way out itself, made with the first request, as reading the system's certificates takes a moment.
-    pub(super) async fn open(&self) -> Result<Open<'_>, Fault> {
+    pub(super) async fn open(&self) -> Result<ReadyNetwork<'_>, HttpError> {
         let clients = self.clients.get_or_try_init(async || {
-            let lookup = self.lookup.clone();
-            let made = tokio::task::spawn_blocking(move || Clients::new(&lookup));
+            let resolver = self.resolver.clone();
+            let made = tokio::task::spawn_blocking(move || Clients::new(&resolver));
             made.await.unwrap_or_else(|error| Err(error.to_string()))
         });
         let clients = clients.await;
-        let clients =
-            clients.map_err(|error| Fault::Unreachable(format!("no request can be made here: {error}")))?;
-        Ok(Open {
+        let clients = clients
+            .map_err(|error| HttpError::Unreachable(format!("no request can be made here: {error}")))?;
+        Ok(ReadyNetwork {
             network: self,
             clients,
         })
@@ -77,33 +77,33 @@ impl Network {
 
 /// A network with its clients.
 #[derive(Clone, Copy)]
-pub(super) struct Open<'a> {
+pub(super) struct ReadyNetwork<'a> {
     network: &'a Network,
     clients: &'a Clients,
 }
 
-impl<'a> Open<'a> {
+impl<'a> ReadyNetwork<'a> {
     pub(super) fn rules(self) -> &'a HttpRules {
         &self.network.rules
     }
 
     /// The client that a request to that URL must go by; an error where it may not go at all.
-    pub(super) fn client(self, url: &Url) -> Result<&'a reqwest::Client, Fault> {
-        Ok(match self.network.allowed.reach(url)? {
-            Reach::Public => &self.clients.public,
-            Reach::Named => &self.clients.named,
+    pub(super) fn client(self, url: &Url) -> Result<&'a reqwest::Client, HttpError> {
+        Ok(match self.network.allowed_hosts.address_policy(url)? {
+            AddressPolicy::PublicOnly => &self.clients.public,
+            AddressPolicy::Any => &self.clients.named,
         })
     }
 }
 
 impl Clients {
-    fn new(lookup: &Arc<dyn Lookup>) -> Result<Self, String> {
+    fn new(resolver: &Arc<dyn Resolver>) -> Result<Self, String> {
         // reqwest takes the process's provider of cryptography; if there is one already, it stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = |reach| {
-            let lookup = lookup.clone();
+        let client = |policy| {
+            let resolver = resolver.clone();
             reqwest::Client::builder()
-                .dns_resolver(Arc::new(Resolver { lookup, reach }))
+                .dns_resolver(Arc::new(FilteringResolver { resolver, policy }))
                 .redirect(Policy::none())
                 .no_proxy()
                 .referer(false)
@@ -113,8 +113,8 @@ impl Clients {
                 .map_err(|error| causes(&error))
         };
         Ok(Clients {
-            public: client(Reach::Public)?,
-            named: client(Reach::Named)?,
+            public: client(AddressPolicy::PublicOnly)?,
+            named: client(AddressPolicy::Any)?,
         })
     }
 }
@@ -128,20 +128,20 @@ impl fmt::Debug for Network {
 }
 
 /// What a client connects to: exactly the addresses that it returns.
-struct Resolver {
-    lookup: Arc<dyn Lookup>,
-    reach: Reach,
+struct FilteringResolver {
+    resolver: Arc<dyn Resolver>,
+    policy: AddressPolicy,
 }
 
-impl Resolve for Resolver {
+impl Resolve for FilteringResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let found = self.lookup.addresses(name.as_str());
-        let reach = self.reach;
+        let found = self.resolver.resolve_host(name.as_str());
+        let policy = self.policy;
         Box::pin(async move {
             let found = found.await?;
-            let usable = match reach {
-                Reach::Named => found,
-                Reach::Public => only_public(name.as_str(), found)?,
+            let usable = match policy {
+                AddressPolicy::Any => found,
+                AddressPolicy::PublicOnly => only_public(name.as_str(), found)?,
             };
             let usable: Addrs = Box::new(usable.into_iter());
             Ok(usable)
@@ -150,17 +150,17 @@ impl Resolve for Resolver {
 }
 
 /// Those of the public network; an error where there are others only.
-fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, NotPublic> {
+fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DisallowedAddress> {
     let mut refused = None;
     let mut public = Vec::new();
     for address in found {
-        match not_public(address.ip()) {
+        match disallowed_reason(address.ip()) {
             None => public.push(address),
             Some(why) => refused = Some((address.ip(), why)),
         }
     }
     match refused {
-        Some((address, why)) if public.is_empty() => Err(NotPublic {
+        Some((address, why)) if public.is_empty() => Err(DisallowedAddress {
             host: host.to_owned(),
             address: Some(address),
             why,
@@ -170,16 +170,16 @@ fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, No
 }
 
 /// What a failed request is to the model.
-pub(super) fn fault(error: reqwest::Error) -> Fault {
+pub(super) fn request_error(error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(this) = cause {
-        if let Some(refused) = this.downcast_ref::<NotPublic>() {
-            return Fault::Address(refused.clone());
+        if let Some(refused) = this.downcast_ref::<DisallowedAddress>() {
+            return HttpError::DisallowedAddress(refused.clone());
         }
         cause = this.source();
     }
-    Fault::Unreachable(causes(&error))
+    HttpError::Unreachable(causes(&error))
 }
 
 /// An error with all that led to it.

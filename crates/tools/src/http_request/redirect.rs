@@ -7,7 +7,7 @@ use reqwest::header::{self, HeaderMap, HeaderName};
 use url::Url;
 
 use super::Method;
-use super::fault::Fault;
+use super::error::HttpError;
 
 /// One request of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +19,10 @@ pub(super) struct Hop {
 }
 
 /// What another origin is told. Everything else, of whatever name, may be a credential.
-const HARMLESS: [HeaderName; 3] = [header::ACCEPT, header::ACCEPT_LANGUAGE, header::USER_AGENT];
+const CROSS_ORIGIN_HEADERS: [HeaderName; 3] = [header::ACCEPT, header::ACCEPT_LANGUAGE, header::USER_AGENT];
 
 /// What is said of a body, and goes with it.
-const OF_A_BODY: [HeaderName; 4] = [
+const BODY_HEADERS: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
@@ -30,7 +30,7 @@ const OF_A_BODY: [HeaderName; 4] = [
 ];
 
 /// The request that an answer leads to; none where it is the last one. The address is not looked at here.
-pub(super) fn next(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result<Option<Hop>, Fault> {
+pub(super) fn next_hop(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result<Option<Hop>, HttpError> {
     let method = match (status.as_u16(), hop.method) {
         (303, Method::Head) => Method::Head,
         (303, _) | (301 | 302, Method::Post) => Method::Get,
@@ -40,10 +40,10 @@ pub(super) fn next(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result
     let Some(location) = headers.get(header::LOCATION) else {
         return Ok(None);
     };
-    let url = target(&hop.url, &String::from_utf8_lossy(location.as_bytes()))?;
+    let url = redirect_target(&hop.url, &String::from_utf8_lossy(location.as_bytes()))?;
     let same_origin = url.origin() == hop.url.origin();
-    if !same_origin && !method.only_looks() {
-        return Err(Fault::Refused(format!(
+    if !same_origin && !method.is_safe() {
+        return Err(HttpError::Refused(format!(
             "the server answered {status} and redirects to `{url}`, but a {method} is not sent on to another origin; if it is meant \
              for that one, call this tool with that URL"
         )));
@@ -56,12 +56,12 @@ pub(super) fn next(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result
     };
     if method != hop.method {
         next.body = None;
-        OF_A_BODY.iter().for_each(|name| {
+        BODY_HEADERS.iter().for_each(|name| {
             next.headers.remove(name);
         });
     }
     if !same_origin {
-        let kept = HARMLESS
+        let kept = CROSS_ORIGIN_HEADERS
             .iter()
             .filter_map(|name| Some((name.clone(), hop.headers.get(name)?.clone())));
         next.headers = kept.collect();
@@ -70,15 +70,15 @@ pub(super) fn next(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result
 }
 
 /// Where a `Location` leads from a URL.
-fn target(from: &Url, location: &str) -> Result<Url, Fault> {
+fn redirect_target(from: &Url, location: &str) -> Result<Url, HttpError> {
     let refused = |why: &str| {
         let shown: String = location.chars().take(200).collect();
-        Fault::Refused(format!("`{}` redirects to `{shown}`, {why}", shown_url(from)))
+        HttpError::Refused(format!("`{}` redirects to `{shown}`, {why}", redacted_url(from)))
     };
     let to = from
         .join(location)
         .map_err(|error| refused(&format!("which is no URL ({error})")))?;
-    let to = checked(to).map_err(|why| refused(&why))?;
+    let to = check_url(to).map_err(|why| refused(&why))?;
     if from.scheme() == "https" && to.scheme() != "https" {
         return Err(refused("from https to http, where others can read and change it"));
     }
@@ -86,7 +86,7 @@ fn target(from: &Url, location: &str) -> Result<Url, Fault> {
 }
 
 /// A URL that can be asked, without its fragment; an error says why it can't, to be read after the URL.
-pub(super) fn checked(mut url: Url) -> Result<Url, String> {
+pub(super) fn check_url(mut url: Url) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("which is neither http nor https but `{}`", url.scheme()));
     }
@@ -98,7 +98,7 @@ pub(super) fn checked(mut url: Url) -> Result<Url, String> {
 }
 
 /// A URL without user, password, query and fragment, for what is kept.
-pub(super) fn shown_url(url: &Url) -> String {
+pub(super) fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);

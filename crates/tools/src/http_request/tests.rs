@@ -15,26 +15,26 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::address::not_public;
-use super::exchange::{Answer, Told};
-use super::fault::Fault;
-use super::network::Lookup;
-use super::redirect::{Hop, next};
-use super::{As, HttpRules, Method, answered, html, with_lookup};
+use super::address::disallowed_reason;
+use super::error::HttpError;
+use super::exchange::{ExchangeRecord, ReceivedResponse};
+use super::network::Resolver;
+use super::redirect::{Hop, next_hop};
+use super::{BodyFormat, HttpRules, Method, finish, html, with_resolver};
 use crate::{Tool, ToolContext};
 
 /// Of the public network as far as IANA goes, and nobody's.
 const NOBODY: &str = "2000::1";
 
 /// A name server whose answers change: the first is given once, and so on; the last one for ever.
-struct Changing {
+struct ChangingResolver {
     answers: Vec<Vec<&'static str>>,
     asked: Mutex<Vec<String>>,
 }
 
-impl Changing {
+impl ChangingResolver {
     fn new(answers: &[&[&'static str]]) -> Arc<Self> {
-        Arc::new(Changing {
+        Arc::new(ChangingResolver {
             answers: answers.iter().map(|answer| answer.to_vec()).collect(),
             asked: Mutex::default(),
         })
@@ -45,8 +45,8 @@ impl Changing {
     }
 }
 
-impl Lookup for Changing {
-    fn addresses(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+impl Resolver for ChangingResolver {
+    fn resolve_host(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
         let mut asked = self.asked.lock().unwrap();
         let answer = &self.answers[asked.len().min(self.answers.len() - 1)];
         asked.push(host.to_owned());
@@ -76,8 +76,8 @@ impl Bait {
     }
 }
 
-async fn get(rules: &HttpRules, lookup: Arc<dyn Lookup>, url: &str) -> ToolResult {
-    with_lookup(rules, lookup)
+async fn get(rules: &HttpRules, resolver: Arc<dyn Resolver>, url: &str) -> ToolResult {
+    with_resolver(rules, resolver)
         .call(context(), json!({"method": "GET", "url": url}))
         .await
 }
@@ -97,7 +97,7 @@ fn context() -> ToolContext {
         run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
         effect: "a1.1".parse().unwrap(),
         seen: None,
-        contents: None,
+        content_store: None,
         cancel: CancellationToken::new(),
     }
 }
@@ -113,14 +113,14 @@ fn code(result: &ToolResult) -> &str {
 #[tokio::test]
 async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() {
     let bait = Bait::new();
-    let lookup = Changing::new(&[&[NOBODY], &["127.0.0.1"]]);
+    let resolver = ChangingResolver::new(&[&[NOBODY], &["127.0.0.1"]]);
     let url = format!("http://rebinding.example:{}/", bait.port());
-    let result = get(&impatient(&[]), lookup.clone(), &url).await;
+    let result = get(&impatient(&[]), resolver.clone(), &url).await;
     assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
-    assert_eq!(lookup.asked(), 1, "what was looked at is what was connected to");
+    assert_eq!(resolver.asked(), 1, "what was looked at is what was connected to");
     bait.assert_untouched();
     // Each call looks for itself.
-    let result = get(&impatient(&[]), lookup.clone(), &url).await;
+    let result = get(&impatient(&[]), resolver.clone(), &url).await;
     assert_eq!(code(&result), "refused_address");
     bait.assert_untouched();
 }
@@ -134,13 +134,18 @@ async fn a_name_for_private_addresses_is_refused_and_of_a_mixed_one_only_the_pub
         &["::ffff:127.0.0.1", "10.0.0.1"],
         &["169.254.169.254"],
     ] {
-        let result = get(&impatient(&[]), Changing::new(&[addresses]), &url).await;
+        let result = get(&impatient(&[]), ChangingResolver::new(&[addresses]), &url).await;
         assert_eq!(code(&result), "refused_address", "{addresses:?}");
     }
-    let result = get(&impatient(&[]), Changing::new(&[&["127.0.0.1", NOBODY]]), &url).await;
+    let result = get(
+        &impatient(&[]),
+        ChangingResolver::new(&[&["127.0.0.1", NOBODY]]),
+        &url,
+    )
+    .await;
     assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
     bait.assert_untouched();
-    let none = get(&impatient(&[]), Changing::new(&[&[]]), &url).await;
+    let none = get(&impatient(&[]), ChangingResolver::new(&[&[]]), &url).await;
     assert_eq!(code(&none), "unreachable");
 }
 
@@ -148,7 +153,7 @@ async fn a_name_for_private_addresses_is_refused_and_of_a_mixed_one_only_the_pub
 async fn a_name_is_allowed_for_itself_and_its_port_alone() {
     let bait = Bait::new();
     let port = bait.port();
-    let here = || Changing::new(&[&["127.0.0.1"]]);
+    let here = || ChangingResolver::new(&[&["127.0.0.1"]]);
     for (allow, host) in [
         ("wiki.internal:1".to_owned(), "wiki.internal"),
         (format!("wiki.internal:{port}"), "other.internal"),
@@ -194,7 +199,11 @@ fn what_is_public_is_public() {
         "64:ff9b::1.1.1.1",
     ];
     for address in rows {
-        assert_eq!(not_public(address.parse::<IpAddr>().unwrap()), None, "{address}");
+        assert_eq!(
+            disallowed_reason(address.parse::<IpAddr>().unwrap()),
+            None,
+            "{address}"
+        );
     }
 }
 
@@ -208,10 +217,13 @@ fn a_redirect_from_https_to_http_is_refused() {
     };
     let to = |location: &'static str| {
         let headers = HeaderMap::from_iter([(header::LOCATION, HeaderValue::from_static(location))]);
-        next(&hop, StatusCode::FOUND, &headers)
+        next_hop(&hop, StatusCode::FOUND, &headers)
     };
     let refused = "`https://a.example/x` redirects to `http://a.example/y`, from https to http, where others can read and change it";
-    assert_eq!(to("http://a.example/y"), Err(Fault::Refused(refused.to_owned())));
+    assert_eq!(
+        to("http://a.example/y"),
+        Err(HttpError::Refused(refused.to_owned()))
+    );
     assert_eq!(to("/y").unwrap().unwrap().url.as_str(), "https://a.example/y");
     assert_eq!(
         to("//b.example").unwrap().unwrap().url.as_str(),
@@ -261,8 +273,8 @@ fn pages_that_are_made_to_hurt_are_read() {
 
 #[tokio::test]
 async fn an_answer_that_came_before_the_call_was_cancelled_is_told() {
-    let told = Told {
-        answer: Some(Answer {
+    let record = ExchangeRecord {
+        response: Some(ReceivedResponse {
             status: StatusCode::CREATED,
             url: "https://example.com/orders".parse().unwrap(),
             headers: HeaderMap::new(),
@@ -270,11 +282,11 @@ async fn an_answer_that_came_before_the_call_was_cancelled_is_told() {
             body: b"made".to_vec(),
             truncated: false,
         }),
-        ..Told::default()
+        ..ExchangeRecord::default()
     };
     let context = context();
     context.cancel.cancel();
-    let result = answered(context, Ok(()), told, As::Raw).await;
+    let result = finish(context, Ok(()), record, BodyFormat::Raw).await;
     let ToolOutcome::Success { output } = result.outcome else {
         panic!("{result:?}");
     };

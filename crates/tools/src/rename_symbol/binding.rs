@@ -16,7 +16,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    fn of(node: Node<'_>) -> Self {
+    fn from_node(node: Node<'_>) -> Self {
         let Range { start, end } = node.byte_range();
         Span { start, end }
     }
@@ -33,12 +33,14 @@ pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'
     };
     match language {
         Language::Python => match (parent.kind(), field) {
-            ("attribute", Some("attribute")) => is_left(*parent, around, "assignment"),
+            ("attribute", Some("attribute")) => is_assignment_target(*parent, around, "assignment"),
             (kind, Some(field)) if PYTHON_FIELDS.contains(&(kind, field)) => true,
             (kind, _) => PYTHON.contains(&kind),
         },
         Language::JavaScript | Language::TypeScript | Language::Tsx => match (parent.kind(), field) {
-            ("member_expression", Some("property")) => is_left(*parent, around, "assignment_expression"),
+            ("member_expression", Some("property")) => {
+                is_assignment_target(*parent, around, "assignment_expression")
+            }
             (kind, Some(field)) if SCRIPT_FIELDS.contains(&(kind, field)) => true,
             (kind, _) => SCRIPT.contains(&kind),
         },
@@ -47,7 +49,7 @@ pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'
 }
 
 /// Whether something is what is assigned to.
-fn is_left(node: Node<'_>, around: &[Node<'_>], assignment: &str) -> bool {
+fn is_assignment_target(node: Node<'_>, around: &[Node<'_>], assignment: &str) -> bool {
     around
         .last()
         .is_some_and(|outer| outer.kind() == assignment && outer.child_by_field_name("left") == Some(node))
@@ -121,14 +123,14 @@ pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) 
             let declarator =
                 outer.find(|outer| !matches!(outer.kind(), "object_pattern" | "pair_pattern"))?;
             let value = declarator.child_by_field_name("value").filter(|_| is_key)?;
-            required(value, text)?
+            required_module(value, text)?
         }
         "member_expression" if specifier.child_by_field_name("property") == Some(node) => {
-            required(specifier.child_by_field_name("object")?, text)?
+            required_module(specifier.child_by_field_name("object")?, text)?
         }
         _ => return None,
     };
-    Some(Span::of(source))
+    Some(Span::from_node(source))
 }
 
 /// To what an identifier belongs that is neither a definition nor imported.
@@ -178,7 +180,7 @@ fn assigning<'tree>(node: Node<'tree>, around: &[Node<'tree>]) -> Option<Node<'t
 }
 
 /// What a call of `require` names.
-fn required<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> {
+fn required_module<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> {
     let function = call.child_by_field_name("function")?;
     let is_require = text.get(function.byte_range()) == Some("require");
     call.child_by_field_name("arguments")
@@ -188,11 +190,11 @@ fn required<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> {
 
 /// The text that says from where Python imports a name: `.price`, `shop.price`.
 pub(super) fn python_import(statement: Node<'_>) -> Option<Span> {
-    statement.child_by_field_name("module_name").map(Span::of)
+    statement.child_by_field_name("module_name").map(Span::from_node)
 }
 
 /// Whether what is imported from there is in the workspace, as far as the paths of its sources tell.
-pub(super) fn is_own(language: Language, from: &str, paths: &[&str]) -> bool {
+pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) -> bool {
     let from = from.trim_matches(['"', '\'', '`']);
     let package = match language {
         Language::Python => from.split('.').next().unwrap_or_default(),

@@ -4,25 +4,25 @@ use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, code};
 use tokio_util::sync::CancellationToken;
 
-use super::scan::{Affected, Names, Source};
+use super::scan::{Affected, NameOccurrences, Source};
 use super::syntax::{Part, State, Syntax};
-use crate::syntax::{Language, Unparsed};
+use crate::syntax::{Language, ParseError};
 use crate::text::unified_diff;
-use crate::together;
+use crate::transaction;
 
 /// A file as it will be.
-pub(super) struct Change {
+pub(super) struct PlannedEdit {
     path: String,
     before: Vec<u8>,
     after: Vec<u8>,
     diff: Option<String>,
 }
 
-impl Change {
+impl PlannedEdit {
     /// The change as it is written.
-    pub(super) fn to_write(&self) -> together::Change {
-        together::Change {
-            what: together::What::Replace {
+    pub(super) fn to_file_change(&self) -> transaction::FileChange {
+        transaction::FileChange {
+            operation: transaction::FileOperation::Replace {
                 path: self.path.clone(),
                 before: self.before.clone(),
                 after: self.after.clone(),
@@ -43,11 +43,11 @@ impl Change {
 }
 
 /// Why nothing was renamed.
-pub(super) enum Refused {
+pub(super) enum RenameError {
     /// Nobody waits for it any more.
     Cancelled,
     /// In words, with the code of the failure.
-    Because(String, &'static str),
+    Invalid(String, &'static str),
 }
 
 /// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
@@ -56,12 +56,12 @@ pub(super) fn plan(
     from: &str,
     to: &str,
     cancel: &CancellationToken,
-) -> Result<Change, Refused> {
+) -> Result<PlannedEdit, RenameError> {
     let Affected { source, names } = affected;
     let text = replaced(&source, &names, to);
-    let syntax = Syntax::parse(source.language, &text, cancel).map_err(|unparsed| match unparsed {
-        Unparsed::Stopped => Refused::Cancelled,
-        Unparsed::Grammar(reason) => Refused::Because(reason, code::BAD_PARAMETERS),
+    let syntax = Syntax::parse(source.language, &text, cancel).map_err(|error| match error {
+        ParseError::Cancelled => RenameError::Cancelled,
+        ParseError::Grammar(reason) => RenameError::Invalid(reason, code::BAD_PARAMETERS),
     })?;
     let (old, new) = count(source.language, &syntax, from, to);
     let breaks = (names.state, syntax.state()) == (State::Clean, State::Broken);
@@ -70,13 +70,13 @@ pub(super) fn plan(
             "`{to}` cannot stand where `{from}` stands in `{}`: choose another name",
             source.path
         );
-        return Err(Refused::Because(why, code::BAD_PARAMETERS));
+        return Err(RenameError::Invalid(why, code::BAD_PARAMETERS));
     }
     let after = source
         .file
         .encode(&text)
-        .map_err(|fault| Refused::Because(fault.to_string(), fault.code()))?;
-    Ok(Change {
+        .map_err(|fault| RenameError::Invalid(fault.to_string(), fault.code()))?;
+    Ok(PlannedEdit {
         diff: unified_diff(&source.path, Some(&source.file.text), Some(&text)),
         path: source.path,
         before: source.bytes,
@@ -84,7 +84,7 @@ pub(super) fn plan(
     })
 }
 
-fn replaced(source: &Source, names: &Names, to: &str) -> String {
+fn replaced(source: &Source, names: &NameOccurrences, to: &str) -> String {
     let text = &source.file.text;
     let mut new = String::with_capacity(text.len());
     let mut done = 0;

@@ -1,8 +1,8 @@
 //! Where an offset is in a text, for people.
 
 /// The longest part of a line that is shown, in characters, and how many of them stand before the name.
-const SHOWN: usize = 200;
-const BEFORE: usize = 80;
+const MAX_SHOWN_CHARS: usize = 200;
+const CHARS_BEFORE: usize = 80;
 
 /// A text by lines.
 pub(super) struct Lines<'a> {
@@ -12,7 +12,7 @@ pub(super) struct Lines<'a> {
 
 /// A place in a text.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Place {
+pub(super) struct SourceLocation {
     /// From 1.
     pub(super) line: usize,
     /// In characters, from 1.
@@ -31,7 +31,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The place of an offset, which is where a character begins.
-    pub(super) fn place(&self, offset: usize) -> Place {
+    pub(super) fn location(&self, offset: usize) -> SourceLocation {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = line
             .checked_sub(1)
@@ -43,7 +43,7 @@ impl<'a> Lines<'a> {
             .text
             .get(start..offset)
             .map_or(0, |before| before.chars().count());
-        Place {
+        SourceLocation {
             line,
             column: column + 1,
             text: shown(self.text.get(start..end).unwrap_or_default(), column),
@@ -53,12 +53,12 @@ impl<'a> Lines<'a> {
 
 fn shown(line: &str, column: usize) -> String {
     let trimmed = line.trim();
-    if trimmed.chars().count() <= SHOWN {
+    if trimmed.chars().count() <= MAX_SHOWN_CHARS {
         return trimmed.to_owned();
     }
-    let first = column.saturating_sub(BEFORE);
+    let first = column.saturating_sub(CHARS_BEFORE);
     let mut rest = line.trim_end().chars().skip(first);
-    let window: String = rest.by_ref().take(SHOWN).collect();
+    let window: String = rest.by_ref().take(MAX_SHOWN_CHARS).collect();
     let before = if first > 0 { "…" } else { "" };
     let after = if rest.next().is_some() { "…" } else { "" };
     format!("{before}{}{after}", window.trim())

@@ -4,7 +4,6 @@
 //! takes for a name in a string is code: what is interpolated, the names in Rust's format strings, the entries of Python's `__all__`.
 //! Nothing is written before every file has been read, changed in memory and parsed again.
 
-mod alike;
 mod binding;
 mod change;
 mod export;
@@ -12,6 +11,7 @@ mod format;
 mod lines;
 mod report;
 mod scan;
+mod similar;
 mod syntax;
 
 use std::collections::BTreeSet;
@@ -21,12 +21,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::change::{Change, Refused};
+use self::change::{PlannedEdit, RenameError};
 use self::report::Report;
-use self::scan::{Affected, Query, Scan, Stop};
+use self::scan::{Affected, Query, Scan, ScanAborted};
 use crate::blocking::{blocking, cancelled};
 use crate::syntax::{Language, is_name, plain};
-use crate::together;
+use crate::transaction;
 use crate::workspace::Workspace;
 use crate::{ToolContext, TypedTool, typed};
 
@@ -111,7 +111,7 @@ fn yes() -> bool {
 ///
 /// What fails has a code: `bad_parameters` for a name that is none or cannot stand there, `access_denied` for an agent that may not change
 /// files, `exists` where the new name is there already, `cancelled`, and those of
-/// [`FileFault::code`](crate::workspace::FileFault::code).
+/// [`FileError::code`](crate::workspace::FileError::code).
 pub fn rename_symbol() -> TypedTool {
     typed(
         "rename_symbol",
@@ -119,8 +119,8 @@ pub fn rename_symbol() -> TypedTool {
         move |context: ToolContext, parameters: Parameters| {
             blocking(context, move |context| match rename(context, &parameters) {
                 Ok(result) => result,
-                Err(Stop::Cancelled) => cancelled(),
-                Err(Stop::Fault(fault)) => fault.failure(),
+                Err(ScanAborted::Cancelled) => cancelled(),
+                Err(ScanAborted::File(fault)) => fault.failure(),
             })
         },
     )
@@ -128,7 +128,7 @@ pub fn rename_symbol() -> TypedTool {
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
 }
 
-fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Stop> {
+fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, ScanAborted> {
     if let Err(error) = check(parameters) {
         return Ok(ToolResult::failure(error).with_code(code::BAD_PARAMETERS));
     }
@@ -136,7 +136,7 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
         let error = "this agent may not change files: `preview: false` is refused, nothing was changed";
         return Ok(ToolResult::failure(error).with_code(code::ACCESS_DENIED));
     }
-    let workspace = Workspace::of(context).map_err(Stop::Fault)?;
+    let workspace = Workspace::from_context(context).map_err(ScanAborted::File)?;
     let scan = Scan {
         workspace: &workspace,
         cancel: &context.cancel,
@@ -204,7 +204,10 @@ fn check_target(
         return Ok(());
     };
     let languages: BTreeSet<Language> = affected.iter().map(|file| file.source.language).collect();
-    if let Some(fault) = languages.into_iter().find_map(|language| language.fault(to)) {
+    if let Some(fault) = languages
+        .into_iter()
+        .find_map(|language| language.identifier_error(to))
+    {
         let error = format!("{fault}; nothing was changed: choose another name");
         return Err((error, code::BAD_PARAMETERS));
     }
@@ -213,7 +216,7 @@ fn check_target(
         return Ok(());
     }
     let first = report.clashes.first().map_or_else(String::new, |clash| {
-        format!(", first in `{}` line {}", clash.path, clash.place.line)
+        format!(", first in `{}` line {}", clash.path, clash.location.line)
     });
     let error = format!(
         "`{to}` exists already ({clashes} found{first}); nothing was changed: choose another name, or say `allow_clash: \
@@ -235,23 +238,24 @@ fn write(
         .collect();
     let changes = match planned {
         Ok(changes) => changes,
-        Err(Refused::Cancelled) => return cancelled().with_output(value(&report)),
-        Err(Refused::Because(why, code)) => {
+        Err(RenameError::Cancelled) => return cancelled().with_output(value(&report)),
+        Err(RenameError::Invalid(why, code)) => {
             return failure(format!("{why}; nothing was changed"), code, &report);
         }
     };
-    let mut to_write: Vec<together::Change> = changes.iter().map(Change::to_write).collect();
-    match together::make(workspace, &mut to_write, &context.cancel) {
-        Ok(told) => {
+    let mut to_write: Vec<transaction::FileChange> =
+        changes.iter().map(PlannedEdit::to_file_change).collect();
+    match transaction::apply_all(workspace, &mut to_write, &context.cancel) {
+        Ok(applied) => {
             report.renamed = true;
             // Its caller knows a file afterwards only if it knew it before: it saw lines of it at most.
             let seen = context.seen.as_deref();
             let known = changes.iter().filter_map(|change| change.seen(seen?)).collect();
             ToolResult::success(value(&report))
                 .with_seen(known)
-                .with_changes(told)
+                .with_changes(applied)
         }
-        Err(halted) => halted.failure().with_output(value(&report)),
+        Err(aborted) => aborted.failure().with_output(value(&report)),
     }
 }
 

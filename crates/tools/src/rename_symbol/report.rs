@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::lines::Place;
+use super::lines::SourceLocation;
 use super::syntax::{Prose, Role};
 
 /// The most rows of a list.
@@ -51,7 +51,7 @@ pub(super) struct FileRows {
 #[derive(Debug, Serialize)]
 pub(super) struct Occurrence {
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) location: SourceLocation,
     #[serde(
         rename = "definition",
         skip_serializing_if = "is_use",
@@ -64,17 +64,17 @@ pub(super) struct Occurrence {
 pub(super) struct Mention {
     pub(super) path: String,
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) location: SourceLocation,
     #[serde(rename = "in")]
     pub(super) prose: Prose,
 }
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Located {
     pub(super) path: String,
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) location: SourceLocation,
 }
 
 #[derive(Debug, Serialize)]
@@ -95,7 +95,7 @@ fn as_true<S: serde::Serializer>(_: &Role, serializer: S) -> Result<S::Ok, S::Er
 }
 
 /// Counts a row and keeps it while there is room.
-pub(super) fn keep<T>(rows: &mut Vec<T>, total: &mut usize, row: impl FnOnce() -> T) {
+pub(super) fn push_row<T>(rows: &mut Vec<T>, total: &mut usize, row: impl FnOnce() -> T) {
     *total += 1;
     if rows.len() < MAX_ROWS {
         rows.push(row());
@@ -107,72 +107,80 @@ impl Report {
     pub(super) fn add_file(
         &mut self,
         path: &str,
-        found: impl ExactSizeIterator<Item = (Role, impl FnOnce() -> Place)>,
+        found: impl ExactSizeIterator<Item = (Role, impl FnOnce() -> SourceLocation)>,
     ) {
         let total = found.len();
         let room = MAX_ROWS.saturating_sub(self.occurrences);
         self.occurrences += total;
         let mut occurrences = Vec::new();
-        for (role, place) in found {
+        for (role, location) in found {
             match role {
                 Role::Definition => self.totals.definitions += 1,
                 Role::Imported(_) | Role::Bound | Role::Use => {}
             }
             if occurrences.len() < room {
-                occurrences.push(Occurrence { place: place(), role });
+                occurrences.push(Occurrence {
+                    location: location(),
+                    role,
+                });
             }
         }
-        keep(&mut self.files, &mut self.totals.files, || FileRows {
+        push_row(&mut self.files, &mut self.totals.files, || FileRows {
             path: path.to_owned(),
             total,
             occurrences,
         });
     }
 
-    pub(super) fn add_mention(&mut self, path: &str, prose: Prose, place: impl FnOnce() -> Place) {
-        keep(&mut self.mentions, &mut self.totals.mentions, || Mention {
+    pub(super) fn add_mention(
+        &mut self,
+        path: &str,
+        prose: Prose,
+        location: impl FnOnce() -> SourceLocation,
+    ) {
+        push_row(&mut self.mentions, &mut self.totals.mentions, || Mention {
             path: path.to_owned(),
-            place: place(),
+            location: location(),
             prose,
         });
     }
 
-    pub(super) fn add_clash(&mut self, path: &str, place: impl FnOnce() -> Place) {
-        keep(&mut self.clashes, &mut self.totals.clashes, || Located {
+    pub(super) fn add_clash(&mut self, path: &str, location: impl FnOnce() -> SourceLocation) {
+        push_row(&mut self.clashes, &mut self.totals.clashes, || Located {
             path: path.to_owned(),
-            place: place(),
+            location: location(),
         });
     }
 
-    pub(super) fn add_module(&mut self, path: &str, place: impl FnOnce() -> Place) {
-        keep(&mut self.modules, &mut self.totals.modules, || Located {
+    pub(super) fn add_module(&mut self, path: &str, location: impl FnOnce() -> SourceLocation) {
+        push_row(&mut self.modules, &mut self.totals.modules, || Located {
             path: path.to_owned(),
-            place: place(),
+            location: location(),
         });
     }
 
-    pub(super) fn add_foreign(&mut self, path: &str, place: impl FnOnce() -> Place) {
-        keep(&mut self.foreign, &mut self.totals.foreign, || Located {
+    pub(super) fn add_foreign(&mut self, path: &str, location: impl FnOnce() -> SourceLocation) {
+        push_row(&mut self.foreign, &mut self.totals.foreign, || Located {
             path: path.to_owned(),
-            place: place(),
+            location: location(),
         });
     }
 
-    pub(super) fn add_member(&mut self, path: &str, place: impl FnOnce() -> Place) {
-        keep(&mut self.members, &mut self.totals.members, || Located {
+    pub(super) fn add_member(&mut self, path: &str, location: impl FnOnce() -> SourceLocation) {
+        push_row(&mut self.members, &mut self.totals.members, || Located {
             path: path.to_owned(),
-            place: place(),
+            location: location(),
         });
     }
 
     pub(super) fn add_syntax_error(&mut self, path: &str) {
-        keep(&mut self.syntax_errors, &mut self.totals.syntax_errors, || {
+        push_row(&mut self.syntax_errors, &mut self.totals.syntax_errors, || {
             path.to_owned()
         });
     }
 
     pub(super) fn add_skipped(&mut self, path: &str, reason: impl ToString) {
-        keep(&mut self.skipped, &mut self.totals.skipped, || Skipped {
+        push_row(&mut self.skipped, &mut self.totals.skipped, || Skipped {
             path: path.to_owned(),
             reason: reason.to_string(),
         });

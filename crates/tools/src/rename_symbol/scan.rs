@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
 
-use super::alike::AlikeWords;
-use super::binding::is_own;
+use super::binding::is_in_workspace;
 use super::lines::Lines;
 use super::report::Report;
+use super::similar::SimilarWords;
 use super::syntax::{Binding, Owner, Part, Role, State, Syntax};
-use crate::syntax::{Language, Unparsed};
+use crate::syntax::{Language, ParseError};
 use crate::text::TextFile;
-use crate::workspace::{FileFault, Hidden, Kind, Workspace};
+use crate::workspace::{FileError, Hidden, Kind, Workspace};
 
 /// How many names are shown that are like one that was not found.
 const MAX_SIMILAR: usize = 5;
@@ -41,11 +41,11 @@ pub(super) struct Source {
 /// A file that holds the name as an identifier.
 pub(super) struct Affected {
     pub(super) source: Source,
-    pub(super) names: Names,
+    pub(super) names: NameOccurrences,
 }
 
 /// What was found in a file.
-pub(super) struct Names {
+pub(super) struct NameOccurrences {
     /// Where the identifiers are, in order.
     pub(super) ranges: Vec<Range<usize>>,
     /// Whether one of them introduces the name.
@@ -69,11 +69,11 @@ impl Affected {
 }
 
 /// Why a scan did not get to its end.
-pub(super) enum Stop {
+pub(super) enum ScanAborted {
     /// Nobody waits for it any more.
     Cancelled,
     /// A path that was asked for cannot be walked.
-    Fault(FileFault),
+    File(FileError),
 }
 
 /// What a file is read for.
@@ -88,12 +88,12 @@ enum Purpose {
 /// Whether a module of Python has the name that is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ModuleFile {
-    There,
+    Present,
     Absent,
 }
 
 /// What the paths of all sources tell of an import.
-struct Around<'a> {
+struct ImportContext<'a> {
     module: ModuleFile,
     paths: &'a [&'a str],
 }
@@ -107,14 +107,14 @@ pub(super) struct Scan<'a> {
 
 impl Scan<'_> {
     /// Finds the names, and adds what there is to say to the report.
-    pub(super) fn run(&self, report: &mut Report) -> Result<Vec<Affected>, Stop> {
+    pub(super) fn run(&self, report: &mut Report) -> Result<Vec<Affected>, ScanAborted> {
         let mut affected = Vec::new();
         self.report_paths_without_grammar(report)?;
         let sources = self.sources()?;
         let paths: Vec<&str> = sources.keys().map(String::as_str).collect();
-        let around = Around {
+        let around = ImportContext {
             module: match paths.iter().any(|path| is_module(path, self.query.from)) {
-                true => ModuleFile::There,
+                true => ModuleFile::Present,
                 false => ModuleFile::Absent,
             },
             paths: &paths,
@@ -124,10 +124,10 @@ impl Scan<'_> {
             let Some(source) = self.read(path, report)? else {
                 continue;
             };
-            if !self.may_hold(&source.file.text, purpose) {
+            if !self.may_contain(&source.file.text, purpose) {
                 continue;
             }
-            if let Some(names) = self.look(&source, purpose, &around, report)?
+            if let Some(names) = self.scan_file(&source, purpose, &around, report)?
                 && !names.ranges.is_empty()
             {
                 affected.push(Affected { source, names });
@@ -137,7 +137,7 @@ impl Scan<'_> {
             for Affected { source, names } in &affected {
                 let lines = Lines::new(&source.file.text);
                 for name in &names.ranges {
-                    report.add_foreign(&source.path, || lines.place(name.start));
+                    report.add_foreign(&source.path, || lines.location(name.start));
                 }
             }
         }
@@ -145,8 +145,8 @@ impl Scan<'_> {
     }
 
     /// The identifiers most like the name that was not found, best first.
-    pub(super) fn similar(&self) -> Result<Vec<String>, Stop> {
-        let mut words = AlikeWords::new(self.query.from);
+    pub(super) fn similar(&self) -> Result<Vec<String>, ScanAborted> {
+        let mut words = SimilarWords::new(self.query.from);
         // What cannot be read was reported by the first pass.
         let mut ignored = Report::default();
         for path in self.walk(self.query.paths)? {
@@ -154,7 +154,7 @@ impl Scan<'_> {
                 words.add(source.language, &source.path, &source.file.text);
             }
         }
-        self.still_wanted()?;
+        self.check_cancelled()?;
         let mut similar = Vec::new();
         for (word, paths) in words.best_first() {
             if similar.len() < MAX_SIMILAR && self.is_identifier(&word, paths)? {
@@ -165,7 +165,7 @@ impl Scan<'_> {
     }
 
     /// Whether a word of these files is more than prose in one of them.
-    fn is_identifier(&self, word: &str, paths: Vec<String>) -> Result<bool, Stop> {
+    fn is_identifier(&self, word: &str, paths: Vec<String>) -> Result<bool, ScanAborted> {
         let mut ignored = Report::default();
         for path in paths {
             let Some(source) = self.read(path, &mut ignored)? else {
@@ -186,7 +186,7 @@ impl Scan<'_> {
     }
 
     /// The source files, each with what it is read for, in the order of their paths.
-    fn sources(&self) -> Result<BTreeMap<String, Purpose>, Stop> {
+    fn sources(&self) -> Result<BTreeMap<String, Purpose>, ScanAborted> {
         let mut sources = BTreeMap::new();
         for path in self.walk(self.query.paths)? {
             sources.insert(path, Purpose::Rename);
@@ -196,45 +196,48 @@ impl Scan<'_> {
                 sources.entry(path).or_insert(Purpose::Clash);
             }
         }
-        self.still_wanted()?;
+        self.check_cancelled()?;
         Ok(sources)
     }
 
-    fn still_wanted(&self) -> Result<(), Stop> {
+    fn check_cancelled(&self) -> Result<(), ScanAborted> {
         match self.cancel.is_cancelled() {
-            true => Err(Stop::Cancelled),
+            true => Err(ScanAborted::Cancelled),
             false => Ok(()),
         }
     }
 
     /// Ends early when nobody waits any more: who uses it up asks whether it is still wanted.
-    fn walk(&self, under: &[String]) -> Result<impl Iterator<Item = String>, Stop> {
-        let files = self.workspace.walk(under, Hidden::Skip).map_err(Stop::Fault)?;
+    fn walk(&self, under: &[String]) -> Result<impl Iterator<Item = String>, ScanAborted> {
+        let files = self
+            .workspace
+            .walk(under, Hidden::Skip)
+            .map_err(ScanAborted::File)?;
         Ok(files
             .take_while(|_| !self.cancel.is_cancelled())
-            .filter(|path| Language::of(path).is_some()))
+            .filter(|path| Language::from_path(path).is_some()))
     }
 
     /// Files that were asked for by name, and would otherwise be missing without a word.
-    fn report_paths_without_grammar(&self, report: &mut Report) -> Result<(), Stop> {
+    fn report_paths_without_grammar(&self, report: &mut Report) -> Result<(), ScanAborted> {
         for path in self.query.paths {
-            let kind = self.workspace.kind(path).map_err(Stop::Fault)?;
-            if kind != Kind::Folder && Language::of(path).is_none() {
+            let kind = self.workspace.kind(path).map_err(ScanAborted::File)?;
+            if kind != Kind::Folder && Language::from_path(path).is_none() {
                 report.add_skipped(path, "it is not source of a language with a grammar here");
             }
         }
         Ok(())
     }
 
-    fn read(&self, path: String, report: &mut Report) -> Result<Option<Source>, Stop> {
-        self.still_wanted()?;
-        let Some(language) = Language::of(&path) else {
+    fn read(&self, path: String, report: &mut Report) -> Result<Option<Source>, ScanAborted> {
+        self.check_cancelled()?;
+        let Some(language) = Language::from_path(&path) else {
             return Ok(None);
         };
         let read = || {
             let bytes = self.workspace.read(&path)?;
             let file = TextFile::decode(&path, &bytes)?;
-            Ok::<_, FileFault>((bytes, file))
+            Ok::<_, FileError>((bytes, file))
         };
         match read() {
             Ok((bytes, file)) => Ok(Some(Source {
@@ -250,7 +253,7 @@ impl Scan<'_> {
         }
     }
 
-    fn may_hold(&self, text: &str, purpose: Purpose) -> bool {
+    fn may_contain(&self, text: &str, purpose: Purpose) -> bool {
         let renames = match purpose {
             Purpose::Rename => text.contains(self.query.from),
             Purpose::Clash => false,
@@ -258,24 +261,24 @@ impl Scan<'_> {
         renames || self.query.to.is_some_and(|to| text.contains(to))
     }
 
-    fn parse<'s>(&self, source: &'s Source, report: &mut Report) -> Result<Option<Syntax<'s>>, Stop> {
+    fn parse<'s>(&self, source: &'s Source, report: &mut Report) -> Result<Option<Syntax<'s>>, ScanAborted> {
         match Syntax::parse(source.language, &source.file.text, self.cancel) {
             Ok(syntax) => Ok(Some(syntax)),
-            Err(Unparsed::Stopped) => Err(Stop::Cancelled),
-            Err(Unparsed::Grammar(reason)) => {
+            Err(ParseError::Cancelled) => Err(ScanAborted::Cancelled),
+            Err(ParseError::Grammar(reason)) => {
                 report.add_skipped(&source.path, reason);
                 Ok(None)
             }
         }
     }
 
-    fn look(
+    fn scan_file(
         &self,
         source: &Source,
         purpose: Purpose,
-        around: &Around<'_>,
+        around: &ImportContext<'_>,
         report: &mut Report,
-    ) -> Result<Option<Names>, Stop> {
+    ) -> Result<Option<NameOccurrences>, ScanAborted> {
         let Some(syntax) = self.parse(source, report)? else {
             return Ok(None);
         };
@@ -288,30 +291,30 @@ impl Scan<'_> {
                 let name = language.name_of(text);
                 if Some(name) == self.query.to {
                     clashes += 1;
-                    report.add_clash(path, || lines.place(range.start));
+                    report.add_clash(path, || lines.location(range.start));
                 } else if matches!(purpose, Purpose::Rename) && name == self.query.from {
                     if let Role::Imported(from) = role {
-                        let place = || lines.place(range.start);
-                        if !is_own(*language, from.text(&source.file.text), around.paths) {
+                        let place = || lines.location(range.start);
+                        if !is_in_workspace(*language, from.text(&source.file.text), around.paths) {
                             report.add_foreign(path, place);
-                        } else if (*language, around.module) == (Language::Python, ModuleFile::There) {
+                        } else if (*language, around.module) == (Language::Python, ModuleFile::Present) {
                             report.add_module(path, place);
                         }
                     }
                     match owner {
-                        Owner::Unknown => report.add_member(path, || lines.place(range.start)),
+                        Owner::Unknown => report.add_member(path, || lines.location(range.start)),
                         Owner::Scope => {}
                     }
                     found.push((range, role));
                 }
             }
             (Part::Module(Binding::Bound), Purpose::Rename) if text == self.query.from => {
-                report.add_module(path, || lines.place(range.start));
+                report.add_module(path, || lines.location(range.start));
             }
             (Part::Module(_), _) => {}
             (Part::Prose(prose), Purpose::Rename) => {
                 for at in mentions(*language, text, self.query.from) {
-                    report.add_mention(path, prose, || lines.place(range.start + at));
+                    report.add_mention(path, prose, || lines.location(range.start + at));
                 }
             }
             (Part::Prose(_), Purpose::Clash) => {}
@@ -319,7 +322,7 @@ impl Scan<'_> {
         if !found.is_empty() {
             let places = found
                 .iter()
-                .map(|(range, role)| (*role, || lines.place(range.start)));
+                .map(|(range, role)| (*role, || lines.location(range.start)));
             report.add_file(path, places);
         }
         match syntax.state() {
@@ -334,7 +337,7 @@ impl Scan<'_> {
             true => Introduced::Here,
             false => Introduced::Elsewhere,
         };
-        Ok(Some(Names {
+        Ok(Some(NameOccurrences {
             introduced,
             ranges: found.into_iter().map(|(range, _)| range).collect(),
             clashes,
@@ -345,7 +348,7 @@ impl Scan<'_> {
 
 /// Whether a file is what Python imports as the module `name`.
 fn is_module(path: &str, name: &str) -> bool {
-    let is_python = Language::of(path) == Some(Language::Python);
+    let is_python = Language::from_path(path) == Some(Language::Python);
     let mut parts = path.rsplit('/');
     let file = parts.next().and_then(|file| file.rsplit_once('.'));
     let stem = file.map(|(stem, _)| stem);

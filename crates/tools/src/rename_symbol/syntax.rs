@@ -10,7 +10,7 @@ use tree_sitter::{Node, Tree};
 use super::binding::{Span, binds, owner, python_import, script_import};
 use super::export::is_export;
 use super::format::{captured, is_format_string};
-use crate::syntax::{Language, Unparsed, is_definition, parse};
+use crate::syntax::{Language, ParseError, is_definition, parse};
 
 /// A parsed file.
 pub(super) struct Syntax<'a> {
@@ -84,7 +84,7 @@ impl<'a> Syntax<'a> {
         language: Language,
         text: &'a str,
         cancel: &CancellationToken,
-    ) -> Result<Self, Unparsed> {
+    ) -> Result<Self, ParseError> {
         parse(language, text, || cancel.is_cancelled()).map(|tree| Syntax { language, tree, text })
     }
 
@@ -182,7 +182,7 @@ fn part(
         | "property_identifier"
         | "shorthand_field_identifier"
         | "shorthand_property_identifier"
-        | "shorthand_property_identifier_pattern" => (!is_of_another_kind(parent)
+        | "shorthand_property_identifier_pattern" => (!is_lifetime_or_label(parent)
             && !is_html_tag(node, parent, text))
         .then(|| identifier(language, node, field, parents, text)),
         "comment" | "line_comment" | "block_comment" | "html_comment" => Some(Part::Prose(Prose::Comment)),
@@ -245,7 +245,7 @@ fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
 }
 
 /// Lifetimes and labels have names of their own, which no function or type can clash with.
-fn is_of_another_kind(parent: Option<Node<'_>>) -> bool {
+fn is_lifetime_or_label(parent: Option<Node<'_>>) -> bool {
     parent.is_some_and(|parent| matches!(parent.kind(), "lifetime" | "label"))
 }
 

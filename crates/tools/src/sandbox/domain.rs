@@ -8,10 +8,10 @@ use landlock::{
 };
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group, test_kill_process};
 
-use super::Reach;
+use super::AccessRules;
 
 /// The newest rights that commands are denied where the kernel has them. Those after it are about sockets, which have a filter.
-const NEWEST: ABI = ABI::V5;
+const NEWEST_ABI: ABI = ABI::V5;
 /// Harmless devices.
 const DEVICES: [&str; 5] = [
     "/dev/null",
@@ -31,15 +31,15 @@ pub(super) struct Domain {
 impl Domain {
     /// Shuts the calling thread in, and all that it starts from now on. Without a reach there is no limit for files: the domain is there
     /// to know its processes.
-    pub(super) fn enter(reach: Option<&Reach>) -> Result<Self, String> {
-        match ruleset(reach, true) {
-            Ok(ruleset) => Domain::of(ruleset, true),
-            Err(_) => Domain::of(ruleset(reach, false).map_err(|error| error.to_string())?, false),
+    pub(super) fn enter(rules: Option<&AccessRules>) -> Result<Self, String> {
+        match ruleset(rules, true) {
+            Ok(ruleset) => Domain::from_ruleset(ruleset, true),
+            Err(_) => Domain::from_ruleset(ruleset(rules, false).map_err(|error| error.to_string())?, false),
         }
     }
 
-    fn of(ruleset: RulesetCreated, scoped: bool) -> Result<Self, String> {
-        // What the keeper itself is denied is part of its work and nothing for the system's log, where the kernel can leave it out.
+    fn from_ruleset(ruleset: RulesetCreated, scoped: bool) -> Result<Self, String> {
+        // What the supervisor itself is denied is part of its work and nothing for the system's log, where the kernel can leave it out.
         let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
         let ruleset = ruleset.log_same_exec(false).map_err(|error| error.to_string())?;
         let status = ruleset.restrict_self().map_err(|error| error.to_string())?;
@@ -51,14 +51,14 @@ impl Domain {
             scoped,
             _of_this_thread: std::marker::PhantomData,
         };
-        domain.is_apart()?;
+        domain.verify_isolation()?;
         Ok(domain)
     }
 
     /// Our parent is outside of every domain of ours. A kernel that lets us at it would have us end everything that the user runs.
-    fn is_apart(&self) -> Result<(), String> {
+    fn verify_isolation(&self) -> Result<(), String> {
         let Some(parent) = getppid() else { return Ok(()) };
-        if self.scoped && test_kill_process(parent).is_ok() || is_within_reach(parent) {
+        if self.scoped && test_kill_process(parent).is_ok() || is_in_domain(parent) {
             return Err("the kernel enforces the rules for files alone".to_owned());
         }
         Ok(())
@@ -83,22 +83,22 @@ impl Domain {
         };
         let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         ids.filter_map(Pid::from_raw)
-            .filter(|process| *process != getpid() && is_within_reach(*process))
+            .filter(|process| *process != getpid() && is_in_domain(*process))
             .collect()
     }
 }
 
 /// Whether a process has not ended and is in the calling thread's domain, or in one within it: Landlock lets nobody look at others.
-fn is_within_reach(process: Pid) -> bool {
+fn is_in_domain(process: Pid) -> bool {
     fs::read_link(format!("/proc/{}/cwd", process.as_raw_nonzero())).is_ok()
 }
 
-fn ruleset(reach: Option<&Reach>, scoped: bool) -> Result<RulesetCreated, RulesetError> {
+fn ruleset(rules: Option<&AccessRules>, scoped: bool) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     if scoped {
         ruleset = ruleset.scope(Scope::Signal)?;
     }
-    let Some(reach) = reach else {
+    let Some(rules) = rules else {
         // A domain must be about something: this one allows what it is about.
         let ruleset = ruleset.handle_access(AccessFs::MakeBlock)?.create()?;
         return match PathFd::new("/") {
@@ -109,12 +109,12 @@ fn ruleset(reach: Option<&Reach>, scoped: bool) -> Result<RulesetCreated, Rulese
     let ruleset = ruleset
         .handle_access(AccessFs::from_all(ABI::V1))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessFs::from_all(NEWEST_ABI))?
         .create()?
         .set_compatibility(CompatLevel::BestEffort);
     ruleset
-        .add_rules(path_beneath_rules(&reach.read, AccessFs::from_read(NEWEST)))?
-        .add_rules(path_beneath_rules(&reach.write, writing()))?
+        .add_rules(path_beneath_rules(&rules.read, AccessFs::from_read(NEWEST_ABI)))?
+        .add_rules(path_beneath_rules(&rules.write, write_access()))?
         .add_rules(path_beneath_rules(
             DEVICES,
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
@@ -122,8 +122,8 @@ fn ruleset(reach: Option<&Reach>, scoped: bool) -> Result<RulesetCreated, Rulese
 }
 
 /// All rights but those to make a device of one's own and to use it: root could reach its disks by one.
-fn writing() -> BitFlags<AccessFs> {
-    AccessFs::from_all(NEWEST) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
+fn write_access() -> BitFlags<AccessFs> {
+    AccessFs::from_all(NEWEST_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
     fn without_a_scope_each_process_of_the_domain_is_found() {
         let of_another = Command::new("sleep").arg("1000").spawn();
         thread::spawn(|| {
-            let domain = Domain::of(ruleset(None, false).unwrap(), false).unwrap();
+            let domain = Domain::from_ruleset(ruleset(None, false).unwrap(), false).unwrap();
             let mut child = Command::new("setsid")
                 .args(["env", "-i", "sleep", "1000"])
                 .spawn()

@@ -11,11 +11,11 @@ const MAX_FILE: u64 = 8 * GIB;
 const MORE_PROCESSES: u64 = 4096;
 
 /// What a process may use.
-pub(super) struct Limits([(Resource, Rlimit); 4]);
+pub(super) struct ResourceLimits([(Resource, Rlimit); 4]);
 
-impl Limits {
+impl ResourceLimits {
     /// Those of a command, which are no higher than ours.
-    pub(super) fn of(sandbox: &Sandbox) -> Self {
+    pub(super) fn from_sandbox(sandbox: &Sandbox) -> Self {
         let processes = sandbox
             .max_processes
             .unwrap_or_else(|| processes().saturating_add(MORE_PROCESSES));
@@ -25,7 +25,7 @@ impl Limits {
             (Resource::Fsize, sandbox.max_file.unwrap_or(MAX_FILE)),
             (Resource::Nproc, processes),
         ];
-        Limits(limits.map(|(resource, most)| {
+        ResourceLimits(limits.map(|(resource, most)| {
             let ours = getrlimit(resource);
             let most = Some(ours.maximum.map_or(most, |maximum| maximum.min(most)));
             let limit = Rlimit {

@@ -2,7 +2,7 @@
 //!
 //! It is for the system to enforce, never for a look at the command line. What must be asked is another matter: the run's policy.
 //!
-//! On Linux a command is started by a thread of its own, its [keeper](keeper::Keeper), which has shut itself into a Landlock domain
+//! On Linux a command is started by a thread of its own, its [supervisor](supervisor::SandboxSupervisor), which has shut itself into a Landlock domain
 //! and behind a seccomp filter before that: what a thread starts, and all that descends from it, is in the same domain and behind the
 //! same filter, and nothing leads out of either. Nothing runs between `fork` and `exec`. The
 //! limits of its resources are set while `/bin/sh`, which every such system has, waits to become the [`Program`]; a file that is no
@@ -10,7 +10,7 @@
 //!
 //! The domain is what makes the end of a command certain, too. A process can leave its group and its session, and lose its parent,
 //! but not its domain. From within a domain that has the scope of signals, `kill(-1, SIGKILL)` reaches the processes of that domain
-//! and no other, in one step that no `fork` can outrun. The keeper stays for as long as the command to do that. Process groups and
+//! and no other, in one step that no `fork` can outrun. The supervisor stays for as long as the command to do that. Process groups and
 //! sessions are left alone, so that `timeout`, job control and test runners work as anywhere.
 //!
 //! | kernel | files | signals to others | end of the processes |
@@ -25,28 +25,28 @@
 //! may write as the user. Landlock does not hide names: whether a file exists, its size and its times are seen by `stat`, and
 //! of other processes what `ps` shows. Root reads all that is in the system's folders. Nothing ends a command whose Dirigent is killed.
 
+mod access_rules;
 #[cfg(target_os = "linux")]
 mod domain;
-#[cfg(target_os = "linux")]
-mod filter;
-#[cfg(target_os = "linux")]
-mod keeper;
-#[cfg(not(target_os = "linux"))]
-#[path = "elsewhere.rs"]
-mod keeper;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod program;
-mod reach;
+#[cfg(target_os = "linux")]
+mod seccomp;
+#[cfg(target_os = "linux")]
+mod supervisor;
+#[cfg(not(target_os = "linux"))]
+#[path = "unsupported.rs"]
+mod supervisor;
 
 use std::io;
 use std::path::PathBuf;
 
-pub(crate) use keeper::Keeper;
+pub(crate) use access_rules::AccessRules;
 pub(crate) use program::Program;
-pub(crate) use reach::Reach;
+pub(crate) use supervisor::SandboxSupervisor;
 
 /// What commands may reach. The default is the narrowest that builds and tests run in: the workspace and a folder of their own for
 /// temporary files are writable, the system's files and toolchains readable, and there is no network.
@@ -79,7 +79,7 @@ impl Sandbox {
     ///
     /// What is missing, in words for people.
     pub fn check() -> Result<(), String> {
-        keeper::check()
+        supervisor::check()
     }
 }
 
@@ -95,9 +95,9 @@ pub enum Confinement {
 
 /// Why a command was not started.
 #[derive(Debug)]
-pub(crate) enum NotStarted {
+pub(crate) enum SpawnError {
     /// The system cannot confine it; what is missing.
-    NoSandbox(String),
+    SandboxUnavailable(String),
     /// The system said no.
-    Refused(io::Error),
+    Io(io::Error),
 }

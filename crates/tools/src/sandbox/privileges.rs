@@ -7,7 +7,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 /// `CAP_PERFMON` reads the environment of every process past Landlock's rule, and our secrets are in ours.
 ///
 /// Nothing gets them back, root's programs neither, as no program gains privileges in a domain.
-pub(super) fn give_up() -> Result<()> {
+pub(super) fn drop_privileges() -> Result<()> {
     let kept = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER

@@ -14,7 +14,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use rustix::fs::{Access, Mode, OFlags};
 
 /// Where nobody is there any more to open it, the input ends and so does the shell.
-const GATE: &str = r#"read -r _ && exec "$0" "$@" </dev/null"#;
+const GATE_SCRIPT: &str = r#"read -r _ && exec "$0" "$@" </dev/null"#;
 const SHELL: &str = "/bin/sh";
 
 /// A program with all that it is given. Its input is closed, its output is a pipe.
@@ -35,7 +35,10 @@ impl Program {
         let file = if is_gated { Path::new(SHELL) } else { &self.file };
         let mut command = CommandWrap::with_new(file, |command| {
             if is_gated {
-                command.args(["-c", GATE]).arg(&self.file).stdin(Stdio::piped());
+                command
+                    .args(["-c", GATE_SCRIPT])
+                    .arg(&self.file)
+                    .stdin(Stdio::piped());
             } else {
                 command.stdin(Stdio::null());
             }

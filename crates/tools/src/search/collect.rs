@@ -21,8 +21,8 @@ const MAX_BYTES: usize = 64 * 1024;
 /// The matches of all files.
 pub(super) struct Collector<'m> {
     matcher: &'m RegexMatcher,
-    wanted: usize,
-    matches: Vec<Found>,
+    max_matches: usize,
+    matches: Vec<LineMatch>,
     bytes: usize,
     files: u64,
     total: u64,
@@ -30,7 +30,7 @@ pub(super) struct Collector<'m> {
 
 /// One matching line.
 #[derive(Debug, Serialize)]
-struct Found {
+struct LineMatch {
     path: String,
     line: u64,
     column: usize,
@@ -41,7 +41,7 @@ struct Found {
     after: Vec<String>,
 }
 
-impl Found {
+impl LineMatch {
     fn bytes(&self) -> usize {
         let context = self
             .before
@@ -54,11 +54,11 @@ impl Found {
 }
 
 impl<'m> Collector<'m> {
-    /// Keeps the first `wanted` matches and counts the others.
-    pub(super) fn new(matcher: &'m RegexMatcher, wanted: usize) -> Self {
+    /// Keeps the first `max_matches` matches and counts the others.
+    pub(super) fn new(matcher: &'m RegexMatcher, max_matches: usize) -> Self {
         Collector {
             matcher,
-            wanted,
+            max_matches,
             matches: Vec::new(),
             bytes: 0,
             files: 0,
@@ -70,9 +70,9 @@ impl<'m> Collector<'m> {
     pub(super) fn search(
         &mut self,
         path: &str,
-        search: impl FnOnce(&RegexMatcher, &mut InFile<'m>) -> io::Result<()>,
+        search: impl FnOnce(&RegexMatcher, &mut FileSink<'m>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut file = InFile {
+        let mut file = FileSink {
             matcher: self.matcher,
             path: path.to_owned(),
             room: self.room(),
@@ -102,7 +102,7 @@ impl<'m> Collector<'m> {
         if self.bytes > MAX_BYTES {
             0
         } else {
-            self.wanted - self.matches.len()
+            self.max_matches - self.matches.len()
         }
     }
 
@@ -118,18 +118,18 @@ impl<'m> Collector<'m> {
 }
 
 /// The matches of one file.
-pub(super) struct InFile<'m> {
+pub(super) struct FileSink<'m> {
     matcher: &'m RegexMatcher,
     path: String,
     room: usize,
-    found: Vec<Found>,
+    found: Vec<LineMatch>,
     total: u64,
     /// Context lines for the next match.
     pending: Vec<String>,
     binary: bool,
 }
 
-impl Sink for InFile<'_> {
+impl Sink for FileSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
@@ -143,7 +143,7 @@ impl Sink for InFile<'_> {
                 .map_err(io::Error::other)?
                 .map_or(0, |place| place.start());
             let column = decode(&bytes[..at]).chars().count();
-            self.found.push(Found {
+            self.found.push(LineMatch {
                 path: self.path.clone(),
                 line: line.line_number().unwrap_or_default(),
                 column: column + 1,
@@ -211,18 +211,18 @@ fn shorten(line: &str, column: usize) -> String {
 }
 
 /// A reader that ends with an error when nobody waits for the search any more.
-pub(super) struct UntilCancelled<R> {
+pub(super) struct CancellableReader<R> {
     inner: R,
     cancel: CancellationToken,
 }
 
-impl<R> UntilCancelled<R> {
+impl<R> CancellableReader<R> {
     pub(super) fn new(inner: R, cancel: CancellationToken) -> Self {
-        UntilCancelled { inner, cancel }
+        CancellableReader { inner, cancel }
     }
 }
 
-impl<R: Read> Read for UntilCancelled<R> {
+impl<R: Read> Read for CancellableReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cancel.is_cancelled() {
             return Err(io::Error::other("cancelled"));

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tree_sitter::{Node, Tree};
 
 use crate::syntax::{DefinitionKind, Language, definition};
-use crate::text::beginning;
+use crate::text::truncate_chars;
 
 /// The longest name and the longest signature, in characters.
 const MAX_NAME: usize = 100;
@@ -14,7 +14,7 @@ const MAX_SIGNATURE_SOURCE: usize = 16 * 1024;
 /// Of what a symbol is in, so many are named, the innermost.
 const MAX_CONTAINERS: usize = 20;
 /// After so many nodes it is asked whether to go on.
-const NODES_AT_ONCE: usize = 64;
+const STOP_CHECK_INTERVAL: usize = 64;
 
 /// Something that a file defines, as it is told.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ pub(super) struct Symbol {
 }
 
 /// Something that a file defines, as the walk comes by it.
-pub(super) struct Found<'a, 'tree> {
+pub(super) struct DefinitionNode<'a, 'tree> {
     pub(super) kind: DefinitionKind,
     pub(super) name: &'a str,
     /// 1 at the top of its file.
@@ -44,7 +44,7 @@ pub(super) struct Found<'a, 'tree> {
     text: &'a str,
 }
 
-impl Found<'_, '_> {
+impl DefinitionNode<'_, '_> {
     /// Whether it is directly in something of that name.
     pub(super) fn is_in(&self, container: &str) -> bool {
         let inner = self
@@ -56,7 +56,7 @@ impl Found<'_, '_> {
     pub(super) fn symbol(&self, path: &str) -> Symbol {
         Symbol {
             kind: self.kind,
-            name: beginning(self.name, MAX_NAME),
+            name: truncate_chars(self.name, MAX_NAME),
             container: self.container(),
             path: path.to_owned(),
             line: node_line(self.node, self.name, self.text),
@@ -66,13 +66,13 @@ impl Found<'_, '_> {
 
     fn container(&self) -> Option<String> {
         if let Some(receiver) = self.receiver {
-            return Some(beginning(receiver, MAX_NAME));
+            return Some(truncate_chars(receiver, MAX_NAME));
         }
         let left_out = self.scopes.len().saturating_sub(MAX_CONTAINERS);
         let mut names: Vec<String> = Vec::new();
         names.extend((left_out > 0).then(|| "…".to_owned()));
         let shown = self.scopes.iter().skip(left_out);
-        names.extend(shown.map(|scope| beginning(scope.name, MAX_NAME)));
+        names.extend(shown.map(|scope| truncate_chars(scope.name, MAX_NAME)));
         (!names.is_empty()).then(|| names.join("::"))
     }
 }
@@ -91,12 +91,12 @@ pub(super) fn symbols(
     language: Language,
     text: &str,
     stop: impl Fn() -> bool,
-    mut each: impl FnMut(&Found<'_, '_>),
+    mut each: impl FnMut(&DefinitionNode<'_, '_>),
 ) -> bool {
     let mut scopes: Vec<Scope<'_>> = Vec::new();
     let mut cursor = tree.walk();
     for nodes in 1_usize.. {
-        if nodes.is_multiple_of(NODES_AT_ONCE) && stop() {
+        if nodes.is_multiple_of(STOP_CHECK_INTERVAL) && stop() {
             return false;
         }
         let node = cursor.node();
@@ -108,7 +108,7 @@ pub(super) fn symbols(
             let name = language.name_of(part(text, name));
             let receiver = receiver(node, text);
             let is_method = receiver.is_some() || scopes.last().is_some_and(|scope| scope.is_type);
-            each(&Found {
+            each(&DefinitionNode {
                 kind: match kind {
                     DefinitionKind::Function if is_method => DefinitionKind::Method,
                     kind => kind,
@@ -213,5 +213,5 @@ fn signature(node: Node<'_>, text: &str) -> String {
     }
     let signature = signature.trim_end_matches(['{', ':', ';', ' ']);
     let signature = signature.strip_suffix("=>").unwrap_or(signature).trim_end();
-    beginning(signature, MAX_SIGNATURE)
+    truncate_chars(signature, MAX_SIGNATURE)
 }

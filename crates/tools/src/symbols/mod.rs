@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::collect::{Found, Symbol, symbols};
+use self::collect::{DefinitionNode, Symbol, symbols};
 use crate::blocking::{blocking, cancelled};
-use crate::syntax::{DefinitionKind, Language, Unparsed, parse};
+use crate::syntax::{DefinitionKind, Language, ParseError, parse};
 use crate::text::TextFile;
-use crate::workspace::{FileFault, Hidden, Kind, Workspace};
+use crate::workspace::{FileError, Hidden, Kind, Workspace};
 use crate::{ToolContext, TypedTool, typed};
 
 /// The most symbols that one call returns.
@@ -25,7 +25,7 @@ const MAX_SKIPPED: usize = 50;
 /// Larger files are skipped: they are made by programs.
 const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 /// After this no further file is looked at.
-const TIME: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// How many names are suggested for one that was not found.
 const MAX_SIMILAR: usize = 5;
 /// Longer names are not compared with it, in bytes.
@@ -94,12 +94,12 @@ pub fn list_symbols() -> TypedTool {
             blocking(context, move |context| {
                 let mut paths = parameters.paths.clone();
                 paths.extend(parameters.path.clone());
-                let wanted = |symbol: &Found<'_, '_>| {
+                let wanted = |symbol: &DefinitionNode<'_, '_>| {
                     (parameters.kinds.is_empty() || parameters.kinds.contains(&symbol.kind))
                         && parameters.depth.is_none_or(|depth| symbol.depth <= depth)
                 };
-                match Survey::make(context, &paths, "", wanted) {
-                    Ok(survey) => ToolResult::success(json!(survey)),
+                match SymbolReport::collect(context, &paths, "", wanted) {
+                    Ok(report) => ToolResult::success(json!(report)),
                     Err(stop) => stop.into_result(),
                 }
             })
@@ -128,35 +128,35 @@ pub fn find_definition() -> TypedTool {
     .example(json!({"name": "parse_line", "kind": "function"}))
 }
 
-fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Stop> {
+fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, SymbolError> {
     let name = parameters.name.trim().trim_end_matches("()");
     let qualified = name.rsplit_once("::").or_else(|| name.rsplit_once('.'));
     let (container, name) = qualified.map_or((None, name), |(container, name)| (Some(container), name));
     // `a::b::C` is in `C` as far as a file knows.
     let container = container.map(|path| path.rsplit([':', '.']).next().unwrap_or(path));
     if name.is_empty() {
-        return Err(Stop::NoName);
+        return Err(SymbolError::NoName);
     }
-    let wanted = |symbol: &Found<'_, '_>| {
+    let wanted = |symbol: &DefinitionNode<'_, '_>| {
         symbol.name == name
             && parameters.kind.is_none_or(|kind| kind == symbol.kind)
             && container.is_none_or(|container| symbol.is_in(container))
     };
-    let survey = Survey::make(context, &parameters.paths, name, wanted)?;
-    let mut output = json!(survey);
-    if survey.total == 0 {
+    let report = SymbolReport::collect(context, &parameters.paths, name, wanted)?;
+    let mut output = json!(report);
+    if report.total == 0 {
         output["similar"] = json!(similar(context, &parameters.paths, name)?);
     }
     Ok(output)
 }
 
 /// The names most like one that is not defined, best first.
-fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<String>, Stop> {
+fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<String>, SymbolError> {
     let mut names: Vec<(f64, String)> = Vec::new();
     if name.len() > MAX_COMPARED_BYTES {
         return Ok(Vec::new());
     }
-    Survey::make(context, paths, "", |symbol| {
+    SymbolReport::collect(context, paths, "", |symbol| {
         if symbol.name.len() <= MAX_COMPARED_BYTES {
             let score = strsim::normalized_levenshtein(symbol.name, name);
             if score > 0.6 && !names.iter().any(|(_, known)| known == symbol.name) {
@@ -170,27 +170,27 @@ fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<St
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Why a survey was not made.
-enum Stop {
+/// Why a report was not made.
+enum SymbolError {
     Cancelled,
     NoName,
-    Fault(FileFault),
+    File(FileError),
 }
 
-impl Stop {
+impl SymbolError {
     fn into_result(self) -> ToolResult {
         match self {
-            Stop::Cancelled => cancelled(),
-            Stop::NoName => ToolResult::failure("`name` is empty: give the name that is defined")
+            SymbolError::Cancelled => cancelled(),
+            SymbolError::NoName => ToolResult::failure("`name` is empty: give the name that is defined")
                 .with_code(code::BAD_PARAMETERS),
-            Stop::Fault(fault) => fault.failure(),
+            SymbolError::File(fault) => fault.failure(),
         }
     }
 }
 
 /// What was found.
 #[derive(Default, Serialize)]
-struct Survey {
+struct SymbolReport {
     symbols: Vec<Symbol>,
     total: usize,
     files: usize,
@@ -208,37 +208,37 @@ struct Skipped {
     reason: String,
 }
 
-impl Survey {
+impl SymbolReport {
     /// Looks through the files, those alone that hold the letters of `name`.
-    fn make(
+    fn collect(
         context: &ToolContext,
         paths: &[String],
         name: &str,
-        mut wanted: impl FnMut(&Found<'_, '_>) -> bool,
-    ) -> Result<Survey, Stop> {
-        let workspace = Workspace::of(context).map_err(Stop::Fault)?;
-        let mut survey = Survey::default();
+        mut wanted: impl FnMut(&DefinitionNode<'_, '_>) -> bool,
+    ) -> Result<SymbolReport, SymbolError> {
+        let workspace = Workspace::from_context(context).map_err(SymbolError::File)?;
+        let mut report = SymbolReport::default();
         for path in paths {
-            let kind = workspace.kind(path).map_err(Stop::Fault)?;
-            if kind != Kind::Folder && Language::of(path).is_none() {
-                survey.skip(path, "it is not source of a language with a grammar here");
+            let kind = workspace.kind(path).map_err(SymbolError::File)?;
+            if kind != Kind::Folder && Language::from_path(path).is_none() {
+                report.skip(path, "it is not source of a language with a grammar here");
             }
         }
-        let end = Instant::now() + TIME;
-        for path in workspace.walk(paths, Hidden::Skip).map_err(Stop::Fault)? {
+        let end = Instant::now() + TIME_LIMIT;
+        for path in workspace.walk(paths, Hidden::Skip).map_err(SymbolError::File)? {
             if context.cancel.is_cancelled() {
-                return Err(Stop::Cancelled);
+                return Err(SymbolError::Cancelled);
             }
             if Instant::now() > end {
-                survey.note =
+                report.note =
                     Some("the time was not enough for all files: name the folders that matter in `paths`");
                 break;
             }
-            if let Some(language) = Language::of(&path) {
-                survey.read(context, &workspace, language, path, (name, end), &mut wanted)?;
+            if let Some(language) = Language::from_path(&path) {
+                report.read(context, &workspace, language, path, (name, end), &mut wanted)?;
             }
         }
-        Ok(survey)
+        Ok(report)
     }
 
     fn read(
@@ -248,8 +248,8 @@ impl Survey {
         language: Language,
         path: String,
         (name, end): (&str, Instant),
-        wanted: &mut impl FnMut(&Found<'_, '_>) -> bool,
-    ) -> Result<(), Stop> {
+        wanted: &mut impl FnMut(&DefinitionNode<'_, '_>) -> bool,
+    ) -> Result<(), SymbolError> {
         let read = || {
             let bytes = workspace.read(&path)?;
             match bytes.len() > MAX_FILE_BYTES {
@@ -272,12 +272,14 @@ impl Survey {
         let stop = || context.cancel.is_cancelled() || Instant::now() > end;
         let tree = match parse(language, &file.text, stop) {
             Ok(tree) => tree,
-            Err(Unparsed::Stopped) if context.cancel.is_cancelled() => return Err(Stop::Cancelled),
-            Err(Unparsed::Stopped) => {
+            Err(ParseError::Cancelled) if context.cancel.is_cancelled() => {
+                return Err(SymbolError::Cancelled);
+            }
+            Err(ParseError::Cancelled) => {
                 self.skip(&path, "the time was not enough to parse it");
                 return Ok(());
             }
-            Err(Unparsed::Grammar(reason)) => {
+            Err(ParseError::Grammar(reason)) => {
                 self.skip(&path, &reason);
                 return Ok(());
             }
@@ -295,7 +297,7 @@ impl Survey {
             }
         });
         if context.cancel.is_cancelled() {
-            return Err(Stop::Cancelled);
+            return Err(SymbolError::Cancelled);
         }
         if !whole {
             self.skip(&path, "the time was not enough for all of it");

@@ -20,7 +20,7 @@ const RAW: &str = "r#";
 
 impl Language {
     /// The language of a file by the end of its name; none for a file that is not source.
-    pub(crate) fn of(path: &str) -> Option<Self> {
+    pub(crate) fn from_path(path: &str) -> Option<Self> {
         let (_, extension) = path.rsplit_once('.')?;
         Some(match extension {
             "rs" => Language::Rust,
@@ -46,7 +46,7 @@ impl Language {
     }
 
     /// Why `name` cannot be an identifier of this language; none where it can.
-    pub(crate) fn fault(self, name: &str) -> Option<String> {
+    pub(crate) fn identifier_error(self, name: &str) -> Option<String> {
         if let (Language::Rust, Some(raw)) = (self, name.strip_prefix(RAW)) {
             let never = ["crate", "self", "super", "Self", "_"];
             return (never.contains(&raw) || !self.is_word(raw))

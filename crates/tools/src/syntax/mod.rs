@@ -13,20 +13,20 @@ pub(crate) use definition::{DefinitionKind, definition, is_definition};
 pub(crate) use language::{Language, is_name, plain};
 
 /// Why there is no tree.
-pub(crate) enum Unparsed {
+pub(crate) enum ParseError {
     /// It was told to stop.
-    Stopped,
+    Cancelled,
     /// The grammar does not fit its parser.
     Grammar(String),
 }
 
 /// The tree of a text as far as there is one: what does not fit the grammar is marked as an error in it, the rest is there. `stop` is
 /// asked from time to time.
-pub(crate) fn parse(language: Language, text: &str, stop: impl Fn() -> bool) -> Result<Tree, Unparsed> {
+pub(crate) fn parse(language: Language, text: &str, stop: impl Fn() -> bool) -> Result<Tree, ParseError> {
     let mut parser = Parser::new();
     parser
         .set_language(&language.grammar())
-        .map_err(|error| Unparsed::Grammar(error.to_string()))?;
+        .map_err(|error| ParseError::Grammar(error.to_string()))?;
     let mut go_on = |_: &tree_sitter::ParseState| match stop() {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
@@ -35,5 +35,5 @@ pub(crate) fn parse(language: Language, text: &str, stop: impl Fn() -> bool) -> 
     let options = ParseOptions::new().progress_callback(&mut go_on);
     parser
         .parse_with_options(&mut source, None, Some(options))
-        .ok_or(Unparsed::Stopped)
+        .ok_or(ParseError::Cancelled)
 }

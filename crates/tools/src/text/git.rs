@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use similar::TextDiff;
 
-use super::DIFF_EFFORT;
+use super::DIFF_TIMEOUT;
 
 /// The diff between two contents of a file, in git's form, with the modes (`st_mode`); none for no file. Lines are bytes, in whatever encoding.
 /// A content with a NUL is binary: that it differs is all that is said. Empty where nothing differs.
@@ -61,7 +61,7 @@ fn hunks(old: &str, new: &str) -> String {
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<&str>>();
     let (old, new) = (lines(old), lines(new));
     TextDiff::configure()
-        .timeout(DIFF_EFFORT)
+        .timeout(DIFF_TIMEOUT)
         .newline_terminated(true)
         .diff_slices(&old, &new)
         .unified_diff()

@@ -22,12 +22,10 @@ use cap_tempfile::TempFile;
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, StateChange};
 
-use super::lock::alone;
-use super::place::{Changeable, FinalLink};
-use super::system::{
-    WithoutWaiting, keep_owner_and_mode, mode, open_folder_itself, rename_without_replacing,
-};
-use super::{FileFault, MAX_FILE_BYTES, Workspace, regular};
+use super::lock::lock_replacing;
+use super::resolve::{ChangeablePath, FinalLink};
+use super::system::{NonBlocking, copy_owner_and_mode, mode, open_folder_nofollow, rename_without_replacing};
+use super::{FileError, MAX_FILE_BYTES, Workspace, regular};
 
 /// What must be there for a change to be made.
 #[derive(Clone, Copy)]
@@ -44,49 +42,49 @@ impl<'a> From<Option<&'a [u8]>> for Expected<'a> {
 }
 
 /// Why a change was not made.
-pub(super) enum Unchanged {
-    System(io::Error),
-    Fault(FileFault),
+pub(super) enum ChangeError {
+    Io(io::Error),
+    File(FileError),
 }
 
-impl From<io::Error> for Unchanged {
+impl From<io::Error> for ChangeError {
     fn from(error: io::Error) -> Self {
-        Unchanged::System(error)
+        ChangeError::Io(error)
     }
 }
 
-impl From<FileFault> for Unchanged {
-    fn from(fault: FileFault) -> Self {
-        Unchanged::Fault(fault)
+impl From<FileError> for ChangeError {
+    fn from(fault: FileError) -> Self {
+        ChangeError::File(fault)
     }
 }
 
 impl Workspace {
-    /// Makes `bytes` the content of a file that is not there: [`FileFault::Exists`] otherwise. Whoever looks sees no file or all of it, never a
+    /// Makes `bytes` the content of a file that is not there: [`FileError::Exists`] otherwise. Whoever looks sees no file or all of it, never a
     /// part; where it fails, nothing has changed. Missing folders are made.
-    pub fn create(&self, path: &str, bytes: &[u8]) -> Result<StateChange, FileFault> {
-        self.put(path, bytes, Expected::Nothing)
+    pub fn create(&self, path: &str, bytes: &[u8]) -> Result<StateChange, FileError> {
+        self.write_atomically(path, bytes, Expected::Nothing)
     }
 
-    /// Makes `after` the content of a file where it is still `before`: [`FileFault::Changed`] otherwise. Whoever looks sees the old content or
+    /// Makes `after` the content of a file where it is still `before`: [`FileError::Changed`] otherwise. Whoever looks sees the old content or
     /// the new, never a part; where it fails, nothing has changed. Permissions and owner are kept, and a link is followed, not replaced.
-    pub fn replace(&self, path: &str, before: &[u8], after: &[u8]) -> Result<StateChange, FileFault> {
-        self.put(path, after, Expected::Content(before))
+    pub fn replace(&self, path: &str, before: &[u8], after: &[u8]) -> Result<StateChange, FileError> {
+        self.write_atomically(path, after, Expected::Content(before))
     }
 
     /// Deletes a file, a link (not what it points to) or an empty folder; where `before` is given, only a file with that content:
-    /// [`FileFault::Changed`] otherwise. Without it, what was in a file is not kept.
-    pub fn remove(&self, path: &str, before: Option<&[u8]>) -> Result<StateChange, FileFault> {
-        let Changeable { folder, name, plain } = self.changeable(path, FinalLink::Keep)?;
+    /// [`FileError::Changed`] otherwise. Without it, what was in a file is not kept.
+    pub fn remove(&self, path: &str, before: Option<&[u8]>) -> Result<StateChange, FileError> {
+        let ChangeablePath { folder, name, plain } = self.changeable(path, FinalLink::NoFollow)?;
         let remove = |folder: &Dir| {
             let metadata = folder.symlink_metadata(&name)?;
             let target = link_target(folder, &name, &metadata)?;
             let version = match before.or(target.as_deref()) {
-                Some(content) => Some(self.keep(&plain, content, &metadata)?),
+                Some(content) => Some(self.record(&plain, content, &metadata)?),
                 None => None,
             };
-            let _alone = alone();
-            expect(path, folder, &name, before.into())?;
+            let _guard = lock_replacing();
+            check_expected(path, folder, &name, before.into())?;
             if metadata.is_dir() {
                 folder.remove_dir(&name)?;
                 Ok((format!("{plain}/"), version))
@@ -97,9 +95,9 @@ impl Workspace {
         };
         let done = self
             .folder(&folder)
-            .map_err(Unchanged::from)
+            .map_err(ChangeError::from)
             .and_then(|folder| remove(&folder));
-        let (path, before) = done.map_err(|unchanged| self.unchanged(path, unchanged))?;
+        let (path, before) = done.map_err(|unchanged| self.change_error(path, unchanged))?;
         Ok(StateChange::FileDeleted {
             path,
             diff: None,
@@ -108,31 +106,31 @@ impl Workspace {
     }
 
     /// Gives a file, a folder or a link another name; never replaces anything; where `before` is given, only a file with that
-    /// content: [`FileFault::Changed`] otherwise. Missing folders are made.
-    pub fn rename(&self, from: &str, to: &str, before: Option<&[u8]>) -> Result<StateChange, FileFault> {
+    /// content: [`FileError::Changed`] otherwise. Missing folders are made.
+    pub fn rename(&self, from: &str, to: &str, before: Option<&[u8]>) -> Result<StateChange, FileError> {
         let (source, target) = (
-            self.changeable(from, FinalLink::Keep)?,
-            self.changeable(to, FinalLink::Keep)?,
+            self.changeable(from, FinalLink::NoFollow)?,
+            self.changeable(to, FinalLink::NoFollow)?,
         );
         let (old, new) = (source.folder.join(&source.name), target.folder.join(&target.name));
         let old_folder = self
             .folder(&source.folder)
-            .map_err(|error| self.fault(from, error))?;
+            .map_err(|error| self.file_error(from, error))?;
         let metadata = old_folder
             .symlink_metadata(&source.name)
-            .map_err(|error| self.fault(from, error))?;
+            .map_err(|error| self.file_error(from, error))?;
         if new != old && new.starts_with(&old) {
-            return Err(FileFault::IntoItself {
+            return Err(FileError::IntoItself {
                 path: from.to_owned(),
             });
         }
         // Before any folder is made; the renaming itself makes sure of it.
         if self.dir.symlink_metadata(&new).is_ok() {
-            return Err(FileFault::Exists { path: to.to_owned() });
+            return Err(FileError::Exists { path: to.to_owned() });
         }
         let version = self.in_folder(to, &target.folder, |new_folder| {
-            let _alone = alone();
-            expect(from, &old_folder, &source.name, before.into())?;
+            let _guard = lock_replacing();
+            check_expected(from, &old_folder, &source.name, before.into())?;
             let content = match before {
                 Some(_) => None,
                 None => content(&old_folder, &source.name, &metadata),
@@ -149,8 +147,13 @@ impl Workspace {
         })
     }
 
-    fn put(&self, path: &str, bytes: &[u8], expected: Expected<'_>) -> Result<StateChange, FileFault> {
-        let Changeable { folder, name, plain } = self.changeable(path, FinalLink::Follow)?;
+    fn write_atomically(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        expected: Expected<'_>,
+    ) -> Result<StateChange, FileError> {
+        let ChangeablePath { folder, name, plain } = self.changeable(path, FinalLink::Follow)?;
         self.in_folder(path, &folder, |folder| {
             let existing = match folder.symlink_metadata(&name) {
                 Ok(metadata) => Some(metadata),
@@ -162,9 +165,9 @@ impl Workspace {
                 check_writable(folder, &name)?;
             }
             // Before anything is written; again, and then for good, when all is ready to take its place.
-            expect(path, folder, &name, expected)?;
+            check_expected(path, folder, &name, expected)?;
             let before = match (&existing, expected) {
-                (Some(metadata), Expected::Content(content)) => Some(self.keep(&plain, content, metadata)?),
+                (Some(metadata), Expected::Content(content)) => Some(self.record(&plain, content, metadata)?),
                 (Some(_) | None, Expected::Nothing | Expected::Anything) | (None, Expected::Content(_)) => {
                     None
                 }
@@ -172,13 +175,13 @@ impl Workspace {
             let mut temporary = TempFile::new(folder)?;
             temporary.write_all(bytes)?;
             if let Some(metadata) = &existing {
-                keep_owner_and_mode(temporary.as_file(), metadata)?;
+                copy_owner_and_mode(temporary.as_file(), metadata)?;
             }
             temporary.as_file().sync_all()?;
             let after = Some(version(bytes, &temporary.as_file().metadata()?));
             let (path_told, diff) = (plain, None);
-            let _alone = alone();
-            expect(path, folder, &name, expected)?;
+            let _guard = lock_replacing();
+            check_expected(path, folder, &name, expected)?;
             if existing.is_some() {
                 temporary.replace(&name)?;
                 Ok(StateChange::FileEdited {
@@ -188,7 +191,7 @@ impl Workspace {
                     after,
                 })
             } else {
-                name_new(temporary, folder, &name)?;
+                persist_noclobber(temporary, folder, &name)?;
                 Ok(StateChange::FileCreated {
                     path: path_told,
                     diff,
@@ -199,17 +202,17 @@ impl Workspace {
     }
 
     /// The version of what is about to go, once its content is safe.
-    pub(super) fn keep(
+    pub(super) fn record(
         &self,
         plain: &str,
         content: &[u8],
         metadata: &Metadata,
-    ) -> Result<FileVersion, FileFault> {
+    ) -> Result<FileVersion, FileError> {
         let version = version(content, metadata);
-        if let Some(contents) = &self.contents {
-            contents
-                .keep(plain, &version, content)
-                .map_err(|why| FileFault::NotKept {
+        if let Some(content_store) = &self.content_store {
+            content_store
+                .record(plain, &version, content)
+                .map_err(|why| FileError::NotKept {
                     path: plain.to_owned(),
                     why,
                 })?;
@@ -221,7 +224,7 @@ impl Workspace {
     pub(super) fn folder(&self, folder: &Path) -> io::Result<Dir> {
         let mut opened = self.dir.try_clone()?;
         for name in folder {
-            opened = open_folder_itself(&opened, name)?;
+            opened = open_folder_nofollow(&opened, name)?;
         }
         Ok(opened)
     }
@@ -231,14 +234,14 @@ impl Workspace {
         &self,
         path: &str,
         folder: &Path,
-        change: impl FnOnce(&Dir) -> Result<T, Unchanged>,
-    ) -> Result<T, FileFault> {
+        change: impl FnOnce(&Dir) -> Result<T, ChangeError>,
+    ) -> Result<T, FileError> {
         let mut made = Vec::new();
         let attempt = || {
             let (mut opened, mut way) = (self.dir.try_clone()?, PathBuf::new());
             for name in folder {
                 way.push(name);
-                opened = match open_folder_itself(&opened, name) {
+                opened = match open_folder_nofollow(&opened, name) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         match opened.create_dir(name) {
                             Ok(()) => made.push(way.clone()),
@@ -246,7 +249,7 @@ impl Workspace {
                             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                             Err(error) => return Err(error.into()),
                         }
-                        open_folder_itself(&opened, name)?
+                        open_folder_nofollow(&opened, name)?
                     }
                     there => there?,
                 };
@@ -260,23 +263,20 @@ impl Workspace {
                 let _ = self.dir.remove_dir(folder);
             }
         }
-        result.map_err(|unchanged| self.unchanged(path, unchanged))
+        result.map_err(|unchanged| self.change_error(path, unchanged))
     }
 
-    fn unchanged(&self, path: &str, unchanged: Unchanged) -> FileFault {
+    fn change_error(&self, path: &str, unchanged: ChangeError) -> FileError {
         match unchanged {
-            Unchanged::System(error) => self.fault(path, error),
-            Unchanged::Fault(fault) => fault,
+            ChangeError::Io(error) => self.file_error(path, error),
+            ChangeError::File(fault) => fault,
         }
     }
 }
 
 /// Renaming over a file asks only for the folder's permission; a file marked read-only was meant so.
 fn check_writable(folder: &Dir, name: &OsStr) -> io::Result<()> {
-    match folder.open_with(
-        name,
-        OpenOptions::new().write(true).without_waiting_or_following(),
-    ) {
+    match folder.open_with(name, OpenOptions::new().write(true).nonblocking_nofollow()) {
         // A program that is running: it goes on with the old content.
         Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => Ok(()),
         opened => opened.map(drop),
@@ -284,7 +284,7 @@ fn check_writable(folder: &Dir, name: &OsStr) -> io::Result<()> {
 }
 
 /// Names what was written, unless somebody else made something of that name meanwhile, be it another process.
-fn name_new(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<()> {
+fn persist_noclobber(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<()> {
     // Random, as another process may be doing the same here.
     let interim = OsString::from(format!(".dirigent-{:016x}", RandomState::new().hash_one(name)));
     temporary.replace(&interim)?;
@@ -295,16 +295,16 @@ fn name_new(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<(
     named
 }
 
-fn expect(path: &str, folder: &Dir, name: &OsStr, expected: Expected<'_>) -> Result<(), Unchanged> {
+fn check_expected(path: &str, folder: &Dir, name: &OsStr, expected: Expected<'_>) -> Result<(), ChangeError> {
     let path = path.to_owned();
     match expected {
         Expected::Anything => Ok(()),
-        Expected::Nothing if folder.symlink_metadata(name).is_ok() => Err(FileFault::Exists { path }.into()),
+        Expected::Nothing if folder.symlink_metadata(name).is_ok() => Err(FileError::Exists { path }.into()),
         Expected::Nothing => Ok(()),
-        Expected::Content(before) => match read_itself(folder, name) {
+        Expected::Content(before) => match read_nofollow(folder, name) {
             Ok(bytes) if bytes.as_deref() == Some(before) => Ok(()),
-            Ok(_) => Err(FileFault::Changed { path }.into()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FileFault::Changed { path }.into()),
+            Ok(_) => Err(FileError::Changed { path }.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FileError::Changed { path }.into()),
             Err(error) => Err(error.into()),
         },
     }
@@ -313,7 +313,7 @@ fn expect(path: &str, folder: &Dir, name: &OsStr, expected: Expected<'_>) -> Res
 /// What is in a regular file, or where a link leads; none where that cannot be read, or is too big to be.
 fn content(folder: &Dir, name: &OsStr, metadata: &Metadata) -> Option<Vec<u8>> {
     match link_target(folder, name, metadata) {
-        Ok(None) => read_itself(folder, name).ok().flatten(),
+        Ok(None) => read_nofollow(folder, name).ok().flatten(),
         target => target.ok().flatten(),
     }
 }
@@ -327,11 +327,11 @@ fn link_target(folder: &Dir, name: &OsStr, metadata: &Metadata) -> io::Result<Op
 }
 
 /// The content of a file that is no link; none where it is not regular, or too big.
-fn read_itself(folder: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+fn read_nofollow(folder: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     if !folder.symlink_metadata(name)?.is_file() {
         return Ok(None);
     }
-    let file = folder.open_with(name, OpenOptions::new().read(true).without_waiting_or_following())?;
+    let file = folder.open_with(name, OpenOptions::new().read(true).nonblocking_nofollow())?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
         return Ok(None);

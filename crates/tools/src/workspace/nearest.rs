@@ -12,7 +12,7 @@ const MAX_IGNORE_LINES: usize = 2000;
 const MAX_COMPARED_BYTES: usize = 300;
 
 /// How much is compared in all: the sum of the products of the lengths.
-const MAX_EFFORT: usize = 10_000_000;
+const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
 /// How many are suggested.
 const MAX_SUGGESTIONS: usize = 3;
@@ -25,7 +25,7 @@ impl Workspace {
             return Vec::new();
         }
         let name = path.rsplit('/').next();
-        let mut effort = MAX_EFFORT;
+        let mut budget = MAX_COMPARED_PRODUCT;
         let mut scored: Vec<(f64, String)> =
             Walk::everywhere(self, Hidden::Skip, MAX_NAMES, MAX_IGNORE_LINES)
                 .filter(|entry| entry.kind == Kind::File)
@@ -37,7 +37,7 @@ impl Workspace {
                     if file.len() > MAX_COMPARED_BYTES {
                         return None;
                     }
-                    effort = effort.checked_sub(file.len() * path.len())?;
+                    budget = budget.checked_sub(file.len() * path.len())?;
                     let score = strsim::normalized_levenshtein(&file, path);
                     (score > 0.6).then_some((score, file))
                 })

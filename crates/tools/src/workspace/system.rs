@@ -43,7 +43,7 @@ pub(super) fn special(_: FileType) -> &'static str {
 
 /// Opens a folder, which must not be a link.
 #[cfg(unix)]
-pub(super) fn open_folder_itself(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(super) fn open_folder_nofollow(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     use rustix::fs::{Mode, OFlags, openat};
     // Linux can open what it may not list, which is enough to go through it.
     #[cfg(target_os = "linux")]
@@ -55,7 +55,7 @@ pub(super) fn open_folder_itself(parent: &Dir, name: &OsStr) -> io::Result<Dir> 
 }
 
 #[cfg(not(unix))]
-pub(super) fn open_folder_itself(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(super) fn open_folder_nofollow(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     if parent.symlink_metadata(name)?.is_symlink() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
@@ -64,50 +64,46 @@ pub(super) fn open_folder_itself(parent: &Dir, name: &OsStr) -> io::Result<Dir> 
 
 /// Whether links lead round in a circle, or through what the system makes up (`/proc/self/root`).
 #[cfg(unix)]
-pub(super) fn is_link_fault(error: &io::Error) -> bool {
+pub(super) fn is_symlink_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 #[cfg(not(unix))]
-pub(super) fn is_link_fault(_: &io::Error) -> bool {
+pub(super) fn is_symlink_loop(_: &io::Error) -> bool {
     false
 }
 
-pub(super) trait WithoutWaiting {
+pub(super) trait NonBlocking {
     /// Opening returns at once, also for a pipe without another end.
-    fn without_waiting(&mut self) -> &mut Self;
+    fn nonblocking(&mut self) -> &mut Self;
 
     /// The same, and opening fails for a link, where the system can.
-    fn without_waiting_or_following(&mut self) -> &mut Self;
+    fn nonblocking_nofollow(&mut self) -> &mut Self;
 }
 
 #[cfg(unix)]
-const WITHOUT_WAITING: rustix::fs::OFlags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY);
+const NONBLOCKING: rustix::fs::OFlags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY);
 
-impl WithoutWaiting for OpenOptions {
+impl NonBlocking for OpenOptions {
     #[cfg(unix)]
-    fn without_waiting(&mut self) -> &mut Self {
+    fn nonblocking(&mut self) -> &mut Self {
         use cap_std::fs::OpenOptionsExt;
-        self.custom_flags(WITHOUT_WAITING.bits().cast_signed())
+        self.custom_flags(NONBLOCKING.bits().cast_signed())
     }
 
     #[cfg(not(unix))]
-    fn without_waiting(&mut self) -> &mut Self {
+    fn nonblocking(&mut self) -> &mut Self {
         self
     }
 
     #[cfg(unix)]
-    fn without_waiting_or_following(&mut self) -> &mut Self {
+    fn nonblocking_nofollow(&mut self) -> &mut Self {
         use cap_std::fs::OpenOptionsExt;
-        self.custom_flags(
-            (WITHOUT_WAITING | rustix::fs::OFlags::NOFOLLOW)
-                .bits()
-                .cast_signed(),
-        )
+        self.custom_flags((NONBLOCKING | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed())
     }
 
     #[cfg(not(unix))]
-    fn without_waiting_or_following(&mut self) -> &mut Self {
+    fn nonblocking_nofollow(&mut self) -> &mut Self {
         self
     }
 }
@@ -131,7 +127,7 @@ pub(super) fn mode(metadata: &Metadata) -> u32 {
 /// Gives a file the owner, the group and the permissions of another; not that it runs as its owner (set-user-ID), as its content is another
 /// now.
 #[cfg(unix)]
-pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
+pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
     use rustix::fs::{Gid, Uid};
     let ours = file.metadata()?;
@@ -147,7 +143,7 @@ pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()
 }
 
 #[cfg(not(unix))]
-pub(super) fn keep_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
+pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
     file.set_permissions(like.permissions())
 }
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use cap_std::fs::{Dir, FileType};
 
-use super::ignored::{Rules, Verdict, verdict};
-use super::place::FinalLink;
-use super::system::open_folder_itself;
-use super::{FileFault, Workspace};
+use super::ignore_rules::{IgnoreMatch, IgnoreRules, match_ignore};
+use super::resolve::FinalLink;
+use super::system::open_folder_nofollow;
+use super::{FileError, Workspace};
 
 /// How many names of one folder are looked at.
 const MAX_NAMES: usize = 100_000;
@@ -72,7 +72,7 @@ impl Workspace {
         &self,
         under: &[String],
         hidden: Hidden,
-    ) -> Result<impl Iterator<Item = String> + Send + use<>, FileFault> {
+    ) -> Result<impl Iterator<Item = String> + Send + use<>, FileError> {
         Ok(self
             .entries(under, hidden, Depth::All)?
             .filter(|entry| entry.kind == Kind::File)
@@ -81,17 +81,20 @@ impl Workspace {
 
     /// Like [`Workspace::walk`], with folders, links and others, and only so deep. The folders in `under` are not among
     /// the entries, what is in them is.
-    pub fn entries(&self, under: &[String], hidden: Hidden, depth: Depth) -> Result<Walk, FileFault> {
+    pub fn entries(&self, under: &[String], hidden: Hidden, depth: Depth) -> Result<Walk, FileError> {
         let mut starts = BTreeSet::new();
         for path in under {
-            let place = self.place(path, FinalLink::Follow)?;
+            let place = self.resolve(path, FinalLink::Follow)?;
             self.kind(path)?;
             starts.insert(place.relative());
         }
         if starts.is_empty() {
             starts.insert(PathBuf::new());
         }
-        let root = self.dir.try_clone().map_err(|error| self.fault(".", error))?;
+        let root = self
+            .dir
+            .try_clone()
+            .map_err(|error| self.file_error(".", error))?;
         Ok(Walk::new(Some(root), starts, hidden, depth))
     }
 }
@@ -120,7 +123,7 @@ struct Folder {
     path: PathBuf,
     opened: Dir,
     /// What its ignore files say.
-    rules: Rules,
+    rules: IgnoreRules,
     /// How many levels below it are wanted.
     levels: usize,
     /// What is in it and not come by yet.
@@ -201,9 +204,9 @@ impl Walk {
         let mut path = PathBuf::new();
         let mut ignored = false;
         for name in start {
-            let rules = Rules::of(&opened, &path, &mut self.ignore_lines);
-            let next = open_folder_itself(&opened, name);
-            way.push(Folder::passed(path.clone(), opened, rules));
+            let rules = IgnoreRules::read(&opened, &path, &mut self.ignore_lines);
+            let next = open_folder_nofollow(&opened, name);
+            way.push(Folder::ancestor(path.clone(), opened, rules));
             path.push(name);
             ignored = ignored || self.is_left_out(&way, name, &path, next.is_ok());
             opened = match next {
@@ -242,7 +245,7 @@ impl Walk {
             if self.folders.len() == MAX_DEPTH {
                 self.left_out += 1;
             } else if levels > 0
-                && let Ok(opened) = open_folder_itself(&folder.opened, name)
+                && let Ok(opened) = open_folder_nofollow(&folder.opened, name)
             {
                 self.enter(path.clone(), opened, levels);
             }
@@ -262,19 +265,19 @@ impl Walk {
     }
 
     fn is_left_out(&self, above: &[Folder], name: &OsStr, path: &Path, is_folder: bool) -> bool {
-        if is_own(name) {
+        if is_internal(name) {
             return true;
         }
-        match verdict(above.iter().map(|folder| &folder.rules), path, is_folder) {
-            Verdict::Ignored => true,
-            Verdict::Kept => false,
-            Verdict::Unnamed => self.hidden == Hidden::Skip && name.as_encoded_bytes().starts_with(b"."),
+        match match_ignore(above.iter().map(|folder| &folder.rules), path, is_folder) {
+            IgnoreMatch::Ignored => true,
+            IgnoreMatch::Whitelisted => false,
+            IgnoreMatch::None => self.hidden == Hidden::Skip && name.as_encoded_bytes().starts_with(b"."),
         }
     }
 
     fn enter(&mut self, path: PathBuf, opened: Dir, levels: usize) {
         let names = self.names(&opened);
-        let rules = Rules::of(&opened, &path, &mut self.ignore_lines);
+        let rules = IgnoreRules::read(&opened, &path, &mut self.ignore_lines);
         self.folders.push(Folder {
             path,
             opened,
@@ -308,7 +311,7 @@ impl Walk {
 
 impl Folder {
     /// One on the way to where a walk begins: only what its ignore files say counts.
-    fn passed(path: PathBuf, opened: Dir, rules: Rules) -> Self {
+    fn ancestor(path: PathBuf, opened: Dir, rules: IgnoreRules) -> Self {
         Folder {
             path,
             opened,
@@ -330,7 +333,7 @@ fn kind(file_type: FileType) -> Kind {
 }
 
 /// What git and Dirigent keep for themselves.
-fn is_own(name: &OsStr) -> bool {
+fn is_internal(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case(".dirigent")
 }
 

@@ -44,7 +44,7 @@ impl Folder {
 /// A call by an agent that may change everything.
 pub fn context(workspace: &Path) -> ToolContext {
     ToolContext {
-        contents: None,
+        content_store: None,
         workspace: workspace.to_owned(),
         access: Access::ReadWrite,
         run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),

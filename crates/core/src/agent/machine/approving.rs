@@ -9,12 +9,13 @@ use serde_json::Value;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentCommand, AgentFailure, AgentInput, AgentTimer};
 use crate::approval::{
-    Approval, Decision, DecisionFault, Settled, expired_result, guided_result, rejected_result, settle,
+    Approval, Decision, DecisionError, ResolvedDecision, expired_result, guided_result, rejected_result,
+    resolve,
 };
 use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::policy::Verdict;
+use crate::policy::PolicyDecision;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 
@@ -28,12 +29,12 @@ impl Agent {
     }
 
     /// What the run's policy says of a call that was checked.
-    pub(super) fn verdict(&self, call: &ToolCall) -> Verdict {
+    pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = self.context.spec();
         let tools = self.delegation(call).unwrap_or(self.context.tools());
         match tools.get(&call.tool) {
-            Some(tool) => spec.policy.verdict(tool, &call.parameters, &spec.workspace),
-            None => Verdict::Asked,
+            Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
+            None => PolicyDecision::Ask,
         }
     }
 
@@ -70,25 +71,25 @@ impl Agent {
         };
         let policy = &self.context.spec().policy;
         let approved = pending.map(|(_, approval)| approval.clone());
-        let settled = settle(approved.as_deref(), now, effect, decision, policy, check)?;
+        let settled = resolve(approved.as_deref(), now, effect, decision, policy, check)?;
         let Some((effect, call, edited)) = self.end_approval(now, commands) else {
-            return Err(DecisionFault::NotPending { effect }.into());
+            return Err(DecisionError::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(now, effect, call, edited, approved, commands),
-            Settled::RunWith(parameters) => {
+            ResolvedDecision::Run => self.execute(now, effect, call, edited, approved, commands),
+            ResolvedDecision::RunWith(parameters) => {
                 let call = with_parameters(&call, parameters);
-                self.carry_out(now, effect, call, Edited::ByUser, approved, commands);
+                self.execute(now, effect, call, Edited::ByUser, approved, commands);
             }
-            Settled::Reject(reason) => {
+            ResolvedDecision::Reject(reason) => {
                 self.refuse_call(&call, &rejected_result(reason.as_deref()));
-                self.drop_calls();
+                self.skip_remaining_calls();
                 let tool = call.tool;
                 self.finish(now, Err(AgentFailure::Rejected { tool, reason }), commands);
             }
-            Settled::Guide(guidance) => {
+            ResolvedDecision::Guide(guidance) => {
                 self.refuse_call(&call, &guided_result(&guidance));
-                self.drop_calls();
+                self.skip_remaining_calls();
                 self.next_call(now, VecDeque::new(), commands);
             }
         }
@@ -101,7 +102,7 @@ impl Agent {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         if !self.approval().is_some_and(|approval| approval.has_expired(now)) {
-            return Err(self.misplaced(&AgentInput::TimerFired {
+            return Err(self.invalid_state(&AgentInput::TimerFired {
                 timer: AgentTimer::Approval,
             }));
         }
@@ -116,14 +117,14 @@ impl Agent {
     /// Since when its clock stands still: it waits for a person, or for another agent, whose own clock goes.
     pub(super) fn waiting_since(&self) -> Option<Timestamp> {
         let asked_at = self.approval().map(|approval| approval.asked_at);
-        asked_at.or(self.delegated_at)
+        asked_at.or(self.delegating_since)
     }
 
     /// The time that no process was there does not bring the end of the wait nearer.
-    pub(super) fn put_off_expiry(&mut self, by: Millis) {
+    pub(super) fn extend_expiry(&mut self, by: Millis) {
         for pending in self.outstanding.values_mut() {
             match pending {
-                Pending::Approval { approval, .. } => Arc::make_mut(approval).put_off(by),
+                Pending::Approval { approval, .. } => Arc::make_mut(approval).extend_expiry(by),
                 Pending::Model | Pending::Tool { .. } => {}
             }
         }
@@ -131,7 +132,7 @@ impl Agent {
 
     /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): a person is asked anew about the
     /// call that waits for one, or that one had approved and has not ended. The wait so far does not count (LOOP-5).
-    pub(super) fn ask_anew(&mut self, now: Timestamp) {
+    pub(super) fn renew_approvals(&mut self, now: Timestamp) {
         let waiting_since = self.waiting_since();
         for (effect, pending) in self.outstanding.iter_mut() {
             let (call, asked, edited) = match pending {
@@ -148,7 +149,7 @@ impl Agent {
                 } => (call.clone(), approval.clone(), *edited),
                 Pending::Tool { approved: None, .. } | Pending::Model => continue,
             };
-            let approval = Arc::new(asked.asked_anew(effect, &call, self.context.spec(), now));
+            let approval = Arc::new(asked.renewed(effect, &call, self.context.spec(), now));
             *pending = Pending::Approval {
                 call,
                 approval,
@@ -157,7 +158,7 @@ impl Agent {
             if let Some(since) = waiting_since {
                 self.deadline = self.deadline + (now - since);
             }
-            self.delegated_at = None;
+            self.delegating_since = None;
         }
     }
 
@@ -191,7 +192,7 @@ impl Agent {
     }
 
     /// None of the calls that come after it runs: they were meant for what it would have done.
-    fn drop_calls(&mut self) {
+    fn skip_remaining_calls(&mut self) {
         let why = "it did not run, as the user did not approve a call before it";
         let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);
         for call in self.take_calls() {

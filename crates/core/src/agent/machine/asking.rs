@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{Agent, Commands, Pending, State};
 use crate::agent::{AgentCommand, AgentFailure};
-use crate::budget::EXPECTED_REPLY;
-use crate::call::{Said, parse};
+use crate::budget::TYPICAL_REPLY_TOKENS;
+use crate::call::{ReplyContent, parse};
 use crate::message::{Message, ModelFailure, ModelFailureKind, ModelReply};
-use crate::observation::CallDigest;
+use crate::observation::CallSummary;
 use crate::prompt;
 use crate::time::Timestamp;
 
@@ -24,7 +24,7 @@ impl Agent {
         if self.turns >= max_turns {
             return self.finish(now, Err(AgentFailure::TurnLimit { max_turns }), commands);
         }
-        match self.make_room() {
+        match self.compact() {
             Some(request) => {
                 self.state = State::Summarising(Arc::new(request));
                 self.send(commands);
@@ -35,8 +35,8 @@ impl Agent {
 
     fn ask_next(&mut self, commands: &mut Commands) {
         for guidance in std::mem::take(&mut self.guidance) {
-            self.conversation.say(Message::User {
-                content: format!("The user says: {}", prompt::inert(&guidance)),
+            self.conversation.push(Message::User {
+                content: format!("The user says: {}", prompt::escape_tags(&guidance)),
             });
         }
         self.turns += 1;
@@ -55,7 +55,7 @@ impl Agent {
         }
         let content = prompt::last_turn(spec);
         self.last_turn_announced = true;
-        self.conversation.say(Message::User { content });
+        self.conversation.push(Message::User { content });
     }
 
     fn send(&mut self, commands: &mut Commands) {
@@ -64,7 +64,7 @@ impl Agent {
     }
 
     /// Tokens that a request may have, so that there is room for a reply; `None` where nothing is known of the model.
-    fn most_tokens(&self) -> Option<u64> {
+    fn max_request_tokens(&self) -> Option<u64> {
         let profile = &self.spec()?.profile;
         let window = [profile.context_window, self.too_long]
             .into_iter()
@@ -72,7 +72,7 @@ impl Agent {
             .min()?;
         let reply = profile
             .max_output_tokens
-            .unwrap_or(EXPECTED_REPLY)
+            .unwrap_or(TYPICAL_REPLY_TOKENS)
             .min(window / 4);
         // Estimates are not exact.
         Some(window - reply - window / 20)
@@ -81,8 +81,8 @@ impl Agent {
     /// Makes room where there is little left: old results become a line each, and where that is not enough, the request that is
     /// returned asks for a summary of the earlier turns. More room is made than is needed now, so that the next requests can begin
     /// as this one does.
-    fn make_room(&mut self) -> Option<Vec<Message>> {
-        let most = self.most_tokens()?;
+    fn compact(&mut self) -> Option<Vec<Message>> {
+        let most = self.max_request_tokens()?;
         let max_compactions = self.spec()?.limits.max_compactions;
         if self.conversation.tokens() <= most || self.compactions >= max_compactions {
             return None;
@@ -101,24 +101,26 @@ impl Agent {
     }
 
     /// What the model says of the earlier turns takes their place; where it says nothing of use, a list of its calls does.
-    pub(super) fn read_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
-        self.work.usage += reply.counted();
-        let said = match parse(&reply, self.call_form()) {
-            Ok(Said::Text(text) | Said::CallAmongWords(text)) if !text.is_empty() => Some(text),
-            Ok(Said::Text(_) | Said::CallAmongWords(_) | Said::Calls(_)) | Err(_) => None,
+    pub(super) fn handle_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
+        self.work.usage += reply.metered_usage();
+        let reply_text = match parse(&reply, self.call_form()) {
+            Ok(ReplyContent::Text(text) | ReplyContent::CallInProse(text)) if !text.is_empty() => Some(text),
+            Ok(ReplyContent::Text(_) | ReplyContent::CallInProse(_) | ReplyContent::Calls(_)) | Err(_) => {
+                None
+            }
         };
-        self.summarise(said, commands);
+        self.summarise(reply_text, commands);
     }
 
-    fn summarise(&mut self, said: Option<String>, commands: &mut Commands) {
-        let summary = said.unwrap_or_else(|| self.listed_calls());
+    fn summarise(&mut self, reply_text: Option<String>, commands: &mut Commands) {
+        let summary = reply_text.unwrap_or_else(|| self.listed_calls());
         let task = self
             .brief
             .as_ref()
             .map_or_else(String::new, |brief| brief.task.clone());
         self.conversation.summarise(&task, &summary);
         self.summary = summary;
-        if let Some(most) = self.most_tokens() {
+        if let Some(most) = self.max_request_tokens() {
             self.conversation.shorten_latest(most);
         }
         self.ask_next(commands);
@@ -126,7 +128,7 @@ impl Agent {
 
     fn listed_calls(&self) -> String {
         let calls = &self.work.calls;
-        let line = |call: &CallDigest| {
+        let line = |call: &CallSummary| {
             let outcome = if call.success { "succeeded" } else { "failed" };
             let end = match (&call.effect, &call.error) {
                 (Some(handle), _) => format!(" (handle {handle})"),
@@ -145,7 +147,12 @@ impl Agent {
     }
 
     /// A model that could not read all of the request is asked again with less of it; any other failure is the end.
-    pub(super) fn read_failure(&mut self, now: Timestamp, failure: ModelFailure, commands: &mut Commands) {
+    pub(super) fn handle_model_failure(
+        &mut self,
+        now: Timestamp,
+        failure: ModelFailure,
+        commands: &mut Commands,
+    ) {
         let is_too_long = match failure.kind {
             ModelFailureKind::TooLong => true,
             ModelFailureKind::Unavailable { .. }
@@ -159,7 +166,7 @@ impl Agent {
         let before = self.conversation.tokens();
         if is_too_long {
             self.too_long = Some(before);
-            let request = self.make_room();
+            let request = self.compact();
             if request.is_some() || self.conversation.tokens() < before / 10 * 9 {
                 // The request that failed was no turn.
                 self.turns = self.turns.saturating_sub(1);

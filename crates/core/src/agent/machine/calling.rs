@@ -9,12 +9,12 @@ use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
 use crate::approval::Approval;
-use crate::call::{CallFault, ToolCall};
-use crate::delegate::{DELEGATE, started_agent};
+use crate::call::{CallError, ToolCall};
+use crate::delegation::{DELEGATE, started_agent};
 use crate::id::EffectId;
-use crate::observation::CallDigest;
+use crate::observation::CallSummary;
 use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
-use crate::policy::{Verdict, denied_result};
+use crate::policy::{PolicyDecision, denied_result};
 use crate::prompt;
 use crate::reflection::{Reflection, SUBMIT_REFLECTION};
 use crate::spec::AnswerForm;
@@ -24,9 +24,9 @@ use crate::tool::{Access, ToolOutcome, ToolResult, code};
 /// Characters that one string of a call's parameters has in a digest.
 const DIGEST_STRING: usize = 200;
 /// From which time on a model is told that it repeats itself (LOOP-10).
-const TOLD_FROM: u32 = 3;
+const REPEAT_NOTICE_FROM: u32 = 3;
 /// How many of the changes so far a model is told of, the latest (LOOP-8).
-const TOLD_CHANGES: usize = 20;
+const LISTED_CHANGES: usize = 20;
 
 impl Agent {
     /// Runs the calls of a reply in the order given (LOOP-1), as many as one reply may have (LOOP-10); after the last the model is asked again. Those
@@ -44,40 +44,40 @@ impl Agent {
             self.calls_of_turn = self.calls_of_turn.saturating_add(1);
             if self.calls_of_turn > most {
                 let refused = too_many_calls(most);
-                self.note_result(None, &call, &refused);
-                self.conversation.answer(&call, None, &refused, None);
+                self.record_call(None, &call, &refused);
+                self.conversation.push_result(&call, None, &refused, None);
                 continue;
             }
-            match self.submitted(&call) {
+            match self.read_submission(&call) {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
                 Some(Err(refused)) => self.refuse_call(&call, &refused),
                 None => {
-                    match self.check(&call).map(|()| self.verdict(&call)) {
+                    match self.check(&call).map(|()| self.evaluate_policy(&call)) {
                         Err(fault) => {
                             self.refuse_call(&call, &fault.result());
                             continue;
                         }
-                        Ok(Verdict::Denied(why)) => {
+                        Ok(PolicyDecision::Deny(why)) => {
                             self.refuse_call(&call, &denied_result(why));
                             continue;
                         }
-                        Ok(Verdict::Runs) => {
+                        Ok(PolicyDecision::Allow) => {
                             let effect = self.outstanding.next_effect();
-                            self.carry_out(now, effect, call, Edited::No, None, commands);
+                            self.execute(now, effect, call, Edited::No, None, commands);
                         }
-                        Ok(Verdict::Asked) => self.ask_approval(now, call, commands),
+                        Ok(PolicyDecision::Ask) => self.ask_approval(now, call, commands),
                     }
                     self.state = State::Calling(calls);
                     return;
                 }
             }
         }
-        self.tell_progress();
+        self.append_progress();
         self.ask(now, commands);
     }
 
     /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &mut self,
         now: Timestamp,
         effect: EffectId,
@@ -94,12 +94,12 @@ impl Agent {
         };
         self.outstanding.put(effect, pending);
         let command = self.call_command(effect, &call);
-        self.delegated_at = matches!(command, AgentCommand::Delegate { .. }).then_some(now);
+        self.delegating_since = matches!(command, AgentCommand::Delegate { .. }).then_some(now);
         commands.push(command);
     }
 
     /// CALL-6, and that the agent is allowed what the tool needs.
-    pub(super) fn check(&self, call: &ToolCall) -> Result<(), CallFault> {
+    pub(super) fn check(&self, call: &ToolCall) -> Result<(), CallError> {
         let allowed = self
             .brief
             .as_ref()
@@ -111,7 +111,7 @@ impl Agent {
     }
 
     /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
-    fn submitted(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
+    fn read_submission(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
         type Read = fn(&Agent, &ToolCall) -> Result<AgentAnswer, String>;
         let spec = self.spec()?;
         let (terminating, read): (_, Read) = match spec.answer {
@@ -139,7 +139,7 @@ impl Agent {
     fn check_plan(&self, call: &ToolCall) -> Result<Plan, String> {
         let plan = Plan::from_parameters(&call.parameters)?;
         let spec = self.context.spec();
-        let faults = plan.faults(&PlanRules {
+        let faults = plan.validation_errors(&PlanRules {
             agents: &spec.agents,
             tools: self.context.tools(),
             max_subtasks: spec.limits.max_subtasks,
@@ -155,7 +155,7 @@ impl Agent {
         }
         let faults: Vec<String> = faults.iter().map(|fault| format!("- {fault}")).collect();
         Err(format!(
-            "the plan was refused; submit it again with these mended:\n{}",
+            "the plan was refused; submit it again with these corrected:\n{}",
             faults.join("\n")
         ))
     }
@@ -168,7 +168,7 @@ impl Agent {
         Ok(reflection)
     }
 
-    pub(super) fn read_result(
+    pub(super) fn handle_result(
         &mut self,
         now: Timestamp,
         effect: EffectId,
@@ -178,11 +178,12 @@ impl Agent {
         commands: &mut Commands,
     ) {
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
-        self.note_result(Some(effect), &call, &result);
+        self.record_call(Some(effect), &call, &result);
         self.work.changes.extend(result.changes.iter().cloned());
-        self.note_seen(&result);
-        let repeated = self.note_repetition(&call, &result);
-        self.conversation.answer(&call, Some(effect), &result, repeated);
+        self.record_seen_files(&result);
+        let repeated = self.record_repetition(&call, &result);
+        self.conversation
+            .push_result(&call, Some(effect), &result, repeated);
         match edited {
             Edited::No => {}
             Edited::ByUser => {
@@ -193,7 +194,9 @@ impl Agent {
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
             // A plan or a judgement is submitted: no other call's result can stand for it.
-            (ToolOutcome::Success { output }, _) if call.terminate && self.answer() == AnswerForm::Text => {
+            (ToolOutcome::Success { output }, _)
+                if call.terminate && self.answer_form() == AnswerForm::Text =>
+            {
                 let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
@@ -208,21 +211,21 @@ impl Agent {
     }
 
     /// Records a call for reflection (PAOR-6); `effect` is `None` if it did not run.
-    fn note_result(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
+    fn record_call(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
         self.work.calls.push(digest(effect, call, result));
         self.failed += u32::from(!result.succeeded());
     }
 
     /// Records a call that does not run, and tells the model why.
     pub(super) fn refuse_call(&mut self, call: &ToolCall, result: &ToolResult) {
-        self.note_result(None, call, result);
-        let note = self.note_repetition(call, result);
-        self.conversation.answer(call, None, result, note);
+        self.record_call(None, call, result);
+        let note = self.record_repetition(call, result);
+        self.conversation.push_result(call, None, result, note);
     }
 
     /// LOOP-10: what the model is told where it repeats itself, within one reply too; past the limit the loop ends instead of another call or
     /// request.
-    fn note_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
+    fn record_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
         let max_repeats = self.spec()?.limits.max_repeats;
         let times = self.repeats.count(call, result);
         if times > max_repeats {
@@ -231,7 +234,7 @@ impl Agent {
                 times,
             });
         }
-        (times >= TOLD_FROM).then(|| {
+        (times >= REPEAT_NOTICE_FROM).then(|| {
             format!(
                 "this very call has had this very result {times} times: do something else, or finish and say what stands in the way"
             )
@@ -239,7 +242,7 @@ impl Agent {
     }
 
     /// LOOP-8: with the last result of a turn goes what was done so far.
-    fn tell_progress(&mut self) {
+    fn append_progress(&mut self) {
         let work = &self.work;
         // A first result says all by itself.
         if work.calls.len() < 2 {
@@ -252,7 +255,7 @@ impl Agent {
         if let Some(earlier) = work
             .changes
             .len()
-            .checked_sub(TOLD_CHANGES)
+            .checked_sub(LISTED_CHANGES)
             .filter(|earlier| *earlier > 0)
         {
             so_far["earlier_changes"] = json!(earlier);
@@ -261,7 +264,7 @@ impl Agent {
             let latest = work
                 .changes
                 .iter()
-                .skip(work.changes.len().saturating_sub(TOLD_CHANGES));
+                .skip(work.changes.len().saturating_sub(LISTED_CHANGES));
             so_far["changes"] = latest.map(|change| Value::String(change.to_string())).collect();
         }
         self.conversation.add_to_last_result("so_far", &so_far);
@@ -276,8 +279,8 @@ fn too_many_calls(most: u32) -> ToolResult {
     ToolResult::failure(why).with_code(code::REFUSED)
 }
 
-fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallDigest {
-    CallDigest {
+fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallSummary {
+    CallSummary {
         effect,
         tool: call.tool.clone(),
         parameters: prompt::shorten_value(&call.parameters, DIGEST_STRING, None),

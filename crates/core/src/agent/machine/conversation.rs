@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::budget::RequestSize;
-use crate::call::{GivenCalls, ToolCall};
+use crate::call::{ContextCalls, ToolCall};
 use crate::id::EffectId;
 use crate::message::{Message, Usage, estimated_tokens};
 use crate::prompt;
@@ -31,61 +31,65 @@ pub(super) struct Conversation {
     calls: BTreeMap<String, Option<EffectId>>,
     /// About how many tokens it has, with what goes with each of its requests ([`crate::spec::RunContext::request_overhead`]).
     estimated: u64,
-    counted: Counted,
-    shown: Shown,
+    counted: ProviderCounts,
+    display: ResultDisplay,
     /// The calls in what the model was given, in messages that were left out since as well (CALL-7).
-    given: GivenCalls,
+    given: ContextCalls,
 }
 
 /// How results are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Shown {
+struct ResultDisplay {
     /// Characters of one; none for all.
     max_result: Option<usize>,
-    rest: Rest,
+    rest: OmittedOutput,
 }
 
 /// What can be done about what is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Rest {
+enum OmittedOutput {
     /// The agent has the tool that reads it by its handle.
     #[default]
     Readable,
     /// Nothing.
-    Gone,
+    Unavailable,
 }
 
-impl Shown {
-    fn to(spec: &AgentSpec) -> Self {
+impl ResultDisplay {
+    fn new(spec: &AgentSpec) -> Self {
         let max_result = spec.profile.max_result;
         // Where results are shown whole, as in journals from before they were not, every agent was told so.
         let told = max_result.is_none() || spec.tools.iter().any(|tool| tool == prompt::READ_OUTPUT);
-        Shown {
+        ResultDisplay {
             max_result,
-            rest: if told { Rest::Readable } else { Rest::Gone },
+            rest: if told {
+                OmittedOutput::Readable
+            } else {
+                OmittedOutput::Unavailable
+            },
         }
     }
 
     /// The handle that the model is told.
     fn handle(self, effect: Option<EffectId>) -> Option<EffectId> {
         match self.rest {
-            Rest::Readable => effect,
-            Rest::Gone => None,
+            OmittedOutput::Readable => effect,
+            OmittedOutput::Unavailable => None,
         }
     }
 }
 
 /// How its provider counts tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counted {
+struct ProviderCounts {
     /// What it counted last; none where messages were changed since.
-    last: Option<Count>,
+    last: Option<PrefixCount>,
     ratio: TokenRatio,
 }
 
 /// A provider's count of the beginning of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Count {
+struct PrefixCount {
     tokens: u64,
     /// What was estimated of it.
     estimated: u64,
@@ -100,18 +104,18 @@ impl Conversation {
         system: &str,
         task: String,
         overhead: u64,
-        given: GivenCalls,
+        given: ContextCalls,
     ) -> Self {
         let mut conversation = Conversation {
             estimated: overhead,
-            shown: Shown::to(spec),
+            display: ResultDisplay::new(spec),
             given,
             ..Conversation::default()
         };
-        conversation.say(Message::System {
+        conversation.push(Message::System {
             content: system.to_owned(),
         });
-        conversation.say(Message::User { content: task });
+        conversation.push(Message::User { content: task });
         conversation
     }
 
@@ -120,13 +124,13 @@ impl Conversation {
     }
 
     /// The calls in what the model was given.
-    pub(super) fn given(&self) -> &GivenCalls {
+    pub(super) fn given(&self) -> &ContextCalls {
         &self.given
     }
 
     /// The text of a message by its place; empty if there is none.
-    fn content(&self, place: usize) -> &str {
-        self.messages.get(place).map_or("", Message::content)
+    fn content(&self, index: usize) -> &str {
+        self.messages.get(index).map_or("", Message::content)
     }
 
     /// The provider has counted the reply that is said with this message, but not what stands around it. What the model thought for its
@@ -135,13 +139,13 @@ impl Conversation {
         if let Some(count) = &mut self.counted.last
             && let Some(reply) = count.reply.take()
         {
-            let most = TokenRatio::MOST.tokens(message.estimated_tokens());
+            let most = TokenRatio::MAX.tokens(message.estimated_tokens());
             count.tokens = count.tokens.saturating_add(reply.min(most));
-            count.estimated = self.estimated.saturating_sub(message.frame_tokens());
+            count.estimated = self.estimated.saturating_sub(message.overhead_tokens());
         }
     }
 
-    pub(super) fn say(&mut self, message: Message) {
+    pub(super) fn push(&mut self, message: Message) {
         self.estimated += message.estimated_tokens();
         match &message {
             Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
@@ -155,7 +159,7 @@ impl Conversation {
     }
 
     /// A call's result names it by its id, so each has one of its own in the whole conversation.
-    pub(super) fn name_calls(&mut self, turn: u32, calls: &mut [ToolCall]) {
+    pub(super) fn assign_call_ids(&mut self, turn: u32, calls: &mut [ToolCall]) {
         for (number, call) in (1..).zip(calls) {
             let mut next: usize = number;
             while call.id.is_empty() || self.calls.contains_key(&call.id) {
@@ -167,7 +171,7 @@ impl Conversation {
     }
 
     /// The result of a call, with what is to be said about it; `effect` where it was carried out.
-    pub(super) fn answer(
+    pub(super) fn push_result(
         &mut self,
         call: &ToolCall,
         effect: Option<EffectId>,
@@ -181,20 +185,20 @@ impl Conversation {
         if let Some(note) = note {
             content["repeated"] = Value::String(note);
         }
-        self.say(Message::Tool {
+        self.push(Message::Tool {
             call_id: call.id.clone(),
             name: call.tool.clone(),
             // What a tool read may look like a part of a prompt.
-            content: prompt::inert(&content.to_string()).into_owned(),
+            content: prompt::escape_tags(&content.to_string()).into_owned(),
         });
     }
 
     /// A result as the model is shown it. What counts as seen is shown whole, as is what was asked for by its handle: their tools bound them.
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
         let whole = result.for_model();
-        match self.shown.max_result {
+        match self.display.max_result {
             Some(max) if result.seen.is_empty() && call.tool != prompt::READ_OUTPUT => {
-                let handle = self.shown.handle(effect).map(|effect| effect.to_string());
+                let handle = self.display.handle(effect).map(|effect| effect.to_string());
                 prompt::shorten_result(whole, max, handle.as_deref())
             }
             Some(_) | None => whole,
@@ -209,7 +213,7 @@ impl Conversation {
         {
             content.pop();
             let added = format!(",{}:{value}}}", Value::from(field));
-            let added = prompt::inert(&added);
+            let added = prompt::escape_tags(&added);
             self.estimated += estimated_tokens(&added);
             content.push_str(&added);
         }
@@ -219,13 +223,13 @@ impl Conversation {
     pub(super) fn count(&mut self, usage: &Usage) {
         let tokens = usage.input_tokens;
         if tokens > 0 && usage.estimated_calls == 0 {
-            self.counted = Counted {
-                last: Some(Count {
+            self.counted = ProviderCounts {
+                last: Some(PrefixCount {
                     tokens,
                     estimated: self.estimated,
                     reply: Some(usage.output_tokens),
                 }),
-                ratio: TokenRatio::between(tokens, self.estimated),
+                ratio: TokenRatio::from_counts(tokens, self.estimated),
             };
         }
     }
@@ -265,7 +269,7 @@ impl Conversation {
     pub(super) fn shrink_results(&mut self, tokens: u64) {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
-        let (counted, shown) = (self.counted, self.shown);
+        let (counted, display) = (self.counted, self.display);
         self.change(|messages, handles| {
             let mut saved = 0;
             for message in &mut messages[..latest] {
@@ -275,7 +279,8 @@ impl Conversation {
                 if let Message::Tool { call_id, content, .. } = message
                     && content.len() > SHORT_RESULT
                 {
-                    let line = in_a_line(content, shown.handle(handles.get(call_id).copied().flatten()));
+                    let line =
+                        without_output(content, display.handle(handles.get(call_id).copied().flatten()));
                     saved += replace(content, line);
                 }
             }
@@ -291,7 +296,7 @@ impl Conversation {
         if over == 0 || results == 0 {
             return;
         }
-        let shown = self.shown;
+        let display = self.display;
         self.change(|messages, handles| {
             let mut saved = 0;
             for message in &mut messages[latest..] {
@@ -299,7 +304,7 @@ impl Conversation {
                     let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
                         / u128::from(all);
                     let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
-                    let handle = shown.handle(handles.get(call_id).copied().flatten());
+                    let handle = display.handle(handles.get(call_id).copied().flatten());
                     let handle = handle.map(|effect| effect.to_string());
                     let shorten = |output: &str| prompt::shorten(output, max, handle.as_deref()).into_owned();
                     saved += replace(content, with_output(content, max, shorten));
@@ -360,7 +365,7 @@ fn replace(content: &mut String, shorter: String) -> u64 {
 }
 
 /// A result without its output, which can be read again by its handle.
-fn in_a_line(content: &str, handle: Option<EffectId>) -> String {
+fn without_output(content: &str, handle: Option<EffectId>) -> String {
     with_output(content, SHORT_ERROR, |_| match handle {
         Some(handle) => format!("[output left out; read it with read_output {{\"handle\": \"{handle}\"}}]"),
         None => "[output left out]".to_owned(),

@@ -4,7 +4,7 @@
 use super::{Agent, Commands, Pending};
 use crate::agent::{AgentCommand, AgentTimer};
 use crate::call::{ToolCall, ToolSet};
-use crate::delegate::{DELEGATE, delegation};
+use crate::delegation::{DELEGATE, delegation};
 use crate::id::EffectId;
 use crate::time::Timestamp;
 
@@ -35,7 +35,7 @@ impl Agent {
 
     /// The other agent has ended. The time that it worked was its own, and its limits bounded it; it may have waited for a person.
     pub(super) fn end_delegation(&mut self, now: Timestamp, commands: &mut Commands) {
-        if let Some(since) = self.delegated_at.take() {
+        if let Some(since) = self.delegating_since.take() {
             self.deadline = self.deadline + (now - since);
             commands.push(AgentCommand::SetTimer {
                 timer: AgentTimer::Deadline,

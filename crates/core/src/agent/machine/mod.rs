@@ -22,12 +22,12 @@ use super::{
 };
 use crate::approval::Approval;
 use crate::budget::RequestSize;
-use crate::call::{CallForm, GivenCalls, ToolCall};
+use crate::call::{CallForm, ContextCalls, ToolCall};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Message;
 use crate::observation::AgentWork;
-use crate::spec::{AgentSpec, AnswerForm, Depth, RunContext};
+use crate::spec::{AgentSpec, AnswerForm, DelegationDepth, RunContext};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
 
@@ -63,7 +63,7 @@ pub struct Agent {
     started_at: Timestamp,
     deadline: Timestamp,
     /// Since when another agent works for it.
-    delegated_at: Option<Timestamp>,
+    delegating_since: Option<Timestamp>,
     last_at: Timestamp,
 }
 
@@ -132,7 +132,7 @@ impl Agent {
             work: AgentWork::default(),
             started_at: Timestamp::default(),
             deadline: Timestamp::default(),
-            delegated_at: None,
+            delegating_since: None,
             last_at: Timestamp::default(),
         }
     }
@@ -238,7 +238,7 @@ impl Agent {
 
     /// Whether another agent works for it.
     pub(crate) fn is_delegating(&self) -> bool {
-        self.delegated_at.is_some()
+        self.delegating_since.is_some()
     }
 
     /// The commands that have no result yet: after a replay, what is still to be done.
@@ -262,7 +262,7 @@ impl Agent {
         match (&self.state, self.approval()) {
             (State::Idle, _) => {}
             (_, Some(approval)) => commands.extend(approving::expiry(approval)),
-            (_, None) if self.delegated_at.is_some() => {}
+            (_, None) if self.delegating_since.is_some() => {}
             (_, None) => commands.push(AgentCommand::SetTimer {
                 timer: AgentTimer::Deadline,
                 at: self.deadline,
@@ -274,33 +274,36 @@ impl Agent {
     fn apply(&mut self, now: Timestamp, input: AgentInput) -> Result<Commands, Refusal> {
         match (&self.state, &input) {
             (State::Idle, AgentInput::Started { .. }) => {}
-            (State::Idle | State::Done(_), _) => return Err(self.misplaced(&input)),
+            (State::Idle | State::Done(_), _) => return Err(self.invalid_state(&input)),
             (State::Asking | State::Summarising(_) | State::Calling(_), _) => {}
         }
         let mut commands = Vec::new();
         match input {
             AgentInput::Started { ref brief } if self.state == State::Idle => {
                 if self.context.agent(&brief.role).is_none() {
-                    return Err(self.misplaced(&input));
+                    return Err(self.invalid_state(&input));
                 }
                 self.start(now, brief.clone(), &mut commands);
             }
-            AgentInput::Started { .. } => return Err(self.misplaced(&input)),
+            AgentInput::Started { .. } => return Err(self.invalid_state(&input)),
             AgentInput::ModelReplied { effect, reply } => {
                 self.end_request(effect)?;
                 if self.is_summarising() {
-                    self.read_summary(reply, &mut commands);
+                    self.handle_summary(reply, &mut commands);
                 } else {
-                    self.read_reply(now, reply, &mut commands);
+                    self.handle_reply(now, reply, &mut commands);
                 }
             }
             AgentInput::ModelFailed { effect, failure } => {
                 self.end_request(effect)?;
-                self.read_failure(now, failure, &mut commands);
+                self.handle_model_failure(now, failure, &mut commands);
             }
-            AgentInput::OverBudget { effect, overdrawn } => {
+            AgentInput::OverBudget {
+                effect,
+                budget_exceeded,
+            } => {
                 self.end_request(effect)?;
-                self.finish(now, Err(AgentFailure::Budget { overdrawn }), &mut commands);
+                self.finish(now, Err(AgentFailure::Budget { budget_exceeded }), &mut commands);
             }
             AgentInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
@@ -309,7 +312,7 @@ impl Agent {
             AgentInput::ToolFinished { effect, result } => {
                 let (call, edited) = self.end_call(effect)?;
                 self.end_delegation(now, &mut commands);
-                self.read_result(now, effect, call, edited, result, &mut commands);
+                self.handle_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             AgentInput::Guided { guidance } => self.guidance.push(guidance),
@@ -319,7 +322,7 @@ impl Agent {
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
             } if now < self.deadline || self.waiting_since().is_some() => {
-                return Err(self.misplaced(&input));
+                return Err(self.invalid_state(&input));
             }
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
@@ -339,8 +342,8 @@ impl Agent {
         };
         let timeout = spec.limits.timeout;
         let overhead = self.context.request_overhead(&brief);
-        let prompt = spec.prompt_at(Depth::of(&brief, &self.context.spec().limits));
-        let given = GivenCalls::new(&self.context.offered(&brief));
+        let prompt = spec.prompt_at(DelegationDepth::new(&brief, &self.context.spec().limits));
+        let given = ContextCalls::new(&self.context.offered(&brief));
         self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
         self.started_at = now;
         self.deadline = now + timeout;
@@ -376,7 +379,7 @@ impl Agent {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
             // The whole wait will not count.
-            Some(_) => self.put_off_expiry(away),
+            Some(_) => self.extend_expiry(away),
             None => self.deadline = self.deadline + away,
         }
         // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
@@ -405,11 +408,11 @@ impl Agent {
                     at: self.deadline,
                 });
                 let result = interrupted_result(&call);
-                self.read_result(now, effect, call, edited, result, commands);
+                self.handle_result(now, effect, call, edited, result, commands);
             }
             None => {
                 if forked {
-                    self.ask_anew(now);
+                    self.renew_approvals(now);
                 }
                 *commands = self.outstanding();
             }
@@ -447,7 +450,7 @@ impl Agent {
         self.spec().map(|spec| spec.profile.calls).unwrap_or_default()
     }
 
-    fn answer(&self) -> AnswerForm {
+    fn answer_form(&self) -> AnswerForm {
         self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
     }
 
@@ -461,7 +464,7 @@ impl Agent {
         self.spec().map_or(Millis(0), |spec| spec.limits.timeout)
     }
 
-    fn misplaced(&self, input: &AgentInput) -> Refusal {
+    fn invalid_state(&self, input: &AgentInput) -> Refusal {
         let role = match self.brief.as_ref().map(|brief| &brief.role) {
             None => "agent".to_owned(),
             Some(AgentRole::Planner) => "planner".to_owned(),
@@ -475,7 +478,7 @@ impl Agent {
             State::Calling(_) => "waits for a tool",
             State::Done(_) => "has ended",
         };
-        Refusal::Misplaced {
+        Refusal::InvalidState {
             input: input.name(),
             state: format!("the {role} {doing}"),
         }

@@ -2,7 +2,7 @@
 
 use super::{Agent, Commands};
 use crate::agent::{AgentAnswer, AgentFailure};
-use crate::call::{Malformed, ReplyParser, Said, ToolCall};
+use crate::call::{MalformedReply, ReplyContent, ReplyParser, ToolCall};
 use crate::message::{FinishReason, Message, ModelReply};
 use crate::prompt;
 use crate::reflection::SUBMIT_REFLECTION;
@@ -11,9 +11,9 @@ use crate::time::Timestamp;
 use crate::tool::ToolSpec;
 
 impl Agent {
-    pub(super) fn read_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
+    pub(super) fn handle_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
         // A reply that cannot be used was paid for all the same.
-        self.work.usage += reply.counted();
+        self.work.usage += reply.metered_usage();
         self.conversation.count(&reply.usage);
         match reply.finish {
             FinishReason::Filtered => return self.finish(now, Err(AgentFailure::Filtered), commands),
@@ -30,12 +30,14 @@ impl Agent {
             given: self.conversation.given(),
         };
         match parser.parse(&reply) {
-            Ok(Said::Calls(calls)) => self.make_calls(now, reply, calls, commands),
-            Ok(Said::CallAmongWords(_)) if !self.asked_to_send_alone => {
+            Ok(ReplyContent::Calls(calls)) => self.make_calls(now, reply, calls, commands),
+            Ok(ReplyContent::CallInProse(_)) if !self.asked_to_send_alone => {
                 self.asked_to_send_alone = true;
-                self.send_back(now, reply, prompt::call_among_words(), commands);
+                self.send_back(now, reply, prompt::call_in_prose(), commands);
             }
-            Ok(Said::Text(text) | Said::CallAmongWords(text)) => self.take_text(now, reply, text, commands),
+            Ok(ReplyContent::Text(text) | ReplyContent::CallInProse(text)) => {
+                self.accept_text(now, reply, text, commands)
+            }
             Err(malformed) => {
                 let meant = meant_tool(&reply, &malformed, &tools);
                 self.ask_again(now, reply, malformed.to_string(), meant, commands);
@@ -52,8 +54,8 @@ impl Agent {
     ) {
         self.malformed = 0;
         self.asked_to_send_alone = false;
-        self.conversation.name_calls(self.turns, &mut calls);
-        self.conversation.say(Message::Assistant {
+        self.conversation.assign_call_ids(self.turns, &mut calls);
+        self.conversation.push(Message::Assistant {
             content: reply.content,
             calls: calls.clone(),
         });
@@ -61,14 +63,14 @@ impl Agent {
     }
 
     /// LOOP-4; a planner's text answers the goal (SPEC, "Where the rules meet", 6).
-    fn take_text(&mut self, now: Timestamp, reply: ModelReply, text: String, commands: &mut Commands) {
+    fn accept_text(&mut self, now: Timestamp, reply: ModelReply, text: String, commands: &mut Commands) {
         if text.trim().is_empty() {
             return self.ask_again(now, reply, "it was empty".to_owned(), None, commands);
         }
-        match self.answer() {
+        match self.answer_form() {
             AnswerForm::Text | AnswerForm::Plan => {
                 self.malformed = 0;
-                self.conversation.say(Message::Assistant {
+                self.conversation.push(Message::Assistant {
                     content: reply.content,
                     calls: Vec::new(),
                 });
@@ -116,37 +118,37 @@ impl Agent {
         } else {
             reply.content
         };
-        self.conversation.say(Message::Assistant {
+        self.conversation.push(Message::Assistant {
             content,
             calls: Vec::new(),
         });
-        self.conversation.say(Message::User { content: about });
+        self.conversation.push(Message::User { content: about });
         self.ask(now, commands);
     }
 }
 
 /// The tool that a malformed reply meant: the one that a native call names, or the first whose name stands in the text. `None` if it names
 /// none of the agent's.
-fn meant_tool(reply: &ModelReply, malformed: &Malformed, tools: &[ToolSpec]) -> Option<String> {
-    if let Malformed::BareParameters { tool } = malformed {
+fn meant_tool(reply: &ModelReply, malformed: &MalformedReply, tools: &[ToolSpec]) -> Option<String> {
+    if let MalformedReply::BareParameters { tool } = malformed {
         return Some(tool.clone());
     }
     let named = |name: &str| tools.iter().find(|tool| tool.name == name);
     let native = reply.malformed_calls.iter().find_map(|call| named(&call.name));
     let in_text = || {
         let places = tools.iter().filter_map(|tool| {
-            let place = place_of_word(&reply.content, &tool.name)?;
-            Some((place, tool))
+            let index = word_index(&reply.content, &tool.name)?;
+            Some((index, tool))
         });
-        places.min_by_key(|(place, _)| *place).map(|(_, tool)| tool)
+        places.min_by_key(|(index, _)| *index).map(|(_, tool)| tool)
     };
     native.or_else(in_text).map(|tool| tool.name.clone())
 }
 
 /// Where a name stands in a text as a word of its own.
-fn place_of_word(text: &str, name: &str) -> Option<usize> {
+fn word_index(text: &str, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
-        .map(|(place, _)| place)
-        .find(|place| !text[..*place].ends_with(is_part) && !text[place + name.len()..].starts_with(is_part))
+        .map(|(index, _)| index)
+        .find(|index| !text[..*index].ends_with(is_part) && !text[index + name.len()..].starts_with(is_part))
 }

@@ -11,7 +11,7 @@ impl Agent {
         &self.seen
     }
 
-    pub(super) fn note_seen(&mut self, result: &ToolResult) {
+    pub(super) fn record_seen_files(&mut self, result: &ToolResult) {
         if result.seen.is_empty() {
             return;
         }

@@ -8,18 +8,18 @@ use crate::approval::Approval;
 use crate::call::ToolCall;
 use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
-use crate::observation::{Finding, Observation, ObservedCall};
-use crate::plan::{Plan, Success, Work};
-use crate::policy::{Verdict, denied_result};
+use crate::observation::{Observation, ObservedCall, SubTaskResult};
+use crate::plan::{Plan, SubTaskOutcome, Work};
+use crate::policy::{PolicyDecision, denied_result};
 use crate::prompt;
-use crate::run::round::Active;
+use crate::run::iteration::ActiveSubTask;
 use crate::run::{Phase, RunCommand, RunTimer};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
 /// Which call of which sub-task of the plan.
 #[derive(Clone, Copy)]
-pub(super) struct CallPlace {
+pub(super) struct CallPosition {
     pub(super) index: usize,
     pub(super) position: usize,
 }
@@ -31,12 +31,15 @@ impl Run {
             return Ok(());
         }
         if self.redirecting {
-            return self.replan_when_still(now, commands);
+            return self.replan_once_stopped(now, commands);
         }
         if let Some(reason) = self.budget_exhausted() {
-            let running = self.rounds.last().map_or(0, |round| round.graph.running());
+            let running = self
+                .iterations
+                .last()
+                .map_or(0, |iteration| iteration.graph.running());
             // Those at work have reserved what they use: what they find is paid for, and observed.
-            return if self.overdrawn.is_some() && running > 0 {
+            return if self.budget_exceeded.is_some() && running > 0 {
                 Ok(())
             } else {
                 self.finish(reason, commands)
@@ -45,7 +48,11 @@ impl Run {
         while let Some(index) = self.take_ready() {
             self.start_subtask(now, index, commands)?;
         }
-        if !self.rounds.last().is_some_and(|round| round.graph.is_done()) {
+        if !self
+            .iterations
+            .last()
+            .is_some_and(|iteration| iteration.graph.is_done())
+        {
             return Ok(());
         }
         if self.phase == Phase::Acting {
@@ -57,11 +64,11 @@ impl Run {
     /// The next sub-task that starts, where there is a place for it: those that wait for people take none (HOST-11).
     fn take_ready(&mut self) -> Option<usize> {
         let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
-        let running = self.rounds.last()?.graph.running();
-        if running >= max_parallel && running - self.subtasks_waiting_for_people() >= max_parallel {
+        let running = self.iterations.last()?.graph.running();
+        if running >= max_parallel && running - self.subtasks_awaiting_user() >= max_parallel {
             return None;
         }
-        self.rounds.last_mut()?.graph.next_ready()
+        self.iterations.last_mut()?.graph.next_ready()
     }
 
     pub(super) fn start_subtask(
@@ -70,16 +77,16 @@ impl Run {
         index: usize,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last() else {
+        let Some(iteration) = self.iterations.last() else {
             return Ok(());
         };
-        let plan = round.graph.plan().clone();
+        let plan = iteration.graph.plan().clone();
         let agent = match &plan.subtasks[index].work {
             Work::Agent { agent, task } => {
-                let findings: Vec<&Observation> = round
+                let findings: Vec<&Observation> = iteration
                     .graph
                     .dependencies(index)
-                    .filter_map(|dependency| round.observation(dependency))
+                    .filter_map(|dependency| iteration.observation(dependency))
                     .collect();
                 let task = prompt::task_request(task, self.iteration, &findings);
                 let brief = Arc::new(self.brief(AgentRole::Sub(agent.clone()), task));
@@ -90,10 +97,10 @@ impl Run {
             }
             Work::Calls { .. } => None,
         };
-        if let Some(round) = self.rounds.last_mut() {
-            round.active.insert(
+        if let Some(iteration) = self.iterations.last_mut() {
+            iteration.active.insert(
                 index,
-                Active {
+                ActiveSubTask {
                     since: now,
                     agent,
                     calls: Vec::new(),
@@ -118,39 +125,39 @@ impl Run {
         let Some(call) = planned_call(plan, index, position) else {
             return Ok(());
         };
-        let place = CallPlace { index, position };
-        match self.verdict(&call) {
-            Verdict::Runs => {
+        let call_position = CallPosition { index, position };
+        match self.evaluate_policy(&call) {
+            PolicyDecision::Allow => {
                 let effect = self.outstanding.next_effect();
-                self.carry_out(now, effect, place, call, None, commands);
+                self.execute(now, effect, call_position, call, None, commands);
                 Ok(())
             }
-            Verdict::Asked => {
-                self.ask_approval(now, place, call, commands);
+            PolicyDecision::Ask => {
+                self.ask_approval(now, call_position, call, commands);
                 Ok(())
             }
-            Verdict::Denied(why) => {
+            PolicyDecision::Deny(why) => {
                 // It is waited for by nobody, but its handle is that of no other call.
-                let effect = self.outstanding.pass_over();
-                self.end_unrun(now, effect, place, call, denied_result(why), commands)
+                let effect = self.outstanding.skip();
+                self.finish_unexecuted(now, effect, call_position, call, denied_result(why), commands)
             }
         }
     }
 
     /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &mut self,
         now: Timestamp,
         effect: EffectId,
-        place: CallPlace,
+        call_position: CallPosition,
         call: ToolCall,
         approved: Option<Arc<Approval>>,
         commands: &mut Commands,
     ) {
         let deadline = now + self.call_timeout();
         let pending = Pending::Tool {
-            index: place.index,
-            position: place.position,
+            index: call_position.index,
+            position: call_position.position,
             call,
             started: false,
             deadline,
@@ -192,11 +199,11 @@ impl Run {
         self.stopping.remove(&effect.step);
         self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
         let succeeded = result.succeeded();
-        let Some(round) = self.rounds.last_mut() else {
+        let Some(iteration) = self.iterations.last_mut() else {
             return Err(Refusal::Stale { effect });
         };
-        let plan = round.graph.plan().clone();
-        if let Some(active) = round.active.get_mut(&index) {
+        let plan = iteration.graph.plan().clone();
+        if let Some(active) = iteration.active.get_mut(&index) {
             active.calls.push(ObservedCall { effect, call, result });
         }
         match planned_call(&plan, index, position + 1) {
@@ -206,50 +213,50 @@ impl Run {
                 self.advance(now, commands)
             }
             Some(call) if succeeded => {
-                let effect = self.outstanding.pass_over();
-                let place = CallPlace {
+                let effect = self.outstanding.skip();
+                let call_position = CallPosition {
                     index,
                     position: position + 1,
                 };
-                self.end_unrun(now, effect, place, call, redirected_result(), commands)?;
+                self.finish_unexecuted(now, effect, call_position, call, redirected_result(), commands)?;
                 self.advance(now, commands)
             }
             Some(_) | None => {
                 let success = if succeeded {
-                    Success::Succeeded
+                    SubTaskOutcome::Succeeded
                 } else {
-                    Success::Failed
+                    SubTaskOutcome::Failed
                 };
                 let calls = self.take_calls(index);
-                self.end_subtask(now, index, success, Finding::Calls { calls }, commands)
+                self.end_subtask(now, index, success, SubTaskResult::Calls { calls }, commands)
             }
         }
     }
 
     /// The calls of a sub-task that have ended.
     fn take_calls(&mut self, index: usize) -> Vec<ObservedCall> {
-        let round = self.rounds.last_mut();
-        let active = round.and_then(|round| round.active.get_mut(&index));
+        let iteration = self.iterations.last_mut();
+        let active = iteration.and_then(|iteration| iteration.active.get_mut(&index));
         active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls))
     }
 
     /// The end of a call that did not run, and of its sub-task with it.
-    pub(super) fn end_unrun(
+    pub(super) fn finish_unexecuted(
         &mut self,
         now: Timestamp,
         effect: EffectId,
-        place: CallPlace,
+        call_position: CallPosition,
         call: ToolCall,
         result: ToolResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let mut calls = self.take_calls(place.index);
+        let mut calls = self.take_calls(call_position.index);
         calls.push(ObservedCall { effect, call, result });
         self.observe_end(
             now,
-            place.index,
-            Success::Failed,
-            Finding::Calls { calls },
+            call_position.index,
+            SubTaskOutcome::Failed,
+            SubTaskResult::Calls { calls },
             commands,
         )
     }
@@ -258,8 +265,8 @@ impl Run {
         &mut self,
         now: Timestamp,
         index: usize,
-        success: Success,
-        finding: Finding,
+        success: SubTaskOutcome,
+        finding: SubTaskResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.observe_end(now, index, success, finding, commands)?;
@@ -271,24 +278,24 @@ impl Run {
         &mut self,
         now: Timestamp,
         index: usize,
-        success: Success,
-        finding: Finding,
+        success: SubTaskOutcome,
+        finding: SubTaskResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else {
+        let Some(iteration) = self.iterations.last_mut() else {
             return Ok(());
         };
         let was_stopped = match &finding {
-            Finding::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
+            SubTaskResult::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
             // Its call was told to stop, and what it would have called next does not run.
-            Finding::Calls { .. } => self.redirecting,
-            Finding::Skipped { .. } => false,
+            SubTaskResult::Calls { .. } => self.redirecting,
+            SubTaskResult::Skipped { .. } => false,
         };
-        round.observe(index, now, finding);
-        for skipped in round.graph.finish(index, success) {
-            let because = round.graph.plan().subtasks[skipped.because].id.clone();
+        iteration.observe(index, now, finding);
+        for skipped in iteration.graph.finish(index, success) {
+            let because = iteration.graph.plan().subtasks[skipped.because].id.clone();
             let because = (!was_stopped).then_some(because);
-            round.observe(skipped.index, now, Finding::Skipped { because });
+            iteration.observe(skipped.index, now, SubTaskResult::Skipped { because });
         }
         if self.phase == Phase::Acting {
             self.enter(Phase::Observing, commands)?;

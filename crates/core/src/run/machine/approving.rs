@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::acting::CallPlace;
+use super::acting::CallPosition;
 use super::{Commands, Pending, Run};
 use crate::approval::{
-    Approval, Decision, DecisionFault, Settled, expired_result, guided_result, rejected_result, settle,
+    Approval, Decision, DecisionError, ResolvedDecision, expired_result, guided_result, rejected_result,
+    resolve,
 };
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
-use crate::policy::{Policy, Verdict};
+use crate::policy::{Policy, PolicyDecision};
 use crate::run::{Phase, RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 
 /// That all that is under way waits for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Still {
+pub(super) struct AwaitingUser {
     pub(super) since: Timestamp,
     /// The call that has waited longest.
     pub(super) effect: EffectId,
@@ -35,37 +36,37 @@ impl Run {
 
     /// The call that has waited longest for a person, where nothing goes on without one: its own, or that of an agent.
     pub fn awaited_approval(&self) -> Option<EffectId> {
-        self.still.map(|still| still.effect)
+        self.awaiting_user.map(|awaiting| awaiting.effect)
     }
 
     /// Which sub-task of the present plan waits where that call does; none where it is the planner's or the reflector's.
-    pub(crate) fn held_up_by(&self, effect: EffectId) -> Option<usize> {
+    pub(crate) fn blocked_subtask(&self, effect: EffectId) -> Option<usize> {
         match (effect.scope, self.outstanding.at_step(effect.scope, effect.step)) {
             (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
             (Scope::Run, _) => None,
             (Scope::Agent(agent), _) => {
-                let (agent, mut active) = (self.first_caller(agent), self.rounds.last()?.active());
+                let (agent, mut active) = (self.root_agent(agent), self.iterations.last()?.active());
                 active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
             }
         }
     }
 
-    pub(super) fn verdict(&self, call: &ToolCall) -> Verdict {
+    pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let Some(context) = &self.context else {
-            return Verdict::Asked;
+            return PolicyDecision::Ask;
         };
         let spec = context.spec();
         match context.tools().get(&call.tool) {
-            Some(tool) => spec.policy.verdict(tool, &call.parameters, &spec.workspace),
+            Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
             // One that there is not fails by itself.
-            None => Verdict::Runs,
+            None => PolicyDecision::Allow,
         }
     }
 
     pub(super) fn ask_approval(
         &mut self,
         now: Timestamp,
-        place: CallPlace,
+        call_position: CallPosition,
         call: ToolCall,
         commands: &mut Commands,
     ) {
@@ -73,8 +74,8 @@ impl Run {
         let effect = self.outstanding.next_effect();
         let approval = Arc::new(Approval::new(effect, None, &call, context.spec(), now));
         let pending = Pending::Approval {
-            index: place.index,
-            position: place.position,
+            index: call_position.index,
+            position: call_position.position,
             call,
             approval: approval.clone(),
         };
@@ -105,25 +106,25 @@ impl Run {
             .context
             .as_ref()
             .map_or(&no_policy, |context| &context.spec().policy);
-        let settled = settle(approval, now, effect, decision, policy, check)?;
-        let Some((effect, place, mut call)) = self.end_approval(effect) else {
-            return Err(DecisionFault::NotPending { effect }.into());
+        let settled = resolve(approval, now, effect, decision, policy, check)?;
+        let Some((effect, call_position, mut call)) = self.end_approval(effect) else {
+            return Err(DecisionError::NotPending { effect }.into());
         };
         match settled {
-            Settled::Run => self.carry_out(now, effect, place, call, approved, commands),
-            Settled::RunWith(parameters) => {
+            ResolvedDecision::Run => self.execute(now, effect, call_position, call, approved, commands),
+            ResolvedDecision::RunWith(parameters) => {
                 call.parameters = parameters;
-                self.carry_out(now, effect, place, call, approved, commands);
+                self.execute(now, effect, call_position, call, approved, commands);
             }
-            Settled::Reject(reason) => {
+            ResolvedDecision::Reject(reason) => {
                 let result = rejected_result(reason.as_deref());
-                self.end_unrun(now, effect, place, call, result, commands)?;
+                self.finish_unexecuted(now, effect, call_position, call, result, commands)?;
                 self.advance(now, commands)?;
             }
-            Settled::Guide(guidance) => {
+            ResolvedDecision::Guide(guidance) => {
                 let result = guided_result(&guidance);
                 self.guidance.push(guidance);
-                self.end_unrun(now, effect, place, call, result, commands)?;
+                self.finish_unexecuted(now, effect, call_position, call, result, commands)?;
                 self.advance(now, commands)?;
             }
         }
@@ -140,17 +141,17 @@ impl Run {
         let expired = expired.filter(|approval| approval.has_expired(now));
         let ended = expired.map(|approval| approval.effect);
         match ended.and_then(|effect| self.end_approval(effect)) {
-            Some((effect, place, call)) => {
-                self.end_unrun(now, effect, place, call, expired_result(), commands)?;
+            Some((effect, call_position, call)) => {
+                self.finish_unexecuted(now, effect, call_position, call, expired_result(), commands)?;
                 self.advance(now, commands)
             }
-            None => Err(self.misplaced(&RunInput::TimerFired {
+            None => Err(self.invalid_state(&RunInput::TimerFired {
                 timer: RunTimer::Approval(step),
             })),
         }
     }
 
-    pub(super) fn end_approval(&mut self, effect: EffectId) -> Option<(EffectId, CallPlace, ToolCall)> {
+    pub(super) fn end_approval(&mut self, effect: EffectId) -> Option<(EffectId, CallPosition, ToolCall)> {
         let (effect, _) = self.outstanding.at_step(effect.scope, effect.step)?;
         match self.outstanding.finish(effect) {
             Ok(Pending::Approval {
@@ -158,7 +159,7 @@ impl Run {
                 position,
                 call,
                 ..
-            }) => Some((effect, CallPlace { index, position }, call)),
+            }) => Some((effect, CallPosition { index, position }, call)),
             // The callers have looked.
             Ok(_) | Err(_) => None,
         }
@@ -175,10 +176,10 @@ impl Run {
             Scope::Run => false,
             Scope::Agent(agent) => self.is_under_way(agent),
         };
-        if !is_under_way || self.asked_as(effect).is_some() {
+        if !is_under_way || self.pending_approval_of(effect).is_some() {
             return Err(Refusal::Stale { effect });
         }
-        self.asked.insert(effect, now);
+        self.pending_approvals.insert(effect, now);
         match self.phase {
             // Its sub-task may have left its place to another.
             Phase::Acting | Phase::Observing => self.advance(now, commands),
@@ -187,37 +188,39 @@ impl Run {
     }
 
     pub(super) fn approval_settled(&mut self, effect: EffectId) -> Result<(), Refusal> {
-        let asked = self.asked_as(effect).ok_or(Refusal::Stale { effect })?;
-        self.asked.remove(&asked);
+        let asked = self
+            .pending_approval_of(effect)
+            .ok_or(Refusal::Stale { effect })?;
+        self.pending_approvals.remove(&asked);
         Ok(())
     }
 
     /// The handle under which that call of an agent waits, whichever try of it is named.
-    fn asked_as(&self, effect: EffectId) -> Option<EffectId> {
-        self.asked
+    fn pending_approval_of(&self, effect: EffectId) -> Option<EffectId> {
+        self.pending_approvals
             .keys()
             .copied()
             .find(|asked| is_same_call(*asked, effect))
     }
 
     /// How many sub-tasks of the present plan do nothing but wait for a person.
-    pub(super) fn subtasks_waiting_for_people(&self) -> usize {
+    pub(super) fn subtasks_awaiting_user(&self) -> usize {
         let own = self.approvals().count();
-        let Some(round) = self.rounds.last() else {
+        let Some(iteration) = self.iterations.last() else {
             return own;
         };
-        let agents = round.active().filter_map(|(_, active)| active.agent);
-        own + agents.filter(|agent| self.is_held_up(*agent)).count()
+        let agents = iteration.active().filter_map(|(_, active)| active.agent);
+        own + agents.filter(|agent| self.is_awaiting_approval(*agent)).count()
     }
 
     /// Whether the agent, or the one that works for it, waits for a person.
-    fn is_held_up(&self, agent: AgentId) -> bool {
-        let asks = |scope| self.asked.keys().any(|asked| asked.scope == scope);
+    fn is_awaiting_approval(&self, agent: AgentId) -> bool {
+        let asks = |scope| self.pending_approvals.keys().any(|asked| asked.scope == scope);
         asks(Scope::Agent(agent))
             || self
                 .children_of(agent)
                 .filter_map(|child| self.agent_of(child))
-                .any(|child| self.is_held_up(child))
+                .any(|child| self.is_awaiting_approval(child))
     }
 
     fn is_under_way(&self, agent: AgentId) -> bool {
@@ -227,16 +230,16 @@ impl Run {
     }
 
     /// Whether the run waits for nothing but people: for an answer, or for decisions.
-    pub(crate) fn waits_for_people(&self) -> bool {
-        self.still.is_some() || self.question().is_some()
+    pub(crate) fn is_awaiting_user(&self) -> bool {
+        self.awaiting_user.is_some() || self.question().is_some()
     }
 
     /// Whether it is for want of that person that nothing goes on.
     pub(super) fn check_awaited(&self, effect: EffectId) -> Result<(), Refusal> {
         let asked = self.question().map(|(asked, _)| asked);
         let waits = asked == Some(effect)
-            || self.still.is_some()
-                && (self.asked_as(effect).is_some()
+            || self.awaiting_user.is_some()
+                && (self.pending_approval_of(effect).is_some()
                     || self
                         .approvals()
                         .any(|approval| is_same_call(approval.effect, effect)));
@@ -248,27 +251,27 @@ impl Run {
     }
 
     /// Sees whether all that is under way waits for people, which may be so from now on or no longer.
-    pub(super) fn note_standstill(&mut self, now: Timestamp, commands: &mut Commands) {
-        match (self.still, self.longest_wait()) {
+    pub(super) fn update_awaiting_user(&mut self, now: Timestamp, commands: &mut Commands) {
+        match (self.awaiting_user, self.longest_waiting_call()) {
             (None, None) => {}
             (None, Some(effect)) => {
-                self.still = Some(Still { since: now, effect });
+                self.awaiting_user = Some(AwaitingUser { since: now, effect });
                 commands.push(RunCommand::AwaitUser { effect });
             }
-            (Some(still), Some(effect)) if still.effect == effect => {}
-            (Some(still), Some(effect)) => {
-                self.still = Some(Still { effect, ..still });
+            (Some(awaiting), Some(effect)) if awaiting.effect == effect => {}
+            (Some(awaiting), Some(effect)) => {
+                self.awaiting_user = Some(AwaitingUser { effect, ..awaiting });
                 commands.push(RunCommand::AwaitUser { effect });
             }
-            (Some(still), None) => {
-                self.still = None;
-                self.put_off_deadline(now - still.since, commands);
+            (Some(awaiting), None) => {
+                self.awaiting_user = None;
+                self.extend_deadline(now - awaiting.since, commands);
             }
         }
     }
 
     /// The call that has waited longest for a person, where all that is under way does.
-    fn longest_wait(&self) -> Option<EffectId> {
+    fn longest_waiting_call(&self) -> Option<EffectId> {
         let waits = |(effect, pending): (EffectId, &Pending)| match pending {
             Pending::Approval { .. } => true,
             Pending::Planner(_)
@@ -279,10 +282,14 @@ impl Run {
                     return false;
                 };
                 // What it waits for is what the one waits for that works for it.
-                self.has_children(agent) || self.asked.keys().any(|asked| asked.scope == Scope::Agent(agent))
+                self.has_children(agent)
+                    || self
+                        .pending_approvals
+                        .keys()
+                        .any(|asked| asked.scope == Scope::Agent(agent))
             }
             // It ends by itself, and nothing waits for it.
-            Pending::Retired(_) => true,
+            Pending::Abandoned(_) => true,
             Pending::Tool { .. } | Pending::Question { .. } => false,
         };
         // What is being stopped is about to end.
@@ -292,7 +299,10 @@ impl Run {
         let own = self
             .approvals()
             .map(|approval| (approval.asked_at, approval.effect));
-        let of_agents = self.asked.iter().map(|(effect, since)| (*since, *effect));
+        let of_agents = self
+            .pending_approvals
+            .iter()
+            .map(|(effect, since)| (*since, *effect));
         own.chain(of_agents).min().map(|(_, effect)| effect)
     }
 }

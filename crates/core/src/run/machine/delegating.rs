@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Commands, Pending, Run};
 use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole};
-use crate::delegate::{delegates, with_started_agent};
+use crate::delegation::{delegation_targets, with_started_agent};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
 use crate::observation::AgentWork;
@@ -22,7 +22,7 @@ use crate::tool::{ToolResult, code};
 
 /// The result of an agent's last delegation. It is kept until the agent shows that it knows of it, as it may ask again after a restart.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Returned {
+pub(super) struct LastDelegation {
     call: EffectId,
     result: ToolResult,
 }
@@ -43,13 +43,13 @@ impl Run {
             if let Pending::Child { call, .. } = pending
                 && same(*call)
             {
-                return answer_next(call, effect);
+                return update_attempt(call, effect);
             }
         }
-        if let Some(returned) = self.returned.get_mut(&caller)
+        if let Some(returned) = self.last_delegations.get_mut(&caller)
             && same(returned.call)
         {
-            answer_next(&mut returned.call, effect)?;
+            update_attempt(&mut returned.call, effect)?;
             let result = returned.result.clone();
             commands.push(RunCommand::ReturnFindings { effect, result });
             return Ok(());
@@ -61,7 +61,7 @@ impl Run {
             }
             Ok(()) => {
                 // It asks for more, so it knows what came of the last.
-                self.returned.remove(&caller);
+                self.last_delegations.remove(&caller);
                 let task = prompt::task_request(&task, self.iteration, &[]);
                 let child = AgentBrief {
                     depth: brief.depth + 1,
@@ -84,7 +84,7 @@ impl Run {
         let Scope::Agent(agent) = scope else { return None };
         let effect = self.effect_of(agent)?;
         let brief = self.outstanding.get(effect).ok()?.brief()?;
-        (!self.held.contains_key(&effect.step)).then(|| (agent, brief.clone()))
+        (!self.awaiting_children.contains_key(&effect.step)).then(|| (agent, brief.clone()))
     }
 
     /// Whether that agent may be started for that caller now; as an error, why not.
@@ -94,9 +94,9 @@ impl Run {
         let Some((spec, own)) = known else {
             return Err("no agent is started, as it is not known what you may do yourself".to_owned());
         };
-        let mut known = delegates(own.access, &spec.agents).map(|known| known.name.as_str());
+        let mut known = delegation_targets(own.access, &spec.agents).map(|known| known.name.as_str());
         if !known.any(|name| name == agent) {
-            let known: Vec<&str> = delegates(own.access, &spec.agents)
+            let known: Vec<&str> = delegation_targets(own.access, &spec.agents)
                 .map(|known| known.name.as_str())
                 .collect();
             let known = known.join(", ");
@@ -128,21 +128,24 @@ impl Run {
 
     /// The agents that the present plan will start.
     fn planned_agents(&self) -> u32 {
-        let Some(round) = self.rounds.last() else { return 0 };
-        let subtasks = round.graph.plan().subtasks.iter().enumerate();
-        let planned = subtasks.filter(
-            |(index, subtask)| match (round.graph.state(*index), &subtask.work) {
-                (SubTaskState::Waiting | SubTaskState::Ready, Work::Agent { .. }) => true,
-                (SubTaskState::Waiting | SubTaskState::Ready, Work::Calls { .. })
-                | (
-                    SubTaskState::Running
-                    | SubTaskState::Succeeded
-                    | SubTaskState::Failed
-                    | SubTaskState::Skipped,
-                    _,
-                ) => false,
-            },
-        );
+        let Some(iteration) = self.iterations.last() else {
+            return 0;
+        };
+        let subtasks = iteration.graph.plan().subtasks.iter().enumerate();
+        let planned =
+            subtasks.filter(
+                |(index, subtask)| match (iteration.graph.state(*index), &subtask.work) {
+                    (SubTaskState::Waiting | SubTaskState::Ready, Work::Agent { .. }) => true,
+                    (SubTaskState::Waiting | SubTaskState::Ready, Work::Calls { .. })
+                    | (
+                        SubTaskState::Running
+                        | SubTaskState::Succeeded
+                        | SubTaskState::Failed
+                        | SubTaskState::Skipped,
+                        _,
+                    ) => false,
+                },
+            );
         u32::try_from(planned.count()).unwrap_or(u32::MAX)
     }
 
@@ -153,16 +156,16 @@ impl Run {
         result: ToolResult,
         commands: &mut Commands,
     ) {
-        let returned = Returned {
+        let returned = LastDelegation {
             call,
             result: result.clone(),
         };
-        self.returned.insert(caller, returned);
+        self.last_delegations.insert(caller, returned);
         commands.push(RunCommand::ReturnFindings { effect: call, result });
     }
 
     /// An agent has ended. What follows from it has to wait while another one still works for it.
-    pub(super) fn end_or_hold(
+    pub(super) fn finish_or_defer(
         &mut self,
         now: Timestamp,
         effect: EffectId,
@@ -172,13 +175,13 @@ impl Run {
         let Some(agent) = self.agent_of(effect) else {
             return Err(Refusal::Stale { effect });
         };
-        if let Some(returned) = self.returned.remove(&agent)
-            && !knows_of(&report.work, returned.call)
+        if let Some(returned) = self.last_delegations.remove(&agent)
+            && !includes_call(&report.work, returned.call)
         {
             report.work.changes.extend(returned.result.changes);
         }
         if self.has_children(agent) {
-            self.held.insert(effect.step, report);
+            self.awaiting_children.insert(effect.step, report);
             self.stop_children(agent, commands);
             return Ok(());
         }
@@ -189,7 +192,7 @@ impl Run {
         self.stopping.remove(&effect.step);
         match self.outstanding.finish(effect)? {
             Pending::Child { brief, call } => self.end_child(now, &brief, call, report, commands),
-            Pending::Retired(_) => Ok(()),
+            Pending::Abandoned(_) => Ok(()),
             pending @ (Pending::Planner(_)
             | Pending::Reflector(_)
             | Pending::SubAgent { .. }
@@ -216,10 +219,10 @@ impl Run {
         };
         let calls = self.child_calls.entry(caller).or_default();
         calls.extend(report.work.calls.iter().cloned());
-        match self.held.remove(&caller_effect.step) {
+        match self.awaiting_children.remove(&caller_effect.step) {
             Some(mut held) => {
                 held.work.changes.extend(report.work.changes);
-                self.end_or_hold(now, caller_effect, held, commands)
+                self.finish_or_defer(now, caller_effect, held, commands)
             }
             None => {
                 self.return_findings(caller, call, findings(brief, report), commands);
@@ -233,7 +236,7 @@ impl Run {
         let Scope::Agent(caller) = call.scope else {
             return None;
         };
-        let returned = self.returned.get(&caller)?;
+        let returned = self.last_delegations.get(&caller)?;
         (returned.call == call).then_some(&returned.result)
     }
 
@@ -245,11 +248,11 @@ impl Run {
     }
 
     /// The agent that the run started by itself, and for which that one works, directly or through others; itself where nobody called it.
-    pub(super) fn first_caller(&self, agent: AgentId) -> AgentId {
+    pub(super) fn root_agent(&self, agent: AgentId) -> AgentId {
         let pending = |effect| self.outstanding.get(effect).ok();
         let caller = self.effect_of(agent).and_then(pending).and_then(Pending::caller);
         match caller.map(|caller| caller.scope) {
-            Some(Scope::Agent(caller)) => self.first_caller(caller),
+            Some(Scope::Agent(caller)) => self.root_agent(caller),
             Some(Scope::Run) | None => agent,
         }
     }
@@ -279,7 +282,7 @@ impl Run {
         let Some(agent) = self.agent_of(effect) else {
             return;
         };
-        if !self.held.contains_key(&effect.step) && self.stopping.insert(effect.step) {
+        if !self.awaiting_children.contains_key(&effect.step) && self.stopping.insert(effect.step) {
             commands.push(RunCommand::StopAgent { effect });
         }
         self.stop_children(agent, commands);
@@ -292,16 +295,15 @@ impl Run {
 
     /// What has been changed by agents that were delegated to and is in no report of their callers yet, given what the callers have done so
     /// far.
-    pub(crate) fn unknown_to_callers<'a>(
+    pub(crate) fn unreported_delegated_work<'a>(
         &self,
         work_of: impl Fn(AgentId) -> Option<&'a AgentWork>,
     ) -> Vec<AgentWork> {
-        let returned = self
-            .returned
-            .iter()
-            .filter(|(caller, returned)| work_of(**caller).is_none_or(|work| !knows_of(work, returned.call)));
+        let returned = self.last_delegations.iter().filter(|(caller, returned)| {
+            work_of(**caller).is_none_or(|work| !includes_call(work, returned.call))
+        });
         let returned = returned.map(|(_, returned)| &returned.result.changes);
-        let held = self.held.values().map(|held| &held.work.changes);
+        let held = self.awaiting_children.values().map(|held| &held.work.changes);
         held.chain(returned)
             .map(|changes| AgentWork {
                 changes: changes.clone(),
@@ -312,7 +314,7 @@ impl Run {
 }
 
 /// The call is tried once more: from now on it is that try which the result answers.
-fn answer_next(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
+fn update_attempt(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
     if effect.attempt <= call.attempt {
         return Err(Refusal::Stale { effect });
     }
@@ -321,7 +323,7 @@ fn answer_next(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
 }
 
 /// Whether that work has the call in it, whichever try of it.
-fn knows_of(work: &AgentWork, call: EffectId) -> bool {
+fn includes_call(work: &AgentWork, call: EffectId) -> bool {
     let mut calls = work.calls.iter().rev();
     calls.any(|known| {
         let effect = known.effect;

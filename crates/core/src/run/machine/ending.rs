@@ -2,13 +2,13 @@
 
 use super::{Commands, Pending, Run};
 use crate::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
-use crate::budget::{BudgetKind, Overdrawn};
+use crate::budget::{BudgetExceeded, BudgetKind};
 use crate::id::{EffectId, Scope};
 use crate::limits::RunLimits;
 use crate::machine::Refusal;
 use crate::message::ModelFailureKind;
-use crate::observation::Finding;
-use crate::plan::Success;
+use crate::observation::SubTaskResult;
+use crate::plan::SubTaskOutcome;
 use crate::run::{EndReason, FailureCause, Phase, RunCommand};
 use crate::time::Timestamp;
 
@@ -23,15 +23,16 @@ impl Run {
     ) -> Result<(), Refusal> {
         let brief = self.outstanding.get(effect)?.brief();
         let agent = brief.map(|brief| brief.agent);
-        let Some(agent) = agent.filter(|_| !self.held.contains_key(&effect.step)) else {
+        let Some(agent) = agent.filter(|_| !self.awaiting_children.contains_key(&effect.step)) else {
             return Err(Refusal::Stale { effect });
         };
-        self.asked.retain(|asked, _| asked.scope != Scope::Agent(agent));
+        self.pending_approvals
+            .retain(|asked, _| asked.scope != Scope::Agent(agent));
         self.usage += report.work.usage;
-        if let Err(AgentFailure::Budget { overdrawn }) = &report.result {
-            self.overdrawn = Some(*overdrawn);
+        if let Err(AgentFailure::Budget { budget_exceeded }) = &report.result {
+            self.budget_exceeded = Some(*budget_exceeded);
         }
-        self.end_or_hold(now, effect, report, commands)
+        self.finish_or_defer(now, effect, report, commands)
     }
 
     pub(super) fn end_agent(
@@ -53,15 +54,15 @@ impl Run {
                     result => result,
                 };
                 let success = if result.is_ok() {
-                    Success::Succeeded
+                    SubTaskOutcome::Succeeded
                 } else {
-                    Success::Failed
+                    SubTaskOutcome::Failed
                 };
                 let name = match &brief.role {
                     AgentRole::Sub(name) => name.clone(),
                     AgentRole::Planner | AgentRole::Reflector => String::new(),
                 };
-                let finding = Finding::Agent {
+                let finding = SubTaskResult::Agent {
                     agent: brief.agent,
                     name,
                     result,
@@ -69,12 +70,14 @@ impl Run {
                 };
                 self.end_subtask(now, index, success, finding, commands)
             }
-            (Pending::Planner(_), result) => self.give_up("planner", "a plan", result, commands),
-            (Pending::Reflector(_), result) => self.give_up("reflector", "a judgement", result, commands),
+            (Pending::Planner(_), result) => self.fail_without_answer("planner", "a plan", result, commands),
+            (Pending::Reflector(_), result) => {
+                self.fail_without_answer("reflector", "a judgement", result, commands)
+            }
             // The caller lets only agents in, and sees to these by itself.
             (
                 Pending::Child { .. }
-                | Pending::Retired(_)
+                | Pending::Abandoned(_)
                 | Pending::Tool { .. }
                 | Pending::Approval { .. }
                 | Pending::Question { .. },
@@ -83,14 +86,14 @@ impl Run {
         }
     }
 
-    fn give_up(
+    fn fail_without_answer(
         &mut self,
-        who: &str,
-        what: &str,
+        role: &str,
+        expected: &str,
         result: Result<AgentAnswer, AgentFailure>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        if self.overdrawn.is_some()
+        if self.budget_exceeded.is_some()
             && let Some(reason) = self.budget_exhausted()
         {
             return self.finish(reason, commands);
@@ -100,13 +103,13 @@ impl Run {
             Ok(_) => FailureCause::Unrecoverable,
         };
         let error = match result {
-            Err(failure) => format!("the {who} ended without {what}: {failure}"),
-            Ok(_) => format!("the {who} ended with something else than {what}"),
+            Err(failure) => format!("the {role} ended without {expected}: {failure}"),
+            Ok(_) => format!("the {role} ended with something else than {expected}"),
         };
         self.finish(EndReason::Failed { error, cause }, commands)
     }
 
-    /// Asked wherever another round would begin (PAOR-3).
+    /// Asked wherever another iteration would begin (PAOR-3).
     pub(super) fn iterations_exhausted(&self) -> Option<EndReason> {
         let max_iterations = self.spec()?.limits.max_iterations;
         (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
@@ -114,9 +117,9 @@ impl Run {
 
     /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
     pub(super) fn budget_exhausted(&self) -> Option<EndReason> {
-        if let Some(Overdrawn {
+        if let Some(BudgetExceeded {
             budget, used, limit, ..
-        }) = self.overdrawn
+        }) = self.budget_exceeded
         {
             // Others have used more since, of what they had reserved.
             let used = used.max(budget.used(&self.usage));
@@ -129,7 +132,11 @@ impl Run {
     }
 
     /// Nobody is there for whom it waits: it goes on when it is resumed.
-    pub(super) fn stand_still(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
+    pub(super) fn pause_for_user(
+        &mut self,
+        effect: EffectId,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         self.check_awaited(effect)?;
         let reason = EndReason::UserRequired;
         self.end = Some(reason.clone());
@@ -151,8 +158,8 @@ impl Run {
         self.cut_off = self.outstanding.take();
         self.stopping.clear();
         self.redirecting = false;
-        self.asked.clear();
-        self.still = None;
+        self.pending_approvals.clear();
+        self.awaiting_user = None;
         self.end = Some(reason.clone());
         commands.push(RunCommand::Finish { reason });
         Ok(())

@@ -14,20 +14,20 @@ mod resuming;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use approving::Still;
-use delegating::Returned;
+use approving::AwaitingUser;
+use delegating::LastDelegation;
 use pending::Pending;
 
-use super::{EndReason, Phase, Question, Round, RunCommand, RunInput, RunTimer, Transition};
+use super::{EndReason, Iteration, Phase, Question, RunCommand, RunInput, RunTimer, Transition};
 use crate::agent::{AgentBrief, AgentReport, AgentRole};
-use crate::budget::Overdrawn;
+use crate::budget::BudgetExceeded;
 use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::Usage;
-use crate::observation::{CallDigest, Observation};
+use crate::observation::{CallSummary, Observation};
 use crate::plan::SubTask;
-use crate::prompt::{self, Answer, PastReflection, PastRound, RoundContext};
+use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection};
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
@@ -38,40 +38,40 @@ pub struct Run {
     context: Option<Arc<RunContext>>,
     phase: Phase,
     iteration: u32,
-    rounds: Vec<Round>,
+    iterations: Vec<Iteration>,
     guidance: Vec<String>,
-    /// The rounds whose planners were first given it, as far as one was.
-    guidance_rounds: Vec<u32>,
-    answers: Vec<Answer>,
+    /// The iterations whose planners were first given it, as far as one was.
+    guidance_iterations: Vec<u32>,
+    answers: Vec<AnsweredQuestion>,
     outstanding: Outstanding<Pending>,
     /// What was outstanding when the run failed, until it is resumed.
     cut_off: Outstanding<Pending>,
     /// What of it was told to stop, by step.
     stopping: BTreeSet<u32>,
     /// What of it has ended while others still worked for it, by step.
-    held: BTreeMap<u32, AgentReport>,
+    awaiting_children: BTreeMap<u32, AgentReport>,
     /// What came of the last delegation of each agent, as long as the agent may not know of it.
-    returned: BTreeMap<AgentId, Returned>,
+    last_delegations: BTreeMap<AgentId, LastDelegation>,
     /// The calls of the agents that each agent at work has delegated to; they become part of its report, so that reflection sees them.
-    child_calls: BTreeMap<AgentId, Vec<CallDigest>>,
+    child_calls: BTreeMap<AgentId, Vec<CallSummary>>,
     /// Whether nothing new starts, as the next plan is made as soon as nothing is under way (PAOR-8).
     redirecting: bool,
     /// The agents' calls that wait for people, each since when.
-    asked: BTreeMap<EffectId, Timestamp>,
+    pending_approvals: BTreeMap<EffectId, Timestamp>,
     /// That nothing goes on without people.
-    still: Option<Still>,
+    awaiting_user: Option<AwaitingUser>,
     agents: u32,
     sub_agents: u32,
     usage: Usage,
     /// The limit that left an agent no room for another request.
-    overdrawn: Option<Overdrawn>,
+    budget_exceeded: Option<BudgetExceeded>,
     answer: Option<String>,
     /// What the last judgement would have asked, had the answer been of use.
     unasked: Option<Question>,
     end: Option<EndReason>,
     started_at: Timestamp,
     /// The time that does not count towards the run's time limit: people were waited for, or no process carried it out.
-    time_off: Millis,
+    excluded_time: Millis,
     last_at: Timestamp,
 }
 
@@ -90,28 +90,28 @@ impl Run {
             context: None,
             phase: Phase::Idle,
             iteration: 0,
-            rounds: Vec::new(),
+            iterations: Vec::new(),
             guidance: Vec::new(),
-            guidance_rounds: Vec::new(),
+            guidance_iterations: Vec::new(),
             answers: Vec::new(),
             outstanding: Outstanding::new(Scope::Run),
             cut_off: Outstanding::new(Scope::Run),
             stopping: BTreeSet::new(),
-            held: BTreeMap::new(),
-            returned: BTreeMap::new(),
+            awaiting_children: BTreeMap::new(),
+            last_delegations: BTreeMap::new(),
             child_calls: BTreeMap::new(),
             redirecting: false,
-            asked: BTreeMap::new(),
-            still: None,
+            pending_approvals: BTreeMap::new(),
+            awaiting_user: None,
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
-            overdrawn: None,
+            budget_exceeded: None,
             answer: None,
             unasked: None,
             end: None,
             started_at: Timestamp::default(),
-            time_off: Millis(0),
+            excluded_time: Millis(0),
             last_at: Timestamp::default(),
         }
     }
@@ -131,14 +131,14 @@ impl Run {
         self.phase
     }
 
-    /// The planning round, from 1; 0 while Idle.
+    /// The planning iteration, from 1; 0 while Idle.
     pub fn iteration(&self) -> u32 {
         self.iteration
     }
 
-    /// The rounds whose plan has come, the present one last.
-    pub fn rounds(&self) -> &[Round] {
-        &self.rounds
+    /// The iterations whose plan has come, the present one last.
+    pub fn iterations(&self) -> &[Iteration] {
+        &self.iterations
     }
 
     /// The user's guidance so far.
@@ -146,9 +146,9 @@ impl Run {
         &self.guidance
     }
 
-    /// The rounds whose plans answer the guidance (PAOR-8), as far as a planner was given it.
-    pub(crate) fn guidance_rounds(&self) -> &[u32] {
-        &self.guidance_rounds
+    /// The iterations whose plans answer the guidance (PAOR-8), as far as a planner was given it.
+    pub(crate) fn guidance_iterations(&self) -> &[u32] {
+        &self.guidance_iterations
     }
 
     /// What all its agents and tools have used, as far as they have ended.
@@ -192,10 +192,12 @@ impl Run {
     }
 
     /// The sub-task whose first call that is, under way or waiting for a person.
-    pub(crate) fn begun_by(&self, effect: EffectId) -> Option<&SubTask> {
-        let place = self.outstanding.get(effect).ok()?.place()?;
-        let subtasks = &self.rounds.last()?.graph.plan().subtasks;
-        subtasks.get(place.index).filter(|_| place.position == 0)
+    pub(crate) fn subtask_started_by(&self, effect: EffectId) -> Option<&SubTask> {
+        let call_position = self.outstanding.get(effect).ok()?.call_position()?;
+        let subtasks = &self.iterations.last()?.graph.plan().subtasks;
+        subtasks
+            .get(call_position.index)
+            .filter(|_| call_position.position == 0)
     }
 
     /// The question that waits for the user.
@@ -204,7 +206,7 @@ impl Run {
         pending.find_map(|(effect, pending)| Some((effect, pending.question()?)))
     }
 
-    /// The question that was not put to the user, as a limit left no round for the answer.
+    /// The question that was not put to the user, as a limit left no iteration for the answer.
     pub fn unasked_question(&self) -> Option<&Question> {
         self.unasked.as_ref()
     }
@@ -213,7 +215,7 @@ impl Run {
         match pending {
             Pending::Planner(brief)
             | Pending::Reflector(brief)
-            | Pending::Retired(brief)
+            | Pending::Abandoned(brief)
             | Pending::SubAgent { brief, .. }
             | Pending::Child { brief, .. } => RunCommand::StartAgent {
                 effect,
@@ -221,8 +223,8 @@ impl Run {
             },
             Pending::Tool { index, call, .. } => RunCommand::RunTool {
                 effect,
-                // A tool runs only within a round.
-                subtask: self.rounds[self.rounds.len() - 1].graph.plan().subtasks[*index]
+                // A tool runs only within an iteration.
+                subtask: self.iterations[self.iterations.len() - 1].graph.plan().subtasks[*index]
                     .id
                     .clone(),
                 call: call.clone(),
@@ -240,13 +242,13 @@ impl Run {
     fn apply(&mut self, now: Timestamp, input: RunInput) -> Result<Commands, Refusal> {
         let idle = self.phase == Phase::Idle;
         if idle != matches!(input, RunInput::Started { .. }) {
-            return Err(self.misplaced(&input));
+            return Err(self.invalid_state(&input));
         }
-        if self.phase.is_terminal() && !self.takes_after_end(&input) {
-            return Err(self.misplaced(&input));
+        if self.phase.is_terminal() && !self.is_allowed_after_end(&input) {
+            return Err(self.invalid_state(&input));
         }
-        if self.end.is_some() && !goes_on_from_standstill(&input) {
-            return Err(self.misplaced(&input));
+        if self.end.is_some() && !is_allowed_while_awaiting_user(&input) {
+            return Err(self.invalid_state(&input));
         }
         let mut commands = Vec::new();
         match input {
@@ -270,9 +272,9 @@ impl Run {
                 self.delegate(effect, agent, task, &mut commands)?;
             }
             RunInput::UserAnswered { effect, answer } => {
-                self.read_answer(now, effect, answer, &mut commands)?;
+                self.accept_user_answer(now, effect, answer, &mut commands)?;
             }
-            RunInput::UserAbsent { effect } => self.stand_still(effect, &mut commands)?,
+            RunInput::UserAbsent { effect } => self.pause_for_user(effect, &mut commands)?,
             RunInput::TimerFired { timer } => self.timer_fired(now, timer, &mut commands)?,
             RunInput::Resumed {
                 last_seen,
@@ -292,12 +294,12 @@ impl Run {
             }
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
-        self.note_standstill(now, &mut commands);
+        self.update_awaiting_user(now, &mut commands);
         Ok(commands)
     }
 
     /// Whether the input may come although the run has ended: only a run that failed and can be resumed takes any.
-    fn takes_after_end(&self, input: &RunInput) -> bool {
+    fn is_allowed_after_end(&self, input: &RunInput) -> bool {
         let is_resumable = self.end.as_ref().is_some_and(EndReason::is_resumable);
         match input {
             RunInput::Resumed { .. } => true,
@@ -335,12 +337,12 @@ impl Run {
                             .with_code(code::TIMED_OUT);
                     self.end_call(now, effect, result, commands)
                 }
-                None => Err(self.misplaced(&RunInput::TimerFired { timer })),
+                None => Err(self.invalid_state(&RunInput::TimerFired { timer })),
             },
             RunTimer::Deadline => {
                 // Waiting for a person does not count.
-                if self.deadline().is_none_or(|deadline| now < deadline) || self.waits_for_people() {
-                    return Err(self.misplaced(&RunInput::TimerFired { timer }));
+                if self.deadline().is_none_or(|deadline| now < deadline) || self.is_awaiting_user() {
+                    return Err(self.invalid_state(&RunInput::TimerFired { timer }));
                 }
                 self.finish(EndReason::TimeLimit, commands)
             }
@@ -357,7 +359,7 @@ impl Run {
     /// The end of the run's time; `None` if it may take as long as it takes.
     fn deadline(&self) -> Option<Timestamp> {
         let timeout = self.spec()?.limits.timeout?;
-        Some(self.started_at + self.time_off + timeout)
+        Some(self.started_at + self.excluded_time + timeout)
     }
 
     fn deadline_timer(&self) -> Option<RunCommand> {
@@ -366,8 +368,8 @@ impl Run {
         Some(RunCommand::SetTimer { timer, at })
     }
 
-    fn put_off_deadline(&mut self, by: Millis, commands: &mut Commands) {
-        self.time_off += by;
+    fn extend_deadline(&mut self, by: Millis, commands: &mut Commands) {
+        self.excluded_time += by;
         commands.extend(self.deadline_timer());
     }
 
@@ -407,38 +409,38 @@ impl Run {
         commands.push(self.command(effect, &pending));
     }
 
-    /// What a planner or a reflector is told of the run and of so many of its rounds. The observations of the last round of all stand in the
+    /// What a planner or a reflector is told of the run and of so many of its iterations. The observations of the last iteration of all stand in the
     /// request itself.
-    fn round_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> RoundContext<'a> {
+    fn iteration_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> IterationContext<'a> {
         let in_short: Vec<(u32, &[Observation])> = self
-            .rounds
+            .iterations
             .iter()
-            .take(self.rounds.len().saturating_sub(1))
-            .map(|round| (round.iteration, &round.observations[..]))
+            .take(self.iterations.len().saturating_sub(1))
+            .map(|iteration| (iteration.number, &iteration.observations[..]))
             .collect();
         let observations = prompt::earlier_observations(&in_short).into_iter();
-        let rounds = self.rounds[..earlier].iter();
-        let rounds = rounds.zip(observations.chain(std::iter::repeat_with(Vec::new)));
-        RoundContext {
+        let iterations = self.iterations[..earlier].iter();
+        let iterations = iterations.zip(observations.chain(std::iter::repeat_with(Vec::new)));
+        IterationContext {
             goal: &spec.goal,
-            round: self.iteration,
-            max_rounds: spec.limits.max_iterations,
+            iteration: self.iteration,
+            max_iterations: spec.limits.max_iterations,
             guidance: &self.guidance,
             answers: &self.answers,
-            rounds: rounds
-                .map(|(round, observations)| PastRound {
-                    round: round.iteration,
-                    plan: &round.graph.plan().summary,
-                    reflection: round.reflection.as_ref().map(PastReflection::from),
-                    cut_off: round.cut_off.as_deref(),
+            iterations: iterations
+                .map(|(iteration, observations)| PastIteration {
+                    iteration: iteration.number,
+                    plan: &iteration.graph.plan().summary,
+                    reflection: iteration.reflection.as_ref().map(PastReflection::from),
+                    cut_off: iteration.cut_off.as_deref(),
                     observations,
                 })
                 .collect(),
         }
     }
 
-    fn misplaced(&self, input: &RunInput) -> Refusal {
-        Refusal::Misplaced {
+    fn invalid_state(&self, input: &RunInput) -> Refusal {
+        Refusal::InvalidState {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
@@ -452,7 +454,7 @@ fn redirected_result() -> ToolResult {
 }
 
 /// Whether it may come in while the run stands still: anything else waits until it is resumed.
-fn goes_on_from_standstill(input: &RunInput) -> bool {
+fn is_allowed_while_awaiting_user(input: &RunInput) -> bool {
     match input {
         RunInput::Guided { .. } | RunInput::Resumed { .. } | RunInput::Cancelled => true,
         RunInput::Started { .. }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::acting::CallPlace;
+use super::acting::CallPosition;
 use crate::agent::AgentBrief;
 use crate::approval::Approval;
 use crate::call::ToolCall;
@@ -24,7 +24,7 @@ pub(super) enum Pending {
         call: EffectId,
     },
     /// A planner or a reflector that was stopped: its report only counts for what it used.
-    Retired(Arc<AgentBrief>),
+    Abandoned(Arc<AgentBrief>),
     Tool {
         index: usize,
         position: usize,
@@ -53,7 +53,7 @@ impl Pending {
         match self {
             Pending::Planner(brief)
             | Pending::Reflector(brief)
-            | Pending::Retired(brief)
+            | Pending::Abandoned(brief)
             | Pending::SubAgent { brief, .. }
             | Pending::Child { brief, .. } => Some(brief),
             Pending::Tool { .. } | Pending::Approval { .. } | Pending::Question { .. } => None,
@@ -66,7 +66,7 @@ impl Pending {
             Pending::Tool { call, .. } => Some(call),
             Pending::Planner(_)
             | Pending::Reflector(_)
-            | Pending::Retired(_)
+            | Pending::Abandoned(_)
             | Pending::SubAgent { .. }
             | Pending::Child { .. }
             | Pending::Approval { .. }
@@ -80,7 +80,7 @@ impl Pending {
             Pending::Approval { approval, .. } => Some(approval),
             Pending::Planner(_)
             | Pending::Reflector(_)
-            | Pending::Retired(_)
+            | Pending::Abandoned(_)
             | Pending::SubAgent { .. }
             | Pending::Child { .. }
             | Pending::Tool { .. }
@@ -89,14 +89,14 @@ impl Pending {
     }
 
     /// Which call of which sub-task it is, where it is one of a plan's own: under way, or waiting for a person.
-    pub(super) fn place(&self) -> Option<CallPlace> {
+    pub(super) fn call_position(&self) -> Option<CallPosition> {
         match *self {
             Pending::Tool { index, position, .. } | Pending::Approval { index, position, .. } => {
-                Some(CallPlace { index, position })
+                Some(CallPosition { index, position })
             }
             Pending::Planner(_)
             | Pending::Reflector(_)
-            | Pending::Retired(_)
+            | Pending::Abandoned(_)
             | Pending::SubAgent { .. }
             | Pending::Child { .. }
             | Pending::Question { .. } => None,
@@ -109,7 +109,7 @@ impl Pending {
             Pending::Child { call, .. } => Some(*call),
             Pending::Planner(_)
             | Pending::Reflector(_)
-            | Pending::Retired(_)
+            | Pending::Abandoned(_)
             | Pending::SubAgent { .. }
             | Pending::Tool { .. }
             | Pending::Approval { .. }
@@ -123,7 +123,7 @@ impl Pending {
             Pending::Question { question, .. } => Some(question),
             Pending::Planner(_)
             | Pending::Reflector(_)
-            | Pending::Retired(_)
+            | Pending::Abandoned(_)
             | Pending::SubAgent { .. }
             | Pending::Child { .. }
             | Pending::Tool { .. }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{Commands, Pending, Run};
 use crate::agent::{AgentBrief, AgentRole};
 use crate::machine::Refusal;
-use crate::plan::{Plan, PlanFault, PlanGraph, Work};
+use crate::plan::{Plan, PlanError, PlanGraph, Work};
 use crate::prompt;
-use crate::run::{EndReason, Phase, Round};
+use crate::run::{EndReason, Iteration, Phase};
 use crate::time::Timestamp;
 
 impl Run {
@@ -21,16 +21,20 @@ impl Run {
         Ok(())
     }
 
-    /// Starts a planner for the present round, with all that the user has said so far.
+    /// Starts a planner for the present iteration, with all that the user has said so far.
     pub(super) fn start_planner(&mut self, commands: &mut Commands) {
         let Some(context) = self.context.clone() else {
             return;
         };
         let spec = context.spec();
-        self.guidance_rounds.resize(self.guidance.len(), self.iteration);
-        let observed = self.rounds.last().map_or(&[][..], |round| &round.observations);
+        self.guidance_iterations
+            .resize(self.guidance.len(), self.iteration);
+        let observed = self
+            .iterations
+            .last()
+            .map_or(&[][..], |iteration| &iteration.observations);
         let task = prompt::plan_request(
-            &self.round_context(spec, self.rounds.len()),
+            &self.iteration_context(spec, self.iterations.len()),
             &spec.agents,
             &spec.tools,
             observed,
@@ -50,16 +54,16 @@ impl Run {
         plan: Plan,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        match runnable(plan) {
+        match validated_graph(plan) {
             Ok(graph) => {
-                self.rounds.push(Round::new(self.iteration, graph));
+                self.iterations.push(Iteration::new(self.iteration, graph));
                 self.enter(Phase::Acting, commands)?;
                 self.advance(now, commands)
             }
             // The planner's loop has refused such plans already.
-            Err(faults) => {
-                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                self.finish(EndReason::failed(faults.join("; ")), commands)
+            Err(errors) => {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                self.finish(EndReason::failed(errors.join("; ")), commands)
             }
         }
     }
@@ -79,19 +83,19 @@ impl Run {
 }
 
 /// The plan's graph, if it is one and every sub-task has something to do.
-fn runnable(plan: Plan) -> Result<PlanGraph, Vec<PlanFault>> {
+fn validated_graph(plan: Plan) -> Result<PlanGraph, Vec<PlanError>> {
     let idle = plan.subtasks.iter().filter(|subtask| match &subtask.work {
         Work::Calls { calls } => calls.is_empty(),
         Work::Agent { .. } => false,
     });
-    let faults: Vec<PlanFault> = idle
-        .map(|subtask| PlanFault::NoCalls {
+    let errors: Vec<PlanError> = idle
+        .map(|subtask| PlanError::NoCalls {
             subtask: subtask.id.clone(),
         })
         .collect();
-    if faults.is_empty() {
+    if errors.is_empty() {
         PlanGraph::new(Arc::new(plan))
     } else {
-        Err(faults)
+        Err(errors)
     }
 }

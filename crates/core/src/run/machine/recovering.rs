@@ -15,7 +15,7 @@ use crate::machine::Refusal;
 use crate::message::Usage;
 use crate::observation::AgentWork;
 use crate::run::EndReason;
-use crate::run::report::left;
+use crate::run::report::remaining;
 use crate::spec::{RunContext, RunSpec};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
@@ -25,7 +25,7 @@ impl Run {
     /// `cut_off` is the work of the agents that its end cut off.
     ///
     /// # Errors
-    /// [`Refusal::Over`] if it ended for good; [`Refusal::AtLimit`] with the limit that it would reach at once.
+    /// [`Refusal::Finished`] if it ended for good; [`Refusal::AtLimit`] with the limit that it would reach at once.
     pub fn check_resume(
         &self,
         last_seen: Timestamp,
@@ -37,7 +37,7 @@ impl Run {
         };
         if !reason.is_resumable() {
             let reason = reason.clone();
-            return Err(Refusal::Over { reason });
+            return Err(Refusal::Finished { reason });
         }
         if *reason == EndReason::UserRequired {
             return Ok(());
@@ -79,15 +79,15 @@ impl Run {
 
     /// The iterations whose plan was made. One that failed while it was planned is planned again.
     fn completed_iterations(&self) -> u32 {
-        match self.rounds.last() {
-            Some(round) if round.iteration == self.iteration => self.iteration,
+        match self.iterations.last() {
+            Some(iteration) if iteration.number == self.iteration => self.iteration,
             Some(_) | None => self.iteration.saturating_sub(1),
         }
     }
 
     /// The time that counts towards the run's time limit.
     fn time_used(&self, last_seen: Timestamp) -> Millis {
-        last_seen.max(self.last_at) - (self.started_at + self.time_off)
+        last_seen.max(self.last_at) - (self.started_at + self.excluded_time)
     }
 
     /// Puts the run under other limits.
@@ -109,15 +109,15 @@ impl Run {
         cut_off: BTreeMap<AgentId, AgentWork>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.put_off_deadline(now - last_seen.max(self.last_at), commands);
+        self.extend_deadline(now - last_seen.max(self.last_at), commands);
         self.outstanding = self.cut_off.take();
         self.observe_cut_off(now, cut_off)?;
-        let unfinished = left(&self.rounds);
-        if let (Some(reason), Some(round)) = (self.end.take(), self.rounds.last_mut())
-            && round.iteration == self.iteration
-            && round.reflection.is_none()
+        let unfinished = remaining(&self.iterations);
+        if let (Some(reason), Some(iteration)) = (self.end.take(), self.iterations.last_mut())
+            && iteration.number == self.iteration
+            && iteration.reflection.is_none()
         {
-            round.cut_off = Some(if unfinished.is_empty() {
+            iteration.cut_off = Some(if unfinished.is_empty() {
                 format!("the run ended before this was judged: {reason}")
             } else {
                 format!(
@@ -127,7 +127,7 @@ impl Run {
             });
         }
         self.iteration = self.completed_iterations();
-        self.overdrawn = None;
+        self.budget_exceeded = None;
         self.unasked = None;
         self.plan(commands)
     }
@@ -147,9 +147,9 @@ impl Run {
             };
             if let Some(brief) = pending.brief().cloned() {
                 if matches!(pending, Pending::Planner(_) | Pending::Reflector(_)) {
-                    *pending = Pending::Retired(brief.clone());
+                    *pending = Pending::Abandoned(brief.clone());
                 }
-                if self.held.contains_key(&effect.step) {
+                if self.awaiting_children.contains_key(&effect.step) {
                     continue;
                 }
                 let report = AgentReport {
@@ -161,8 +161,8 @@ impl Run {
             } else if pending.running_call().is_some() {
                 self.end_call(now, effect, cut_off_result(), nothing)?;
             } else if pending.approval().is_some() {
-                if let Some((effect, place, call)) = self.end_approval(effect) {
-                    self.end_unrun(now, effect, place, call, undecided_result(), nothing)?;
+                if let Some((effect, call_position, call)) = self.end_approval(effect) {
+                    self.finish_unexecuted(now, effect, call_position, call, undecided_result(), nothing)?;
                 }
             } else {
                 // A question, which the next reflection may ask again.

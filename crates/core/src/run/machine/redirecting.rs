@@ -7,7 +7,7 @@
 use super::{Commands, Pending, Run, redirected_result};
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::observation::Finding;
+use crate::observation::SubTaskResult;
 use crate::run::{Phase, RunCommand};
 use crate::time::Timestamp;
 
@@ -21,7 +21,7 @@ impl Run {
         self.guidance.push(guidance);
         match self.phase {
             Phase::Planning => {
-                self.retire_all(commands);
+                self.abandon_planner_or_reflector(commands);
                 match self.budget_exhausted() {
                     Some(reason) => self.finish(reason, commands),
                     None => {
@@ -33,10 +33,10 @@ impl Run {
             Phase::Acting | Phase::Observing => {
                 self.redirecting = true;
                 self.stop_subtasks(now, commands)?;
-                self.replan_when_still(now, commands)
+                self.replan_once_stopped(now, commands)
             }
             Phase::Reflecting => {
-                self.retire_all(commands);
+                self.abandon_planner_or_reflector(commands);
                 self.withdraw_question(now, commands)?;
                 self.plan(commands)
             }
@@ -46,14 +46,14 @@ impl Run {
     }
 
     /// Stops the planner or the reflector; its report is still to come, for what it used.
-    fn retire_all(&mut self, commands: &mut Commands) {
+    fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) {
         let mut stopped: Vec<EffectId> = Vec::new();
         for (effect, pending) in self.outstanding.iter() {
             match pending {
                 Pending::Planner(_) | Pending::Reflector(_) => stopped.push(effect),
                 Pending::SubAgent { .. }
                 | Pending::Child { .. }
-                | Pending::Retired(_)
+                | Pending::Abandoned(_)
                 | Pending::Tool { .. }
                 | Pending::Approval { .. }
                 | Pending::Question { .. } => {}
@@ -63,7 +63,7 @@ impl Run {
             if let Ok(pending) = self.outstanding.get_mut(effect)
                 && let Some(brief) = pending.brief().cloned()
             {
-                *pending = Pending::Retired(brief);
+                *pending = Pending::Abandoned(brief);
             }
             self.stop_agent(effect, commands);
         }
@@ -84,7 +84,7 @@ impl Run {
                 Pending::Child { .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
-                | Pending::Retired(_)
+                | Pending::Abandoned(_)
                 | Pending::Question { .. } => {}
             }
         }
@@ -92,8 +92,8 @@ impl Run {
             self.stop_agent(effect, commands);
         }
         for effect in waiting {
-            if let Some((effect, place, call)) = self.end_approval(effect) {
-                self.end_unrun(now, effect, place, call, redirected_result(), commands)?;
+            if let Some((effect, call_position, call)) = self.end_approval(effect) {
+                self.finish_unexecuted(now, effect, call_position, call, redirected_result(), commands)?;
             }
         }
         Ok(())
@@ -101,20 +101,20 @@ impl Run {
 
     /// Makes the next plan once nothing is under way any more: what has not started never does, and no reflector is asked, as the user
     /// has said what follows.
-    pub(super) fn replan_when_still(
+    pub(super) fn replan_once_stopped(
         &mut self,
         now: Timestamp,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else {
+        let Some(iteration) = self.iterations.last_mut() else {
             return Ok(());
         };
-        if round.graph.running() > 0 {
+        if iteration.graph.running() > 0 {
             return Ok(());
         }
         self.redirecting = false;
-        for index in round.graph.skip_rest() {
-            round.observe(index, now, Finding::Skipped { because: None });
+        for index in iteration.graph.skip_rest() {
+            iteration.observe(index, now, SubTaskResult::Skipped { because: None });
         }
         if self.phase == Phase::Acting {
             self.enter(Phase::Observing, commands)?;
@@ -128,7 +128,7 @@ impl Run {
         if let Some(effect) = asked
             && let Pending::Question { asked_at, .. } = self.outstanding.finish(effect)?
         {
-            self.put_off_deadline(now - asked_at, commands);
+            self.extend_deadline(now - asked_at, commands);
         }
         Ok(())
     }

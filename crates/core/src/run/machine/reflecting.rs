@@ -6,8 +6,8 @@ use super::{Commands, Pending, Run};
 use crate::agent::{AgentBrief, AgentRole};
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::prompt::{self, Answer};
-use crate::reflection::{Reflection, Verdict};
+use crate::prompt::{self, AnsweredQuestion};
+use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::run::changes::{changed_files, changes};
 use crate::run::{EndReason, Phase, Question, RunCommand};
 use crate::time::Timestamp;
@@ -15,17 +15,17 @@ use crate::time::Timestamp;
 impl Run {
     pub(super) fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         self.enter(Phase::Reflecting, commands)?;
-        let (Some(context), Some(round)) = (self.context.clone(), self.rounds.last()) else {
+        let (Some(context), Some(iteration)) = (self.context.clone(), self.iterations.last()) else {
             return Ok(());
         };
-        let earlier = self.rounds.len() - 1;
-        let changed = changed_files(changes(&self.rounds, &[]));
+        let earlier = self.iterations.len() - 1;
+        let changed = changed_files(changes(&self.iterations, &[]));
         let changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
         let paths: Vec<&str> = changed.iter().map(String::as_str).collect();
         let task = prompt::reflect_request(
-            &self.round_context(context.spec(), earlier),
-            round.graph.plan(),
-            &round.observations,
+            &self.iteration_context(context.spec(), earlier),
+            iteration.graph.plan(),
+            &iteration.observations,
             &paths,
         );
         let brief = AgentBrief {
@@ -42,17 +42,19 @@ impl Run {
         reflection: Reflection,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(round) = self.rounds.last_mut() else {
+        let Some(iteration) = self.iterations.last_mut() else {
             return Ok(());
         };
-        round.reflection = Some(reflection.clone());
+        iteration.reflection = Some(reflection.clone());
         match reflection.verdict {
             // PAOR-8: what the user said since the last plan was made is part of the next one, so there is a next one.
-            Verdict::Achieved | Verdict::Failed if self.has_unplanned_guidance() => self.plan(commands),
-            Verdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
-            Verdict::Continue => self.plan(commands),
-            Verdict::Failed => self.finish(EndReason::failed(reflection.summary), commands),
-            Verdict::AskUser => {
+            ReflectionVerdict::Achieved | ReflectionVerdict::Failed if self.has_unplanned_guidance() => {
+                self.plan(commands)
+            }
+            ReflectionVerdict::Achieved => self.finish(EndReason::GoalAchieved, commands),
+            ReflectionVerdict::Continue => self.plan(commands),
+            ReflectionVerdict::Failed => self.finish(EndReason::failed(reflection.summary), commands),
+            ReflectionVerdict::AskUser => {
                 let question = Question {
                     question: reflection.question.unwrap_or(reflection.summary),
                     choices: reflection.choices,
@@ -73,7 +75,7 @@ impl Run {
         }
     }
 
-    pub(super) fn read_answer(
+    pub(super) fn accept_user_answer(
         &mut self,
         now: Timestamp,
         effect: EffectId,
@@ -83,18 +85,18 @@ impl Run {
         let question = self.outstanding.get(effect)?.question();
         let answer = question.ok_or(Refusal::Stale { effect })?.choose(&answer)?;
         if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
-            self.answers.push(Answer {
+            self.answers.push(AnsweredQuestion {
                 question: question.question,
                 answer,
             });
-            self.put_off_deadline(now - asked_at, commands);
+            self.extend_deadline(now - asked_at, commands);
         }
         self.plan(commands)
     }
 
     /// Whether the user has said something that no planner has heard, and another can hear it.
     pub(super) fn has_unplanned_guidance(&self) -> bool {
-        self.guidance.len() > self.guidance_rounds.len()
+        self.guidance.len() > self.guidance_iterations.len()
             && self.iterations_exhausted().is_none()
             && self.budget_exhausted().is_none()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::acting::CallPlace;
+use super::acting::CallPosition;
 use super::{Commands, Pending, Run, approving, redirected_result};
 use crate::agent::interrupted_result;
 use crate::call::ToolCall;
@@ -18,7 +18,7 @@ impl Run {
         let mut commands = Commands::new();
         let under_way = || {
             let pending = self.outstanding.iter();
-            pending.filter(|(effect, _)| !self.held.contains_key(&effect.step))
+            pending.filter(|(effect, _)| !self.awaiting_children.contains_key(&effect.step))
         };
         for (effect, pending) in under_way() {
             commands.push(self.command(effect, pending));
@@ -42,11 +42,13 @@ impl Run {
                     .and_then(|approval| approving::expiry(approval)),
             );
         }
-        match (&self.end, &self.still) {
+        match (&self.end, &self.awaiting_user) {
             (Some(reason), _) => commands.push(RunCommand::Finish {
                 reason: reason.clone(),
             }),
-            (None, Some(still)) => commands.push(RunCommand::AwaitUser { effect: still.effect }),
+            (None, Some(awaiting)) => commands.push(RunCommand::AwaitUser {
+                effect: awaiting.effect,
+            }),
             (None, None) => commands.extend(self.deadline_timer()),
         }
         commands
@@ -61,18 +63,18 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.end = None;
-        self.put_off_all(now, last_seen);
+        self.extend_deadlines(now, last_seen);
         // Its agents ask again, each for itself.
-        self.asked.clear();
+        self.pending_approvals.clear();
         // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
         self.outstanding.retry(|pending| pending.approval().is_none());
-        let ended = self.calls_ended_with_the_process();
+        let ended = self.interrupted_calls();
         if forked {
-            self.ask_anew(now, &ended);
+            self.renew_approvals(now, &ended);
         }
         let has_ended = |step| ended.iter().any(|(effect, _)| effect.step == step);
         *commands = self.outstanding();
-        commands.retain(|command| !called_step(command).is_some_and(has_ended));
+        commands.retain(|command| !step_of_call_command(command).is_some_and(has_ended));
         for (effect, result) in ended {
             self.end_call(now, effect, result, commands)?;
         }
@@ -91,7 +93,7 @@ impl Run {
 
     /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): people are asked anew about all
     /// that waits for them, and about what they had approved and has not ended.
-    fn ask_anew(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) {
+    fn renew_approvals(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) {
         let Some(context) = &self.context else { return };
         for (effect, pending) in self.outstanding.iter_mut() {
             if ended.iter().any(|(ended, _)| *ended == effect) {
@@ -107,13 +109,13 @@ impl Run {
                 Pending::Tool { approved: None, .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
-                | Pending::Retired(_)
+                | Pending::Abandoned(_)
                 | Pending::SubAgent { .. }
                 | Pending::Child { .. }
                 | Pending::Question { .. } => continue,
             };
-            if let Some(CallPlace { index, position }) = pending.place() {
-                let approval = Arc::new(asked.asked_anew(effect, &call, context.spec(), now));
+            if let Some(CallPosition { index, position }) = pending.call_position() {
+                let approval = Arc::new(asked.renewed(effect, &call, context.spec(), now));
                 *pending = Pending::Approval {
                     index,
                     position,
@@ -125,24 +127,24 @@ impl Run {
     }
 
     /// Puts off all that would come too early, as no process was there or nothing went on.
-    fn put_off_all(&mut self, now: Timestamp, last_seen: Timestamp) {
+    fn extend_deadlines(&mut self, now: Timestamp, last_seen: Timestamp) {
         let away = now - last_seen.max(self.last_at);
-        let stood_still = self.still.take().map(|still| now - still.since);
+        let awaited = self.awaiting_user.take().map(|awaiting| now - awaiting.since);
         if self.question().is_none() {
-            self.put_off_deadline(stood_still.unwrap_or(away), &mut Vec::new());
+            self.extend_deadline(awaited.unwrap_or(away), &mut Vec::new());
         }
         for pending in self.outstanding.values_mut() {
             if let Pending::Tool { deadline, .. } = pending {
                 *deadline = *deadline + away;
             }
             if let Pending::Approval { approval, .. } = pending {
-                Arc::make_mut(approval).put_off(away);
+                Arc::make_mut(approval).extend_expiry(away);
             }
         }
     }
 
     /// The plan's own calls that are not done again: they are not safe to repeat, or were being stopped.
-    fn calls_ended_with_the_process(&self) -> Vec<(EffectId, ToolResult)> {
+    fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
         let calls = self.outstanding.iter().filter_map(|(effect, pending)| {
             let Pending::Tool { call, started, .. } = pending else {
                 return None;
@@ -165,7 +167,7 @@ impl Run {
 }
 
 /// The step of the plan's own call that the command does, stops or bounds.
-fn called_step(command: &RunCommand) -> Option<u32> {
+fn step_of_call_command(command: &RunCommand) -> Option<u32> {
     match command {
         RunCommand::RunTool { effect, .. } | RunCommand::StopTool { effect } => Some(effect.step),
         RunCommand::SetTimer {

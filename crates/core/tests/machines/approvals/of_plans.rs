@@ -37,7 +37,7 @@ fn approve_2_a_rejected_call_of_a_plan_ends_its_sequence() {
     let mut run = run_waiting();
     let rejected = run_decided(&run, reject());
     assert_eq!(give(&mut run, 10, rejected), ["Acting -> Observing (1)"]);
-    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    let observed = serde_json::to_value(&run.iterations()[0].observations).unwrap();
     assert_eq!(
         observed[0]["finding"]["calls"][0]["result"]["error"],
         "the user rejected the call: not that file"
@@ -52,7 +52,7 @@ fn approve_2_guidance_about_a_call_of_a_plan_joins_the_next_plan() {
     let mut run = run_waiting();
     let guided = run_decided(&run, guide());
     give(&mut run, 10, guided);
-    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    let observed = serde_json::to_value(&run.iterations()[0].observations).unwrap();
     assert_eq!(
         observed[0]["finding"]["calls"][0]["result"]["error"],
         "the user did not approve this call: Change z instead."
@@ -63,7 +63,7 @@ fn approve_2_guidance_about_a_call_of_a_plan_joins_the_next_plan() {
         report.guided[0].starts_with("change, for ") && report.guided[0].ends_with(": Change z instead.")
     );
     assert_eq!(report.guidance[0].guidance, "Change z instead.");
-    assert_eq!(report.guidance[0].round, None);
+    assert_eq!(report.guidance[0].iteration, None);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn approve_1_calls_of_a_plan_that_are_denied_fail_and_the_rest_goes_on() {
         give(&mut run, 10, ended("run.3", ToolResult::success(json!("seen")))),
         ["Observing -> Reflecting (1)", "start run.5 a2 reflector"]
     );
-    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    let observed = serde_json::to_value(&run.iterations()[0].observations).unwrap();
     assert_eq!(
         observed[0]["finding"]["calls"][0]["result"]["error"],
         "the user's policy denies `change`"
@@ -215,7 +215,7 @@ fn approve_2_edited_parameters_of_a_call_of_a_plan_run_once_they_fit() {
     );
     give(&mut run, 30, ended("run.2", ToolResult::success(json!("done"))));
     give(&mut run, 40, ended("run.4", ToolResult::success(json!("seen"))));
-    let observed = serde_json::to_value(&run.rounds()[0].observations).unwrap();
+    let observed = serde_json::to_value(&run.iterations()[0].observations).unwrap();
     assert_eq!(
         observed[0]["finding"]["calls"][0]["call"]["parameters"],
         json!({"path": "z"})

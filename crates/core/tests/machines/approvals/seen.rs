@@ -8,7 +8,7 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::machine::Machine;
 use dirigent_core::policy::Ruling;
-use dirigent_core::recording::{Asked, Part, Recorder, Recording, replay};
+use dirigent_core::recording::{Part, RecordedRequest, Recorder, Recording, replay};
 use dirigent_core::run::{Detail, RunCommand, RunInput};
 use dirigent_core::time::Millis;
 use dirigent_core::view::{EventKind, RunView};
@@ -146,8 +146,9 @@ fn host_9_a_recording_has_what_was_decided_about_and_replays() {
     let asked: Vec<&str> = recording.entries()[10..]
         .iter()
         .map(|line| match &line.asked {
-            Some(Asked::Approval(approval)) => approval.tool.as_str(),
-            Some(Asked::Request(_) | Asked::Call(_) | Asked::Question(_)) | None => "",
+            Some(RecordedRequest::Approval(approval)) => approval.tool.as_str(),
+            Some(RecordedRequest::Request(_) | RecordedRequest::Call(_) | RecordedRequest::Question(_))
+            | None => "",
         })
         .collect();
     assert_eq!(asked, ["change", "change", ""]);
@@ -166,7 +167,7 @@ fn host_10_waiting_for_people_is_no_work() {
     let mut inputs = two_waiting();
     inputs.push((50_030, Scope::Run, Input::Run(settled("a2.2"))));
     let (view, _) = view_of(inputs);
-    assert_eq!(view.account().active_time, Millis(30));
+    assert_eq!(view.usage_report().active_time, Millis(30));
 }
 
 #[test]

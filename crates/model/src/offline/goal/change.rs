@@ -1,7 +1,7 @@
 //! Goals that change files: renames and replacements.
 
 use super::phrase::Phrase;
-use super::{Goal, KIND, Rename, USAGES, Wanted, ask, is_identifier};
+use super::{CheckSelection, Goal, KIND, Rename, USAGES, is_identifier, query};
 use crate::offline::scope::Scope;
 use crate::offline::words::Word;
 
@@ -10,13 +10,13 @@ const ALL: &[&str] = &["all", "every", "each", "any", "the"];
 
 pub(super) fn rename(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
     let from = if phrase.eat(&["rename"]) {
-        renamed(&mut phrase)?
+        rename_subject(&mut phrase)?
     } else if phrase.eat(&["change the name of"]) {
-        phrase.named(KIND, TO)?
+        phrase.take_name(KIND, TO)?
     } else {
         // "find all usages of X and rename them to Y"
-        let subject = ask::subject(&mut phrase)?;
-        phrase.places(&mut scope)?;
+        let subject = query::subject(&mut phrase)?;
+        phrase.parse_scope(&mut scope)?;
         phrase.eat_all(&["and", "then"]);
         if !phrase.eat(&["rename"]) {
             return None;
@@ -33,17 +33,17 @@ pub(super) fn rename(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
         subject
     };
     phrase.eat(&["function", "method", "struct", "class", "type", "variable"]);
-    phrase.places(&mut scope)?;
+    phrase.parse_scope(&mut scope)?;
     let has_to = phrase.eat(TO);
     phrase.eat(&["be called", "be named", "be", "the new name", "the name"]);
     let to = phrase.take().filter(|_| has_to)?;
-    phrase.places(&mut scope)?;
-    checks_itself(&mut phrase);
-    phrase.places(&mut scope)?;
+    phrase.parse_scope(&mut scope)?;
+    skip_implied_steps(&mut phrase);
+    phrase.parse_scope(&mut scope)?;
     // A rename goes by the name alone, so of `Ledger.add` it would rename every other `add` too.
     let from = bare(from);
     let is_simple = is_identifier(&from) && !to.text.contains("::");
-    (is_simple && phrase.is_over()).then(|| {
+    (is_simple && phrase.is_finished()).then(|| {
         Goal::Rename(Rename {
             from,
             to: bare(to),
@@ -53,18 +53,18 @@ pub(super) fn rename(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> {
 }
 
 /// What "rename" is followed by.
-fn renamed<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
+fn rename_subject<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
     let mut ahead = *phrase;
     ahead.eat_all(ALL);
     if ahead.eat(USAGES) {
         *phrase = ahead;
     }
-    let name = phrase.named(KIND, TO)?;
+    let name = phrase.take_name(KIND, TO)?;
     (!name.is_any(&["it", "them", "this", "that", "everything"])).then_some(name)
 }
 
 /// Consumes what a rename does anyway: checks, and updating what uses the name.
-fn checks_itself(phrase: &mut Phrase<'_>) {
+fn skip_implied_steps(phrase: &mut Phrase<'_>) {
     let mut ahead = *phrase;
     ahead.eat_all(&["and", "then", "afterwards"]);
     let does_anyway = if ahead.eat(&["update"]) {
@@ -81,10 +81,10 @@ fn checks_itself(phrase: &mut Phrase<'_>) {
             "imports",
         ])
     } else {
-        match ask::check(ahead, &Scope::default()) {
+        match query::check(ahead, &Scope::default()) {
             Some(Goal::Check { check, .. }) => {
                 ahead = Phrase::new(&[]);
-                !matches!(check, Wanted::Command(_))
+                !matches!(check, CheckSelection::Command(_))
             }
             Some(_) | None => false,
         }
@@ -108,13 +108,13 @@ pub(super) fn replace(mut phrase: Phrase<'_>, mut scope: Scope) -> Option<Goal> 
     if ahead.eat(&["occurrence of", "occurrences of", "instance of", "instances of"]) {
         phrase = ahead;
     }
-    let old = phrase.named(TEXT_KIND, with)?;
-    phrase.places(&mut scope)?;
+    let old = phrase.take_name(TEXT_KIND, with)?;
+    phrase.parse_scope(&mut scope)?;
     if !phrase.eat(with) || old.is_any(&["it", "them", "that", "these", "those", "everything"]) {
         return None;
     }
-    let new = phrase.named(TEXT_KIND, &[])?;
-    phrase.ends_with_places(&mut scope)?;
+    let new = phrase.take_name(TEXT_KIND, &[])?;
+    phrase.finish_with_scope(&mut scope)?;
     Some(Goal::Replace {
         old: old.text.clone(),
         new: new.text.clone(),

@@ -1,20 +1,20 @@
 //! What the user wants: the sentence of the goal as one of the families that the offline model handles.
 //!
 //! Reading is tolerant of wording and strict about meaning: each family consumes a sentence word by word from its verb on,
-//! and a sentence of which a word is left over is [`Goal::Beyond`], never guessed at. A negation, a second wish, or a
+//! and a sentence of which a word is left over is [`Goal::Unsupported`], never guessed at. A negation, a second wish, or a
 //! qualifier that no family knows needs no rule of its own: it is left over.
 
-mod ask;
 mod change;
-mod keep;
+mod keep_clause;
 mod phrase;
-mod place;
+mod query;
+mod scope_clause;
 #[cfg(test)]
 mod tests;
 
 use super::scope::Scope;
 use super::words::{Word, words};
-pub(super) use keep::before_keep;
+pub(super) use keep_clause::strip_keep_clause;
 use phrase::Phrase;
 
 /// A goal, understood.
@@ -41,19 +41,19 @@ pub(super) enum Goal {
     /// "Run the tests".
     Check {
         /// Which command.
-        check: Wanted,
+        check: CheckSelection,
         /// What a failing one means for the goal.
         expectation: Expectation,
     },
     /// "How many times does X occur", "list the files in src".
     Count {
         /// What to count or list.
-        what: Counted,
+        target: CountTarget,
         /// Where.
         scope: Scope,
     },
     /// Anything else.
-    Beyond,
+    Unsupported,
 }
 
 /// A symbol and what it is to be called.
@@ -69,7 +69,7 @@ pub(super) struct Rename {
 
 /// Which command a check runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum CheckSelection {
     /// This one, as words.
     Command(Vec<String>),
     /// Whatever tests the project has.
@@ -91,7 +91,7 @@ pub(super) enum Expectation {
 
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum CountTarget {
     /// Lines of text files.
     Lines,
     /// Files, by number.
@@ -107,25 +107,25 @@ pub(super) enum Counted {
 impl Goal {
     /// Reads a goal. The families are tried in the order of how specific their wording is.
     pub fn parse(text: &str) -> Goal {
-        Goal::of(&words(text))
+        Goal::from_words(&words(text))
     }
 
     /// Reads a goal that is taken apart already.
-    pub fn of(words: &[Word]) -> Goal {
+    pub fn from_words(words: &[Word]) -> Goal {
         let mut phrase = Phrase::new(words);
-        phrase.polite();
+        phrase.skip_polite();
         // "in src/utils, rename X to Y"
         let mut scope = Scope::default();
-        if phrase.places(&mut scope).is_none() {
-            return Goal::Beyond;
+        if phrase.parse_scope(&mut scope).is_none() {
+            return Goal::Unsupported;
         }
-        phrase.polite();
+        phrase.skip_polite();
         change::rename(phrase, scope.clone())
             .or_else(|| change::replace(phrase, scope.clone()))
-            .or_else(|| ask::check(phrase, &scope))
-            .or_else(|| ask::count(phrase, scope.clone()))
-            .or_else(|| ask::find_usages(phrase, scope))
-            .unwrap_or(Goal::Beyond)
+            .or_else(|| query::check(phrase, &scope))
+            .or_else(|| query::count(phrase, scope.clone()))
+            .or_else(|| query::find_usages(phrase, scope))
+            .unwrap_or(Goal::Unsupported)
     }
 }
 

@@ -1,9 +1,9 @@
 //! A sentence, consumed from its beginning to its end.
 //!
 //! This is the one place where words count as understood. What no step has consumed is left over, and a sentence with
-//! something left over is understood by nobody: half of a goal is never carried out as if it were the whole.
+//! something left over is understood by nobody: half of a goal is never executed as if it were the whole.
 
-use super::place;
+use super::scope_clause;
 use crate::offline::scope::Scope;
 use crate::offline::words::{Quoting, Word};
 
@@ -19,7 +19,7 @@ impl<'a> Phrase<'a> {
     }
 
     /// The next word, left where it is.
-    pub fn next(&self) -> Option<&'a Word> {
+    pub fn peek(&self) -> Option<&'a Word> {
         self.rest.first()
     }
 
@@ -46,7 +46,7 @@ impl<'a> Phrase<'a> {
     }
 
     /// Whether one of these wordings comes next.
-    pub fn sees(&self, wordings: &[&str]) -> bool {
+    pub fn at(&self, wordings: &[&str]) -> bool {
         wordings.iter().any(|wording| self.starts_with(wording).is_some())
     }
 
@@ -62,21 +62,21 @@ impl<'a> Phrase<'a> {
 
     /// Consumes a name or a text, with words before it that say what it is. A word like these is the name itself where one
     /// of the `ends` follows it, or nothing.
-    pub fn named(&mut self, kinds: &[&str], ends: &[&str]) -> Option<&'a Word> {
+    pub fn take_name(&mut self, kinds: &[&str], ends: &[&str]) -> Option<&'a Word> {
         let mut skipped = false;
         loop {
             let after = Phrase {
                 rest: self.rest.get(1..)?,
             };
-            let is_last = after.rest.is_empty() || after.sees(ends) || after.sees(place::OPENINGS);
-            if !self.sees(kinds) || is_last {
+            let is_last = after.rest.is_empty() || after.at(ends) || after.at(scope_clause::OPENINGS);
+            if !self.at(kinds) || is_last {
                 break;
             }
             skipped = true;
             self.take();
         }
         // "the method" names nothing.
-        if skipped && self.sees(kinds) {
+        if skipped && self.at(kinds) {
             return None;
         }
         let name = self.take()?;
@@ -86,15 +86,15 @@ impl<'a> Phrase<'a> {
     }
 
     /// Consumes a quoted text.
-    pub fn quoted(&mut self) -> Option<&'a Word> {
-        match self.next()?.quoting {
+    pub fn take_quoted(&mut self) -> Option<&'a Word> {
+        match self.peek()?.quoting {
             Quoting::Quoted => self.take(),
             Quoting::Plain => None,
         }
     }
 
     /// Consumes the words of politeness that a request begins with.
-    pub fn polite(&mut self) {
+    pub fn skip_polite(&mut self) {
         self.eat_all(&[
             "please",
             "kindly",
@@ -115,19 +115,19 @@ impl<'a> Phrase<'a> {
     }
 
     /// Consumes the places that come next; none if they can't be read for certain.
-    pub fn places(&mut self, scope: &mut Scope) -> Option<()> {
-        place::read(self, scope)
+    pub fn parse_scope(&mut self, scope: &mut Scope) -> Option<()> {
+        scope_clause::parse(self, scope)
     }
 
     /// Whether nothing is left but politeness.
-    pub fn is_over(mut self) -> bool {
+    pub fn is_finished(mut self) -> bool {
         self.eat_all(&["please", "thanks", "thank you", "for me", "now", "and"]);
         self.rest.is_empty()
     }
 
     /// Consumes the places at the end of a sentence; none if anything else is left.
-    pub fn ends_with_places(mut self, scope: &mut Scope) -> Option<()> {
-        self.places(scope)?;
-        self.is_over().then_some(())
+    pub fn finish_with_scope(mut self, scope: &mut Scope) -> Option<()> {
+        self.parse_scope(scope)?;
+        self.is_finished().then_some(())
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::{Counted, Expectation, Goal, Rename, Wanted};
+use super::{CheckSelection, CountTarget, Expectation, Goal, Rename};
 use crate::offline::scope::Scope;
 
 fn only(places: &[&str]) -> Scope {
@@ -40,26 +40,26 @@ fn replace(old: &str, new: &str, scope: Scope) -> Goal {
     }
 }
 
-fn run(check: Wanted) -> Goal {
+fn run(check: CheckSelection) -> Goal {
     Goal::Check {
         check,
         expectation: Expectation::Report,
     }
 }
 
-fn ensure(check: Wanted) -> Goal {
+fn ensure(check: CheckSelection) -> Goal {
     Goal::Check {
         check,
         expectation: Expectation::Success,
     }
 }
 
-fn command(words: &[&str]) -> Wanted {
-    Wanted::Command(words.iter().map(|&word| word.to_owned()).collect())
+fn command(words: &[&str]) -> CheckSelection {
+    CheckSelection::Command(words.iter().map(|&word| word.to_owned()).collect())
 }
 
-fn count(what: Counted, scope: Scope) -> Goal {
-    Goal::Count { what, scope }
+fn count(target: CountTarget, scope: Scope) -> Goal {
+    Goal::Count { target, scope }
 }
 
 fn check(cases: Vec<(&str, Goal)>) {
@@ -151,18 +151,18 @@ fn what_the_documentation_shows_is_understood() {
             "Replace \"old text\" with \"new text\" in docs/",
             replace("old text", "new text", only(&["docs"])),
         ),
-        ("Does it compile?", ensure(Wanted::Build)),
+        ("Does it compile?", ensure(CheckSelection::Build)),
         (
             "make sure that `cargo clippy` passes",
             ensure(command(&["cargo", "clippy"])),
         ),
         (
             "How many times does TODO occur?",
-            count(Counted::Word("TODO".to_owned()), Scope::default()),
+            count(CountTarget::Word("TODO".to_owned()), Scope::default()),
         ),
         (
             "List the files ending in .rs",
-            count(Counted::FileNames, ending(&[".rs"])),
+            count(CountTarget::FileNames, ending(&[".rs"])),
         ),
     ]);
 }
@@ -244,10 +244,10 @@ fn replacements_are_understood() {
 #[test]
 fn checks_are_understood_with_what_is_expected_of_them() {
     check(vec![
-        ("run the tests", run(Wanted::Tests)),
-        ("Please run all tests", run(Wanted::Tests)),
+        ("run the tests", run(CheckSelection::Tests)),
+        ("Please run all tests", run(CheckSelection::Tests)),
         ("run `cargo clippy`", run(command(&["cargo", "clippy"]))),
-        ("build the project", run(Wanted::Build)),
+        ("build the project", run(CheckSelection::Build)),
         (
             "run `make test | tail`",
             run(command(&["sh", "-c", "make test | tail"])),
@@ -256,12 +256,12 @@ fn checks_are_understood_with_what_is_expected_of_them() {
             "run `echo a\necho b`",
             run(command(&["sh", "-c", "echo a\necho b"])),
         ),
-        ("check that the project compiles", ensure(Wanted::Build)),
-        ("Make sure the tests pass", ensure(Wanted::Tests)),
-        ("do the tests pass?", ensure(Wanted::Tests)),
+        ("check that the project compiles", ensure(CheckSelection::Build)),
+        ("Make sure the tests pass", ensure(CheckSelection::Tests)),
+        ("do the tests pass?", ensure(CheckSelection::Tests)),
         (
             "verify that it builds and the tests pass",
-            ensure(Wanted::Everything),
+            ensure(CheckSelection::Everything),
         ),
         (
             "make sure `cargo fmt --check` passes",
@@ -272,29 +272,32 @@ fn checks_are_understood_with_what_is_expected_of_them() {
 
 #[test]
 fn counts_and_lists_are_understood() {
-    let word = |word: &str| Counted::Word(word.to_owned());
+    let word = |word: &str| CountTarget::Word(word.to_owned());
     check(vec![
-        ("count the lines in src", count(Counted::Lines, only(&["src"]))),
+        (
+            "count the lines in src",
+            count(CountTarget::Lines, only(&["src"])),
+        ),
         (
             "How many lines of Rust code are there?",
-            count(Counted::Lines, ending(&[".rs"])),
+            count(CountTarget::Lines, ending(&[".rs"])),
         ),
-        ("count the files", count(Counted::Files, Scope::default())),
+        ("count the files", count(CountTarget::Files, Scope::default())),
         (
             "how many files are in tests?",
-            count(Counted::Files, only(&["tests"])),
+            count(CountTarget::Files, only(&["tests"])),
         ),
         ("Count the TODOs in src", count(word("TODO"), only(&["src"]))),
         ("how many times does X occur?", count(word("X"), Scope::default())),
         ("count the usages of `X` in src", count(word("X"), only(&["src"]))),
         (
             "count \"two words\"",
-            count(Counted::Text("two words".to_owned()), Scope::default()),
+            count(CountTarget::Text("two words".to_owned()), Scope::default()),
         ),
         (
             "list the files in src ending in .rs",
             count(
-                Counted::FileNames,
+                CountTarget::FileNames,
                 Scope {
                     only: vec!["src".to_owned()],
                     ..ending(&[".rs"])
@@ -303,7 +306,7 @@ fn counts_and_lists_are_understood() {
         ),
         (
             "list all Python files",
-            count(Counted::FileNames, ending(&[".py"])),
+            count(CountTarget::FileNames, ending(&[".py"])),
         ),
     ]);
 }
@@ -330,7 +333,7 @@ fn what_fits_no_family_is_not_guessed_at() {
         "replace `a` with `b` and commit",
         "count the TODOs and fix them",
     ] {
-        assert_eq!(Goal::parse(sentence), Goal::Beyond, "{sentence}");
+        assert_eq!(Goal::parse(sentence), Goal::Unsupported, "{sentence}");
     }
 }
 
@@ -382,6 +385,6 @@ fn what_is_not_understood_to_its_last_word_is_declined_wholly() {
         "how many folders are there",
         "how many functions are there in src",
     ] {
-        assert_eq!(Goal::parse(sentence), Goal::Beyond, "{sentence}");
+        assert_eq!(Goal::parse(sentence), Goal::Unsupported, "{sentence}");
     }
 }

@@ -6,110 +6,125 @@
 use std::collections::BTreeMap;
 
 use super::rename::{verification, verify_title};
-use super::{Draft, Planned, Planning, confirming, of_calls, put_back};
+use super::{Draft, DraftOrCall, PlanningContext, calls_subtask, confirmation_subtasks, undo};
 use crate::offline::code::{Code, is_in_string, words_outside_quotes};
 use crate::offline::conversation::Call;
 use crate::offline::goal::Rename;
-use crate::offline::place::{Place, enumerated, failed_doc_tests, places_in};
-use crate::offline::reading::Observation;
+use crate::offline::location::{SourceLocation, enumerated, failed_doc_tests, parse_locations};
+use crate::offline::prompt_sections::Observation;
 use crate::offline::report::command_line;
 use crate::offline::text::unique_block;
 use crate::offline::tools::{
-    self, Executed, Pattern, Prose, Renamed, Search, file_text, in_plan, read_output,
+    self, CommandOutput, MentionKind, Pattern, RenameOutput, SearchOutput, file_text, planned_call,
+    read_output,
 };
 
-/// Files that one round repairs: each is a look of the planner's.
+/// Files that one iteration repairs: each is a look of the planner's.
 const FILES: usize = 5;
 
 /// Where the old name is to be replaced in a file: columns, in characters from 1, by lines.
 type Targets = BTreeMap<u64, Vec<usize>>;
 
 /// Plans edits of the lines that the failed check names, or gives the change up where it names none.
-pub(super) fn plan(planning: &Planning<'_>, wanted: &Rename, check: &Observation) -> Planned {
-    let Rename { from, scope, .. } = wanted;
+pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &Observation) -> DraftOrCall {
+    let Rename { from, scope, .. } = goal;
     let Some((call, result)) = check.failed_call() else {
-        return Ok(stuck(planning, "the check failed without saying why"));
+        return Ok(give_up(context, "the check failed without saying why"));
     };
-    let output = read_output::<Executed>(&result.output).text();
+    let output = read_output::<CommandOutput>(&result.output).text();
     let mut repairs = Vec::new();
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     let mut paths = Vec::new();
-    for path in files_to_repair(planning, wanted, &output)? {
-        let answer = planning.conversation.look(tools::read(&path.name, None))?;
+    for path in files_to_repair(context, goal, &output)? {
+        let answer = context.conversation.result_of(tools::read(&path.name, None))?;
         let text = file_text(&answer.output).unwrap_or_default();
         let targets = targets(&path, text, &output, from);
-        let edits = edits(&path.name, text, &targets, wanted);
+        let edits = edits(&path.name, text, &targets, goal);
         if !edits.is_empty() {
             let title = format!("Rename {from} in the text that {} needs", path.name);
-            let calls = edits.into_iter().map(in_plan).collect();
-            repairs.push(of_calls(
+            let calls = edits.into_iter().map(planned_call).collect();
+            repairs.push(calls_subtask(
                 &format!("repair-{}", repairs.len() + 1),
                 title,
                 Vec::new(),
                 calls,
             ));
-            places.extend(targets.keys().map(|line| at(&path.name, *line).to_string()));
+            locations.extend(
+                targets
+                    .keys()
+                    .map(|line| location_at(&path.name, *line).to_string()),
+            );
             paths.push(path.name);
         }
     }
     if repairs.is_empty() {
-        return Ok(stuck(
-            planning,
+        return Ok(give_up(
+            context,
             &format!("nothing in the output points at code in a comment that still names `{from}`{scope}"),
         ));
     }
     let summary = format!(
         "`{}` fails after the rename, at lines that name `{from}` in text: {}. Rename it there too, and check again.",
         command_line(call),
-        enumerated(&places, 5),
+        enumerated(&locations, 5),
     );
     let ids: Vec<_> = repairs.iter().map(|subtask| subtask.id.clone()).collect();
-    let checks = planning.checks(&paths)?;
-    repairs.extend(confirming(
+    let checks = context.checks(&paths)?;
+    repairs.extend(confirmation_subtasks(
         ids,
         &checks,
-        verify_title(wanted),
-        &verification(wanted),
+        verify_title(goal),
+        &verification(goal),
     ));
     let subtasks = repairs;
     Ok(Draft { summary, subtasks })
 }
 
 /// A file with the old name.
-struct File {
+struct RepairFile {
     name: String,
     /// Where a program has it in comments; none for a file without a grammar.
     comments: Option<Vec<(u64, usize)>>,
 }
 
 /// The files with the old name that the output names.
-fn files_to_repair(planning: &Planning<'_>, wanted: &Rename, output: &str) -> Result<Vec<File>, Call> {
-    let Rename { from, scope, .. } = wanted;
-    let named: Vec<Place> = places_in(output)
+fn files_to_repair(
+    context: &PlanningContext<'_>,
+    goal: &Rename,
+    output: &str,
+) -> Result<Vec<RepairFile>, Call> {
+    let Rename { from, scope, .. } = goal;
+    let named: Vec<SourceLocation> = parse_locations(output)
         .into_iter()
         .chain(failed_doc_tests(output))
         .collect();
-    let is_named = |name: &str| named.iter().any(|place| at(name, place.line).is_shown_by(place));
-    let answer = planning
+    let is_named = |name: &str| {
+        named
+            .iter()
+            .any(|location| location_at(name, location.line).is_same_line_as(location))
+    };
+    let answer = context
         .conversation
-        .look(tools::search(Pattern::Word(from), scope))?;
-    let mut names = read_output::<Search>(&answer.output).within(scope).paths();
+        .result_of(tools::search(Pattern::Word(from), scope))?;
+    let mut names = read_output::<SearchOutput>(&answer.output).within(scope).paths();
     names.retain(|name| is_named(name));
     names.truncate(FILES);
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let answer = planning.conversation.look(tools::preview(from, None, scope))?;
-    let mentions = read_output::<Renamed>(&answer.output).within(scope).mentions;
+    let answer = context
+        .conversation
+        .result_of(tools::preview(from, None, scope))?;
+    let mentions = read_output::<RenameOutput>(&answer.output).within(scope).mentions;
     let file = |name: String| {
         let of_file = mentions.iter().filter(|mention| mention.line.path == name);
         let in_comments = of_file
-            .filter(|mention| match mention.prose {
-                Prose::Comment => true,
-                Prose::String => false,
+            .filter(|mention| match mention.kind {
+                MentionKind::Comment => true,
+                MentionKind::String => false,
             })
             .map(|mention| (mention.line.line, mention.column));
-        File {
+        RepairFile {
             comments: is_source(&name).then(|| in_comments.collect()),
             name,
         }
@@ -126,18 +141,22 @@ fn is_source(name: &str) -> bool {
         .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-fn at(path: &str, line: u64) -> Place {
-    Place {
+fn location_at(path: &str, line: u64) -> SourceLocation {
+    SourceLocation {
         path: path.to_owned(),
         line,
     }
 }
 
 /// Where the output points at the old name in a file: at its line, or at a documentation test that failed.
-fn targets(file: &File, text: &str, output: &str, from: &str) -> Targets {
+fn targets(file: &RepairFile, text: &str, output: &str, from: &str) -> Targets {
     let tests = doc_tests(file, text, output);
-    let shown = places_in(output);
-    let is_shown = |line: u64| shown.iter().any(|place| at(&file.name, line).is_shown_by(place));
+    let shown = parse_locations(output);
+    let is_shown = |line: u64| {
+        shown
+            .iter()
+            .any(|location| location_at(&file.name, line).is_same_line_as(location))
+    };
     let named: Vec<(u64, usize)> = match &file.comments {
         Some(comments) => comments.clone(),
         None => (1..)
@@ -150,7 +169,7 @@ fn targets(file: &File, text: &str, output: &str, from: &str) -> Targets {
     };
     let mut targets = Targets::new();
     for (line, column) in named {
-        let test = tests.iter().find(|test| test.holds(line));
+        let test = tests.iter().find(|test| test.contains_line(line));
         let is_target = match test {
             Some(test) => !is_in_string(test, line, column),
             None => is_shown(line),
@@ -163,9 +182,9 @@ fn targets(file: &File, text: &str, output: &str, from: &str) -> Targets {
 }
 
 /// The code of the documentation tests of a file that failed.
-fn doc_tests<'a>(file: &File, text: &'a str, output: &str) -> Vec<Code<'a>> {
+fn doc_tests<'a>(file: &RepairFile, text: &'a str, output: &str) -> Vec<Code<'a>> {
     let starts = failed_doc_tests(output).into_iter();
-    let of_file = starts.filter(|start| at(&file.name, start.line).is_shown_by(start));
+    let of_file = starts.filter(|start| location_at(&file.name, start.line).is_same_line_as(start));
     of_file
         .filter_map(|start| {
             let lines = || (1..).zip(text.lines()).filter(|(number, _)| *number > start.line);
@@ -176,7 +195,7 @@ fn doc_tests<'a>(file: &File, text: &'a str, output: &str) -> Vec<Code<'a>> {
 }
 
 /// The edits of a file, each of a block that occurs once in it.
-fn edits(path: &str, text: &str, targets: &Targets, wanted: &Rename) -> Vec<Call> {
+fn edits(path: &str, text: &str, targets: &Targets, goal: &Rename) -> Vec<Call> {
     let mut text = text.to_owned();
     let mut edits = Vec::new();
     for (&line, columns) in targets {
@@ -185,7 +204,7 @@ fn edits(path: &str, text: &str, targets: &Targets, wanted: &Rename) -> Vec<Call
             // The block's other lines stay as they are.
             let mut lines: Vec<&str> = old.split('\n').collect();
             let line = lines.get_mut(usize::try_from(line).ok()?.checked_sub(before + 1)?)?;
-            let renamed = renamed(line, columns, wanted)?;
+            let renamed = renamed(line, columns, goal)?;
             *line = &renamed;
             let new = lines.join("\n");
             Some((old, new))
@@ -199,31 +218,31 @@ fn edits(path: &str, text: &str, targets: &Targets, wanted: &Rename) -> Vec<Call
 }
 
 /// A line with the new name in place of the old one at these columns; none where it is not there.
-fn renamed(line: &str, columns: &[usize], wanted: &Rename) -> Option<String> {
+fn renamed(line: &str, columns: &[usize], goal: &Rename) -> Option<String> {
     let mut renamed = line.to_owned();
     let mut columns = columns.to_vec();
     columns.sort_unstable();
     for column in columns.into_iter().rev() {
         let (start, _) = renamed.char_indices().nth(column.checked_sub(1)?)?;
-        let end = start + wanted.from.len();
-        if renamed.get(start..end)? != wanted.from {
+        let end = start + goal.from.len();
+        if renamed.get(start..end)? != goal.from {
             return None;
         }
-        renamed.replace_range(start..end, &wanted.to);
+        renamed.replace_range(start..end, &goal.to);
     }
     Some(renamed)
 }
 
-/// The end of the matter, with what is broken as the last round's judgement has it.
-fn stuck(planning: &Planning<'_>, why: &str) -> Draft {
-    let before = planning
+/// The end of the matter, with what is broken as the last iteration's judgement has it.
+fn give_up(context: &PlanningContext<'_>, why: &str) -> Draft {
+    let before = context
         .sections
-        .rounds()
+        .iterations()
         .last()
-        .map(|round| round.reflection.clone())
+        .map(|iteration| iteration.reflection.clone())
         .unwrap_or_default();
-    put_back::plan(
-        planning,
+    undo::plan(
+        context,
         &format!("The change broke the project, and {why}, so there is nothing to repair it by.\n{before}"),
     )
 }

@@ -1,147 +1,156 @@
-//! Judging rounds that changed files: renames and replacements.
+//! Judging iterations that changed files: renames and replacements.
 
 use dirigent_core::reflection::Reflection;
 
-use super::{INTERRUPTED_CHANGE, Judging, achieved, failed, going_on};
-use crate::offline::conversation::Answer;
+use super::{INTERRUPTED_CHANGE, ReflectionContext, achieved, continue_with, failed};
+use crate::offline::conversation::CallResult;
 use crate::offline::goal::{Goal, Rename};
-use crate::offline::place::{counted, enumerated};
+use crate::offline::location::{enumerated, pluralize};
 use crate::offline::planner::{BY_NAME, NO_CHECKS};
-use crate::offline::reading::{
-    NOT_INSTALLED, Observation, ObservedCall, Round, Status, all_observed, observed, since_put_back,
+use crate::offline::prompt_sections::{
+    NOT_INSTALLED, Observation, ObservedCall, PastIteration, Status, find_observation,
+    observations_with_prefix, since_last_undo,
 };
-use crate::offline::report::{command_line, how_it_ended, passed_checks, telling_lines};
+use crate::offline::report::{command_line, error_lines, exit_description, passed_checks};
 use crate::offline::scope::Scope;
 use crate::offline::sub_agent::CONFIRMED;
-use crate::offline::tools::{Renamed, read_output};
+use crate::offline::tools::{RenameOutput, read_output};
 
-/// Rounds after which a change that still doesn't hold has failed.
-const ROUNDS: usize = 3;
+/// Iterations after which a change that still doesn't hold has failed.
+const MAX_CHANGE_ITERATIONS: usize = 3;
 /// Files that a summary names.
 const FILES: usize = 8;
 /// Lines of a failed check that a summary shows.
 const LINES: usize = 6;
 
-/// Judges a round of a rename.
-pub(super) fn renamed(judging: &Judging, wanted: &Rename) -> Reflection {
-    let Rename { from, to, scope } = wanted;
-    let edits: Vec<&Observation> = edits(judging).collect();
+/// Judges an iteration of a rename.
+pub(super) fn judge_rename(context: &ReflectionContext, goal: &Rename) -> Reflection {
+    let Rename { from, to, scope } = goal;
+    let edits: Vec<&Observation> = edits(context).collect();
     let results = edits
         .iter()
         .flat_map(|edit| &edit.calls)
         .filter_map(|call| call.result.as_ref());
     let usages: u64 = results
         .filter(|result| result.success)
-        .map(|result| read_output::<Renamed>(&result.output).occurrences)
+        .map(|result| read_output::<RenameOutput>(&result.output).occurrences)
         .sum();
-    let how_many = if usages > 0 && !goes_on(judging) {
-        format!(": {} in ", counted(usages, "usage", "usages"))
+    let how_many = if usages > 0 && !is_follow_up(context) {
+        format!(": {} in ", pluralize(usages, "usage", "usages"))
     } else {
         ", changing ".to_owned()
     };
-    let done = match (judging.changed.is_empty(), was_interrupted(judging)) {
+    let done = match (context.changed.is_empty(), was_interrupted(context)) {
         (true, false) => "Nothing was changed".to_owned(),
         (true, true) => format!("Renamed `{from}` to `{to}`{scope}, {UNRECORDED}"),
-        (false, false) => format!("Renamed `{from}` to `{to}`{scope}{how_many}{}", changed(judging)),
+        (false, false) => format!("Renamed `{from}` to `{to}`{scope}{how_many}{}", changed(context)),
         (false, true) => format!(
             "Renamed `{from}` to `{to}`{scope}, changing {}, {UNRECORDED}",
-            changed(judging)
+            changed(context)
         ),
     };
-    judge(judging, &done, scope)
+    judge(context, &done, scope)
 }
 
-/// Judges a round of a replacement.
-pub(super) fn replaced(judging: &Judging, old: &str, new: &str, scope: &Scope) -> Reflection {
+/// Judges an iteration of a replacement.
+pub(super) fn judge_replacement(
+    context: &ReflectionContext,
+    old: &str,
+    new: &str,
+    scope: &Scope,
+) -> Reflection {
     let replaced = format!("Replaced \"{old}\" with \"{new}\"{scope}");
-    let done = match (judging.changed.is_empty(), was_interrupted(judging)) {
+    let done = match (context.changed.is_empty(), was_interrupted(context)) {
         (true, false) => "Nothing was changed".to_owned(),
         (true, true) => format!("{replaced}, {UNRECORDED}"),
-        (false, false) => format!("{replaced}, changing {}", changed(judging)),
-        (false, true) => format!("{replaced}, changing {}, {UNRECORDED}", changed(judging)),
+        (false, false) => format!("{replaced}, changing {}", changed(context)),
+        (false, true) => format!("{replaced}, changing {}, {UNRECORDED}", changed(context)),
     };
-    judge(judging, &done, scope)
+    judge(context, &done, scope)
 }
 
 /// What a summary says of an edit whose end nobody saw.
 const UNRECORDED: &str = "where a change was interrupted before its files were recorded";
 
-/// Whether an edit of an earlier round was interrupted, so that the record of what was changed is not whole.
-fn was_interrupted(judging: &Judging) -> bool {
-    judging
-        .rounds
+/// Whether an edit of an earlier iteration was interrupted, so that the record of what was changed is not whole.
+fn was_interrupted(context: &ReflectionContext) -> bool {
+    context
+        .iterations
         .iter()
-        .any(|round| round.reflection.starts_with(INTERRUPTED_CHANGE))
+        .any(|iteration| iteration.reflection.starts_with(INTERRUPTED_CHANGE))
 }
 
-fn edits(judging: &Judging) -> impl Iterator<Item = &Observation> {
-    all_observed(&judging.observations, "edit-").chain(all_observed(&judging.observations, "repair-"))
+fn edits(context: &ReflectionContext) -> impl Iterator<Item = &Observation> {
+    observations_with_prefix(&context.observations, "edit-")
+        .chain(observations_with_prefix(&context.observations, "repair-"))
 }
 
-/// Whether this round or one since the files were last put back has edited files: commands that only check may make some, too.
-pub(super) fn has_edited(judging: &Judging) -> bool {
-    let worked = since_put_back(&judging.rounds).iter().any(Round::had_work);
-    worked || edits(judging).any(|edit| edit.status != Status::Skipped)
+/// Whether this iteration or one since the files were last put back has edited files: commands that only check may make some, too.
+pub(super) fn has_edited(context: &ReflectionContext) -> bool {
+    let worked = since_last_undo(&context.iterations)
+        .iter()
+        .any(PastIteration::had_subtasks);
+    worked || edits(context).any(|edit| edit.status != Status::Skipped)
 }
 
-fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
+fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
     let status = |subtask: &str, status: Status| {
-        observed(&judging.observations, subtask).filter(|one| one.status == status)
+        find_observation(&context.observations, subtask).filter(|one| one.status == status)
     };
     if let Some(baseline) = status("baseline", Status::Failed) {
         return match baseline.missing_program() {
-            Some(program) => going_on(format!(
+            Some(program) => continue_with(format!(
                 "{NOT_INSTALLED}`{program}`, so the project can't be checked with it; the rest is done without it."
             )),
-            None => failed(broken_before(baseline, judging)),
+            None => failed(broken_before(baseline, context)),
         };
     }
     if let Some(explore) = status("explore", Status::Failed) {
         return failed(format!(
             "The usages could not be looked for: {}. {done}.",
-            explore.why_failed()
+            explore.failure_reason()
         ));
     }
-    if let Some(edit) = edits(judging).find(|edit| edit.status == Status::Failed) {
-        return go_on(
-            judging,
-            format!("{done}. The change is not complete: {}", edit.why_failed()),
+    if let Some(edit) = edits(context).find(|edit| edit.status == Status::Failed) {
+        return continue_or_fail(
+            context,
+            format!("{done}. The change is not complete: {}", edit.failure_reason()),
         );
     }
     if let Some(check) = status("check", Status::Failed) {
         let why = check
             .failed_call()
             .map(|(call, result)| failing(call, result))
-            .unwrap_or_else(|| check.why_failed());
+            .unwrap_or_else(|| check.failure_reason());
         let summary = format!("{done}, but now {why}");
-        return match &judging.wishes.goal {
-            Goal::Rename(_) => go_on(judging, summary),
+        return match &context.requirements.goal {
+            Goal::Rename(_) => continue_or_fail(context, summary),
             // Nothing but the text itself could be changed back: there is no other plan.
             Goal::Replace { .. }
             | Goal::FindUsages { .. }
             | Goal::Check { .. }
             | Goal::Count { .. }
-            | Goal::Beyond => failed(summary),
+            | Goal::Unsupported => failed(summary),
         };
     }
     let Some(findings) = status("verify", Status::Succeeded).and_then(|verify| verify.findings.as_deref())
     else {
         let why = status("verify", Status::Failed)
-            .map(Observation::why_failed)
+            .map(Observation::failure_reason)
             .unwrap_or_else(|| "it did not run".to_owned());
-        return go_on(judging, format!("{done}. The result was not verified: {why}"));
+        return continue_or_fail(context, format!("{done}. The result was not verified: {why}"));
     };
     let Some(confirmed) = findings.strip_prefix(CONFIRMED) else {
-        return go_on(judging, format!("{done}. It does not hold: {findings}"));
+        return continue_or_fail(context, format!("{done}. It does not hold: {findings}"));
     };
     let (confirmed, left_alone) = confirmed.split_once("\n\n").unwrap_or((confirmed, ""));
     let mut summary = format!(
         "{done}. {}{}",
-        checks_passed(judging),
+        checks_passed(context),
         super::capitalized(confirmed)
     );
-    summary.push_str(&outside(judging, scope));
-    if judging.plan.summary.contains(BY_NAME) {
+    summary.push_str(&outside(context, scope));
+    if context.plan.summary.contains(BY_NAME) {
         summary.push_str(&format!(" {BY_NAME}"));
     }
     if !left_alone.is_empty() {
@@ -151,72 +160,75 @@ fn judge(judging: &Judging, done: &str, scope: &Scope) -> Reflection {
     achieved(summary)
 }
 
-/// Whether an earlier round changed files for the same goal.
-fn goes_on(judging: &Judging) -> bool {
-    continued(judging) > 0
+/// Whether an earlier iteration changed files for the same goal.
+fn is_follow_up(context: &ReflectionContext) -> bool {
+    continued_iterations(context) > 0
 }
 
-fn continued(judging: &Judging) -> usize {
-    since_put_back(&judging.rounds)
+fn continued_iterations(context: &ReflectionContext) -> usize {
+    since_last_undo(&context.iterations)
         .iter()
-        .filter(|round| round.verdict == "continue" && !round.was_no_attempt())
+        .filter(|iteration| iteration.verdict == "continue" && !iteration.was_inconclusive())
         .count()
 }
 
-/// Another round while there is hope in it, or else the end.
-fn go_on(judging: &Judging, summary: String) -> Reflection {
-    if continued(judging) + 1 < ROUNDS {
-        return going_on(summary);
+/// Another iteration while there is hope in it, or else the end.
+fn continue_or_fail(context: &ReflectionContext, summary: String) -> Reflection {
+    if continued_iterations(context) + 1 < MAX_CHANGE_ITERATIONS {
+        return continue_with(summary);
     }
     failed(summary)
 }
 
-fn broken_before(baseline: &Observation, judging: &Judging) -> String {
+fn broken_before(baseline: &Observation, context: &ReflectionContext) -> String {
     let why = baseline
         .failed_call()
         .map(|(call, result)| failing(call, result))
-        .unwrap_or_else(|| baseline.why_failed());
-    let changed = if judging.changed.is_empty() {
+        .unwrap_or_else(|| baseline.failure_reason());
+    let changed = if context.changed.is_empty() {
         "Nothing was changed.".to_owned()
     } else {
-        format!("Changed: {}.", changed(judging))
+        format!("Changed: {}.", changed(context))
     };
     format!("The project was broken before any change: {why}\n{changed} Mend it first, then start again.")
 }
 
 /// "`cargo check` fails (exit code 101):" and its telling lines.
-fn failing(call: &ObservedCall, result: &Answer) -> String {
-    let lines: Vec<String> = telling_lines(result, LINES)
+fn failing(call: &ObservedCall, result: &CallResult) -> String {
+    let lines: Vec<String> = error_lines(result, LINES)
         .iter()
         .map(|line| format!("\n    {line}"))
         .collect();
     format!(
         "`{}` fails ({}):{}",
         command_line(call),
-        how_it_ended(result),
+        exit_description(result),
         lines.concat()
     )
 }
 
-fn checks_passed(judging: &Judging) -> String {
-    match observed(&judging.observations, "check") {
+fn checks_passed(context: &ReflectionContext) -> String {
+    match find_observation(&context.observations, "check") {
         Some(check) => format!("Confirmed by {}. ", enumerated(&passed_checks(&check.calls), 4)),
-        None if judging.plan.summary.contains(NO_CHECKS) => format!("{NO_CHECKS} {}", missing(judging)),
+        None if context.plan.summary.contains(NO_CHECKS) => format!("{NO_CHECKS} {}", missing(context)),
         None => String::new(),
     }
 }
 
 /// Which programs there would have been to check with.
-fn missing(judging: &Judging) -> String {
-    let programs = judging.rounds.iter().filter_map(Round::missing_program);
+fn missing(context: &ReflectionContext) -> String {
+    let programs = context
+        .iterations
+        .iter()
+        .filter_map(PastIteration::missing_program);
     programs
         .map(|program| format!("(`{program}` is not installed.) "))
         .collect()
 }
 
 /// Files that were changed before the user drew the bounds narrower.
-fn outside(judging: &Judging, scope: &Scope) -> String {
-    let outside: Vec<String> = judging
+fn outside(context: &ReflectionContext, scope: &Scope) -> String {
+    let outside: Vec<String> = context
         .changed
         .iter()
         .filter(|path| !scope.contains(path))
@@ -231,6 +243,6 @@ fn outside(judging: &Judging, scope: &Scope) -> String {
     )
 }
 
-fn changed(judging: &Judging) -> String {
-    enumerated(&judging.changed, FILES)
+fn changed(context: &ReflectionContext) -> String {
+    enumerated(&context.changed, FILES)
 }

@@ -1,34 +1,34 @@
-//! The reflector: judges a round by what was observed, and by nothing else.
+//! The reflector: judges an iteration by what was observed, and by nothing else.
 //!
-//! It never calls a goal achieved that no observation confirms: where the confirmation is missing, the round failed or is
+//! It never calls a goal achieved that no observation confirms: where the confirmation is missing, the iteration failed or is
 //! to be gone on with.
 
-mod ask;
 mod change;
-mod put_back;
+mod query;
+mod undo;
 
 use dirigent_core::plan::Plan;
-use dirigent_core::reflection::{Reflection, SUBMIT_REFLECTION, Verdict};
+use dirigent_core::reflection::{Reflection, ReflectionVerdict, SUBMIT_REFLECTION};
 use serde_json::json;
 
 use super::conversation::{Call, Conversation};
-use super::goal::{Goal, Wanted};
-use super::no_work::NoWork;
-use super::place::shortened;
-use super::reading::{INTERRUPTED, Observation, Round, Sections};
+use super::empty_plan::EmptyPlan;
+use super::goal::{CheckSelection, Goal};
+use super::location::shortened;
+use super::prompt_sections::{INTERRUPTED, Observation, PastIteration, Sections};
 use super::report::command_line;
-use super::wishes::{Decision, Wishes};
+use super::requirements::{Requirements, UserDecision};
 
 /// What a reflector judges by.
-pub(super) struct Judging {
+pub(super) struct ReflectionContext {
     /// What the user wants.
-    pub wishes: Wishes,
+    pub requirements: Requirements,
     /// What was planned.
     pub plan: Plan,
     /// What came of it.
     pub observations: Vec<Observation>,
-    /// The rounds before.
-    pub rounds: Vec<Round>,
+    /// The iterations before.
+    pub iterations: Vec<PastIteration>,
     /// The files that the run has changed.
     pub changed: Vec<String>,
 }
@@ -36,92 +36,95 @@ pub(super) struct Judging {
 /// The call that submits the judgement.
 pub(super) fn next(conversation: &Conversation<'_>) -> Call {
     let sections = Sections(conversation.request);
-    let reflection = match (conversation.refusal, sections.plan()) {
-        (Some(refusal), _) => failed(format!(
+    let reflection = match (conversation.rejection, sections.plan()) {
+        (Some(rejection), _) => failed(format!(
             "The judgement was not accepted: {}",
-            shortened(refusal, 600)
+            shortened(rejection, 600)
         )),
         (None, None) => {
-            failed("The plan of this round can't be read, so nothing can be said of it.".to_owned())
+            failed("The plan of this iteration can't be read, so nothing can be said of it.".to_owned())
         }
-        (None, Some(plan)) => reflect(&Judging {
-            wishes: Wishes::read(sections),
+        (None, Some(plan)) => reflect(&ReflectionContext {
+            requirements: Requirements::parse(sections),
             plan,
             observations: sections.observations(),
-            rounds: sections.rounds(),
+            iterations: sections.iterations(),
             changed: sections.changed_files(),
         }),
     };
-    Call::last(SUBMIT_REFLECTION, json!(reflection))
+    Call::terminating(SUBMIT_REFLECTION, json!(reflection))
 }
 
-fn reflect(judging: &Judging) -> Reflection {
-    let judgement = put_back::unless_kept(judging, judge(judging));
-    // Guidance that came while the round was under way has a say in the next one (PAOR-8).
-    let late: Vec<String> = judging
-        .wishes
-        .followed
+fn reflect(context: &ReflectionContext) -> Reflection {
+    let judgement = undo::unless_kept(context, judge(context));
+    // Guidance that came while the iteration was under way has a say in the next one (PAOR-8).
+    let late: Vec<String> = context
+        .requirements
+        .followed_guidance
         .iter()
-        .filter(|number| !judging.plan.answers_guidance.contains(number))
+        .filter(|number| !context.plan.answers_guidance.contains(number))
         .map(u32::to_string)
         .collect();
     let judgement = Reflection {
-        changed_files: (judgement.verdict == Verdict::Achieved).then(|| judging.changed.clone()),
+        changed_files: (judgement.verdict == ReflectionVerdict::Achieved).then(|| context.changed.clone()),
         ..judgement
     };
     match judgement.verdict {
-        Verdict::Achieved | Verdict::AskUser | Verdict::Failed
-            if !late.is_empty() && put_back::why(&judging.plan).is_none() =>
+        ReflectionVerdict::Achieved | ReflectionVerdict::AskUser | ReflectionVerdict::Failed
+            if !late.is_empty() && undo::reason(&context.plan).is_none() =>
         {
-            going_on(format!(
+            continue_with(format!(
                 "Guidance {} came after this plan was made, so it is planned again. So far: {}",
                 late.join(", "),
                 judgement.summary
             ))
         }
-        Verdict::Achieved | Verdict::AskUser | Verdict::Failed | Verdict::Continue => judgement,
+        ReflectionVerdict::Achieved
+        | ReflectionVerdict::AskUser
+        | ReflectionVerdict::Failed
+        | ReflectionVerdict::Continue => judgement,
     }
 }
 
-fn judge(judging: &Judging) -> Reflection {
-    if judging.plan.subtasks.is_empty() {
-        return no_work(judging);
+fn judge(context: &ReflectionContext) -> Reflection {
+    if context.plan.subtasks.is_empty() {
+        return judge_empty_plan(context);
     }
-    if let Some(reflection) = interrupted(judging) {
+    if let Some(reflection) = interrupted(context) {
         return reflection;
     }
-    if let Some(why) = put_back::why(&judging.plan) {
-        return put_back::judge(judging, why);
+    if let Some(why) = undo::reason(&context.plan) {
+        return undo::judge(context, why);
     }
-    match &judging.wishes.goal {
-        Goal::Rename(wanted) => change::renamed(judging, wanted),
-        Goal::Replace { old, new, scope } => change::replaced(judging, old, new, scope),
-        Goal::FindUsages { .. } => ask::usages(judging),
-        Goal::Check { expectation, .. } => ask::checked(judging, *expectation),
-        Goal::Count { what, scope } => ask::counted(judging, what, scope),
-        Goal::Beyond => failed(capitalized(&super::beyond())),
+    match &context.requirements.goal {
+        Goal::Rename(goal) => change::judge_rename(context, goal),
+        Goal::Replace { old, new, scope } => change::judge_replacement(context, old, new, scope),
+        Goal::FindUsages { .. } => query::judge_usages(context),
+        Goal::Check { expectation, .. } => query::judge_check(context, *expectation),
+        Goal::Count { target, scope } => query::judge_count(context, target, scope),
+        Goal::Unsupported => failed(capitalized(&super::unsupported())),
     }
 }
 
-/// An interrupted call says nothing of the project, so the round is made again; only a command of the user's own is not
+/// An interrupted call says nothing of the project, so the iteration is made again; only a command of the user's own is not
 /// run twice unasked.
-fn interrupted(judging: &Judging) -> Option<Reflection> {
-    let (observation, call) = judging
+fn interrupted(context: &ReflectionContext) -> Option<Reflection> {
+    let (observation, call) = context
         .observations
         .iter()
         .find_map(|observation| Some((observation, observation.interrupted_call()?)))?;
     let command = command_line(call);
     if let Goal::Check {
-        check: Wanted::Command(_),
+        check: CheckSelection::Command(_),
         ..
-    } = judging.wishes.goal
+    } = context.requirements.goal
     {
         return Some(failed(format!(
             "`{command}` was interrupted, so how it would have ended is unknown, and it may have done a part of its work. It \
              was not run again: start the goal again if that is safe."
         )));
     }
-    let is_edit = ["edit-", "repair-", "put-back"]
+    let is_edit = ["edit-", "repair-", "undo"]
         .iter()
         .any(|prefix| observation.subtask.starts_with(prefix));
     let what = match (is_edit, command.is_empty()) {
@@ -129,26 +132,26 @@ fn interrupted(judging: &Judging) -> Option<Reflection> {
         (false, true) => format!("{INTERRUPTED}`{}`", call.tool),
         (false, false) => format!("{INTERRUPTED}`{command}`"),
     };
-    Some(going_on(format!(
+    Some(continue_with(format!(
         "{what} was under way when the process ended, so it is seen to again."
     )))
 }
 
-/// How the reflection of a round begins in which an edit was interrupted.
+/// How the reflection of an iteration begins in which an edit was interrupted.
 const INTERRUPTED_CHANGE: &str = "Interrupted: a change";
 
-/// Judges a plan that says why there is nothing to carry out.
-fn no_work(judging: &Judging) -> Reflection {
-    match NoWork::parse(&judging.plan.summary) {
-        NoWork::NothingToDo(why) => achieved(format!("Nothing to do: {why}")),
-        NoWork::Impossible(why) => failed(capitalized(&why)),
-        NoWork::Undecided(what) => {
-            let (question, choices) = match judging.wishes.decision {
-                Decision::NameNeeded => (
+/// Judges a plan that says why there is nothing to execute.
+fn judge_empty_plan(context: &ReflectionContext) -> Reflection {
+    match EmptyPlan::parse_or_impossible(&context.plan.summary) {
+        EmptyPlan::NothingToDo(why) => achieved(format!("Nothing to do: {why}")),
+        EmptyPlan::Impossible(why) => failed(capitalized(&why)),
+        EmptyPlan::NeedsUser(what) => {
+            let (question, choices) = match context.requirements.decision {
+                UserDecision::NameNeeded => (
                     format!("Only you can say {what} What shall it be called?"),
                     Vec::new(),
                 ),
-                Decision::GoOn | Decision::Stop => (
+                UserDecision::Continue | UserDecision::Stop => (
                     format!(
                         "{what} Shall it get another name (write which), be renamed anyway, or stay as it is?"
                     ),
@@ -160,7 +163,7 @@ fn no_work(judging: &Judging) -> Reflection {
                 ),
             };
             Reflection {
-                verdict: Verdict::AskUser,
+                verdict: ReflectionVerdict::AskUser,
                 summary: capitalized(&what),
                 question: Some(question),
                 choices,
@@ -170,7 +173,7 @@ fn no_work(judging: &Judging) -> Reflection {
     }
 }
 
-fn reflection(verdict: Verdict, summary: String) -> Reflection {
+fn reflection(verdict: ReflectionVerdict, summary: String) -> Reflection {
     Reflection {
         verdict,
         summary,
@@ -181,15 +184,15 @@ fn reflection(verdict: Verdict, summary: String) -> Reflection {
 }
 
 fn achieved(summary: String) -> Reflection {
-    reflection(Verdict::Achieved, summary)
+    reflection(ReflectionVerdict::Achieved, summary)
 }
 
 fn failed(summary: String) -> Reflection {
-    reflection(Verdict::Failed, summary)
+    reflection(ReflectionVerdict::Failed, summary)
 }
 
-fn going_on(summary: String) -> Reflection {
-    reflection(Verdict::Continue, summary)
+fn continue_with(summary: String) -> Reflection {
+    reflection(ReflectionVerdict::Continue, summary)
 }
 
 fn capitalized(text: &str) -> String {

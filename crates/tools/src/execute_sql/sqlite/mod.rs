@@ -1,16 +1,16 @@
 //! SQLite files of the workspace.
 //!
 //! Neither a path, a link nor the file's own content leads SQLite out of the workspace: the path is resolved by the jail, SQLite follows no link on
-//! it, the authorizer refuses what opens other files, a journal that names another file is refused ([`journal`]), and on Linux the
+//! it, the authorizer refuses what opens other files, a journal that names another file is refused ([`rollback_journal`]), and on Linux the
 //! kernel holds the thread to the database's folder.
 //!
 //! A statement can be ended between two steps of SQLite's machine, never within one, and a step works on whole values. So values are
 //! small, and a thread keeps its place among those that run at once until it has really ended.
 
-mod confined;
-mod journal;
-mod memory;
-mod watch;
+mod memory_limit;
+mod monitor;
+mod rollback_journal;
+mod thread_confinement;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -26,19 +26,19 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use self::memory::Memory;
-use self::watch::{Watch, Whose};
+use self::memory_limit::MemoryLimit;
+use self::monitor::{StatementMonitor, StatementOrigin};
 use super::changes::{self, Tables};
-use super::fault::Fault;
+use super::error::SqlError;
 use super::parameter::Parameter;
-use super::rows::{Cells, Rows, integer, real};
-use super::{Done, Statement};
-use crate::workspace::{FileFault, Kind, Workspace, is_protected};
+use super::rows::{CellEncoder, Rows, integer, real};
+use super::{Statement, StatementResult};
+use crate::workspace::{FileError, Kind, Workspace, is_protected};
 
 /// How long another writer is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// After how many steps of SQLite's machine it is looked whether anybody still waits, and how much memory there is in use.
-const STEPS: i32 = 1000;
+const PROGRESS_INTERVAL: i32 = 1000;
 /// The most bytes of one value and of one row that is written. What takes the square of it, as `instr` does, takes seconds.
 const MAX_VALUE: i32 = 1024 * 1024;
 /// The longest pattern of LIKE and GLOB, in bytes: each of its wildcards can go through the whole value.
@@ -51,15 +51,15 @@ pub(super) async fn run(
     path: &Path,
     workspace: PathBuf,
     statement: Statement,
-    place: OwnedSemaphorePermit,
-) -> Result<Done, Fault> {
+    permit: OwnedSemaphorePermit,
+) -> Result<StatementResult, SqlError> {
     let stop = Arc::new(AtomicBool::new(false));
-    let _stops_when_dropped = StopsWhenDropped(Arc::clone(&stop));
+    let _stop_on_drop = StopOnDrop(Arc::clone(&stop));
     let path = path.to_owned();
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        let done = carry_out(&path, &workspace, &statement, &stop);
-        drop(place);
+        let done = run_on_thread(&path, &workspace, &statement, &stop);
+        drop(permit);
         // Nobody waits any more where it cannot be sent.
         let _ = sender.send(done);
     };
@@ -67,87 +67,88 @@ pub(super) async fn run(
     std::thread::Builder::new()
         .name("execute_sql".to_owned())
         .spawn(work)
-        .map_err(|error| Fault::NoThread(error.to_string()))?;
-    receiver.await.unwrap_or(Err(Fault::BrokeDown))
+        .map_err(|error| SqlError::ThreadSpawnFailed(error.to_string()))?;
+    receiver.await.unwrap_or(Err(SqlError::BrokeDown))
 }
 
-struct StopsWhenDropped(Arc<AtomicBool>);
+struct StopOnDrop(Arc<AtomicBool>);
 
-impl Drop for StopsWhenDropped {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn carry_out(
+fn run_on_thread(
     path: &Path,
     workspace: &Path,
     statement: &Statement,
     stop: &Arc<AtomicBool>,
-) -> Result<Done, Fault> {
+) -> Result<StatementResult, SqlError> {
     let path = locate(path, workspace, statement)?;
-    let memory = Memory::now();
+    let memory = MemoryLimit::start();
     let folder = path.parent().unwrap_or(workspace);
-    confined::confine(folder).map_err(|error| Fault::NoSandbox(error.to_string()))?;
-    let watch = Watch::new(statement.looks_only);
-    let database = open(&path, statement, &watch, stop, memory.clone())?;
-    execute(&database, statement, &watch, stop).map_err(|error| told(error, &watch, stop, &memory))?
+    thread_confinement::confine(folder).map_err(|error| SqlError::SandboxUnavailable(error.to_string()))?;
+    let monitor = StatementMonitor::new(statement.read_only);
+    let database = open(&path, statement, &monitor, stop, memory.clone())?;
+    execute(&database, statement, &monitor, stop)
+        .map_err(|error| to_sql_error(error, &monitor, stop, &memory))?
 }
 
 /// The file's absolute path, without links.
-fn locate(path: &Path, workspace: &Path, statement: &Statement) -> Result<PathBuf, Fault> {
+fn locate(path: &Path, workspace: &Path, statement: &Statement) -> Result<PathBuf, SqlError> {
     let name = path.to_str().unwrap_or_default();
     if name.is_empty() || name.starts_with(':') || name.to_ascii_lowercase().starts_with("file:") {
-        return Err(Fault::Refused(
+        return Err(SqlError::Refused(
             "the connection's database must be the path of a file in the workspace".to_owned(),
         ));
     }
-    let workspace = Workspace::open(workspace).map_err(Fault::File)?;
-    let plain = workspace.canonical(name).map_err(Fault::File)?;
+    let workspace = Workspace::open(workspace).map_err(SqlError::File)?;
+    let plain = workspace.canonical(name).map_err(SqlError::File)?;
     if plain.split('/').any(|name| is_protected(OsStr::new(name))) {
-        return Err(Fault::File(FileFault::Protected {
+        return Err(SqlError::File(FileError::Protected {
             path: name.to_owned(),
         }));
     }
     match workspace.kind(&plain) {
-        Ok(Kind::File) if is_alone(&workspace, &plain).map_err(Fault::File)? => {}
+        Ok(Kind::File) if has_single_link(&workspace, &plain).map_err(SqlError::File)? => {}
         Ok(Kind::File) => {
-            return Err(Fault::Refused(
+            return Err(SqlError::Refused(
                 "the database file has other names (hard links), which may be outside the workspace"
                     .to_owned(),
             ));
         }
         Ok(Kind::Folder | Kind::Other) => {
-            return Err(Fault::File(FileFault::NotAFile {
+            return Err(SqlError::File(FileError::NotAFile {
                 path: name.to_owned(),
                 kind: "a folder, a pipe or a device",
             }));
         }
-        Err(FileFault::NotFound { .. }) if statement.looks_only.is_none() => {}
-        Err(FileFault::NotFound { .. }) => {
-            return Err(Fault::NoFile {
+        Err(FileError::NotFound { .. }) if statement.read_only.is_none() => {}
+        Err(FileError::NotFound { .. }) => {
+            return Err(SqlError::FileNotFound {
                 connection: statement.connection.clone(),
-                looks_only: statement.looks_only,
+                read_only: statement.read_only,
             });
         }
-        Err(fault) => return Err(Fault::File(fault)),
+        Err(error) => return Err(SqlError::File(error)),
     }
     if let Some((folder, _)) = plain.rsplit_once('/') {
-        workspace.kind(folder).map_err(Fault::File)?;
+        workspace.kind(folder).map_err(SqlError::File)?;
     }
-    journal::check(&workspace, &plain)?;
+    rollback_journal::check_super_journal(&workspace, &plain)?;
     Ok(workspace.root().join(plain))
 }
 
 #[cfg(unix)]
-fn is_alone(workspace: &Workspace, plain: &str) -> Result<bool, FileFault> {
+fn has_single_link(workspace: &Workspace, plain: &str) -> Result<bool, FileError> {
     use cap_std::fs::MetadataExt;
     let metadata = workspace.open_file(plain)?.metadata();
     Ok(metadata.is_ok_and(|metadata| metadata.nlink() == 1))
 }
 
 #[cfg(not(unix))]
-fn is_alone(_: &Workspace, _: &str) -> Result<bool, FileFault> {
+fn has_single_link(_: &Workspace, _: &str) -> Result<bool, FileError> {
     Ok(true)
 }
 
@@ -155,20 +156,20 @@ fn is_alone(_: &Workspace, _: &str) -> Result<bool, FileFault> {
 fn open(
     path: &Path,
     statement: &Statement,
-    watch: &Watch,
+    monitor: &StatementMonitor,
     stop: &Arc<AtomicBool>,
-    memory: Memory,
-) -> Result<Connection, Fault> {
+    memory: MemoryLimit,
+) -> Result<Connection, SqlError> {
     // Also where it is only looked at: else the log of a database that others write could be neither read nor cleaned up after a crash.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if statement.looks_only.is_none() {
+    if statement.read_only.is_none() {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
     let database = Connection::open_with_flags(path, flags)
-        .map_err(|_| Fault::Database("the database file cannot be opened".to_owned()))?;
+        .map_err(|_| SqlError::Database("the database file cannot be opened".to_owned()))?;
     let stop = Arc::clone(stop);
     let set_up = || {
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -180,93 +181,100 @@ fn open(
         database.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN)?;
         database.set_limit(Limit::SQLITE_LIMIT_COLUMN, MAX_COLUMNS)?;
         database.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
-        database.busy_timeout(statement.timeout.min(PATIENCE))?;
+        database.busy_timeout(statement.timeout.min(BUSY_TIMEOUT))?;
         // What is sorted stays off the disk: there is none to put it on but the workspace. How much it may be is looked at at each step, as
         // SQLite's own limits of memory hold for the whole process, and the journal of runs must go on.
         database.pragma_update(None, "temp_store", "memory")?;
-        database.pragma_update(None, "query_only", statement.looks_only.is_some())?;
+        database.pragma_update(None, "query_only", statement.read_only.is_some())?;
         database.progress_handler(
-            STEPS,
-            Some(move || stop.load(Ordering::Relaxed) || memory.is_too_much()),
+            PROGRESS_INTERVAL,
+            Some(move || stop.load(Ordering::Relaxed) || memory.is_exceeded()),
         )?;
-        watch.set_on(&database)
+        monitor.install(&database)
     };
-    set_up().map_err(|error| Fault::Database(error.to_string()))?;
+    set_up().map_err(|error| SqlError::Database(error.to_string()))?;
     Ok(database)
 }
 
-type Carried<T> = Result<T, rusqlite::Error>;
+type SqliteResult<T> = Result<T, rusqlite::Error>;
 
 /// The outer error is SQLite's, the inner one ours.
 fn execute(
     database: &Connection,
     statement: &Statement,
-    watch: &Watch,
+    monitor: &StatementMonitor,
     stop: &AtomicBool,
-) -> Carried<Result<Done, Fault>> {
-    watch.expect(Whose::Models);
+) -> SqliteResult<Result<StatementResult, SqlError>> {
+    monitor.set_origin(StatementOrigin::Model);
     let mut prepared = match database.prepare(&statement.sql) {
-        Err(rusqlite::Error::MultipleStatement) => return Ok(Err(Fault::several())),
+        Err(rusqlite::Error::MultipleStatement) => return Ok(Err(SqlError::multiple_statements())),
         prepared => prepared?,
     };
     if prepared.expanded_sql().is_none() {
-        return Ok(Err(Fault::nothing_to_run()));
+        return Ok(Err(SqlError::no_statement()));
     }
     if prepared.parameter_count() != statement.parameters.len() {
-        return Ok(Err(Fault::count(
+        return Ok(Err(SqlError::placeholder_count(
             prepared.parameter_count(),
             statement.parameters.len(),
         )));
     }
-    if let (false, Some(who)) = (prepared.readonly(), statement.looks_only) {
-        return Ok(Err(Fault::OnlyLooks {
-            who,
-            what: "SQLite says that the statement writes".to_owned(),
+    if let (false, Some(reason)) = (prepared.readonly(), statement.read_only) {
+        return Ok(Err(SqlError::ReadOnly {
+            reason,
+            detail: "SQLite says that the statement writes".to_owned(),
         }));
     }
-    for (place, parameter) in statement.parameters.iter().enumerate() {
-        if let Err(fault) = bind(&mut prepared, place + 1, parameter)? {
-            return Ok(Err(fault));
+    for (index, parameter) in statement.parameters.iter().enumerate() {
+        if let Err(error) = bind(&mut prepared, index + 1, parameter)? {
+            return Ok(Err(error));
         }
     }
     let writes = !prepared.readonly();
     // A writer waits for the others before it looks, else what it saw may be old by the time it writes.
-    watch.ours(|| database.execute_batch(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" }))?;
-    let before = watch.ours(|| tables(database, writes))?;
+    monitor.run_internal(|| database.execute_batch(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" }))?;
+    let before = monitor.run_internal(|| tables(database, writes))?;
     let (total, mut rows) = (database.total_changes(), Rows::new(statement.max_rows));
     let columns = prepared.columns();
     rows.set_columns(columns.iter().map(|column| (column.name(), column.decl_type())));
     drop(columns);
-    if let Err(fault) = collect(&mut prepared, &mut rows)? {
-        return Ok(Err(fault));
+    if let Err(error) = collect(&mut prepared, &mut rows)? {
+        return Ok(Err(error));
     }
     drop(prepared);
     let changed = database.total_changes() - total;
     let affected = (!rows.has_columns()).then(|| if changed > 0 { database.changes() } else { 0 });
-    let after = watch.ours(|| tables(database, writes))?;
+    let after = monitor.run_internal(|| tables(database, writes))?;
     if stop.load(Ordering::Relaxed) {
-        return Ok(Err(Fault::Cancelled));
+        return Ok(Err(SqlError::Cancelled));
     }
-    watch.ours(|| database.execute_batch("COMMIT"))?;
-    let mut all = changes::tables(&statement.connection, &before, &after);
-    all.extend(rows_changed(&statement.connection, watch, changed));
-    Ok(Ok(Done {
+    monitor.run_internal(|| database.execute_batch("COMMIT"))?;
+    let mut all = changes::table_changes(&statement.connection, &before, &after);
+    all.extend(rows_changed(&statement.connection, monitor, changed));
+    Ok(Ok(StatementResult {
         rows,
         affected,
         changes: all,
     }))
 }
 
-fn collect(prepared: &mut rusqlite::Statement<'_>, rows: &mut Rows) -> Carried<Result<(), Fault>> {
+fn collect(prepared: &mut rusqlite::Statement<'_>, rows: &mut Rows) -> SqliteResult<Result<(), SqlError>> {
     let width = prepared.column_count();
-    let mut found = prepared.raw_query();
+    let mut cursor = prepared.raw_query();
     // A statement that changes rows has changed all of them when it returns the first.
-    while let Some(row) = found.next()? {
-        let values: Vec<ValueRef<'_>> = (0..width).map(|at| row.get_ref(at)).collect::<Carried<_>>()?;
-        match rows.push(|cells| Ok(values.into_iter().map(|value| cell(cells, value)).collect())) {
+    while let Some(row) = cursor.next()? {
+        let values: Vec<ValueRef<'_>> = (0..width)
+            .map(|at| row.get_ref(at))
+            .collect::<SqliteResult<_>>()?;
+        match rows.push(|cells| {
+            Ok(values
+                .into_iter()
+                .map(|value| encode_cell(cells, value))
+                .collect())
+        }) {
             Ok(flow) if flow.is_break() => break,
             Ok(_) => {}
-            Err(fault) => return Ok(Err(fault)),
+            Err(error) => return Ok(Err(error)),
         }
     }
     Ok(Ok(()))
@@ -274,28 +282,28 @@ fn collect(prepared: &mut rusqlite::Statement<'_>, rows: &mut Rows) -> Carried<R
 
 fn bind(
     prepared: &mut rusqlite::Statement<'_>,
-    place: usize,
+    index: usize,
     parameter: &Parameter,
-) -> Carried<Result<(), Fault>> {
+) -> SqliteResult<Result<(), SqlError>> {
     match parameter {
-        Parameter::Null => prepared.raw_bind_parameter(place, rusqlite::types::Null)?,
-        Parameter::Bool(value) => prepared.raw_bind_parameter(place, value)?,
-        Parameter::Integer(value) => prepared.raw_bind_parameter(place, value)?,
+        Parameter::Null => prepared.raw_bind_parameter(index, rusqlite::types::Null)?,
+        Parameter::Bool(value) => prepared.raw_bind_parameter(index, value)?,
+        Parameter::Integer(value) => prepared.raw_bind_parameter(index, value)?,
         Parameter::Unsigned(value) => {
-            return Ok(Err(Fault::Parameters(format!(
-                "parameter {place} is {value}, and SQLite's integers end at {}; nothing was run",
+            return Ok(Err(SqlError::Parameters(format!(
+                "parameter {index} is {value}, and SQLite's integers end at {}; nothing was run",
                 i64::MAX
             ))));
         }
-        Parameter::Real(value) => prepared.raw_bind_parameter(place, value)?,
-        Parameter::Text(value) => prepared.raw_bind_parameter(place, value)?,
-        Parameter::Bytes(value) => prepared.raw_bind_parameter(place, value)?,
-        Parameter::Json(value) => prepared.raw_bind_parameter(place, value.to_string())?,
+        Parameter::Real(value) => prepared.raw_bind_parameter(index, value)?,
+        Parameter::Text(value) => prepared.raw_bind_parameter(index, value)?,
+        Parameter::Bytes(value) => prepared.raw_bind_parameter(index, value)?,
+        Parameter::Json(value) => prepared.raw_bind_parameter(index, value.to_string())?,
     }
     Ok(Ok(()))
 }
 
-fn cell(cells: &mut Cells, value: ValueRef<'_>) -> Value {
+fn encode_cell(cells: &mut CellEncoder, value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => integer(value),
@@ -309,7 +317,7 @@ fn cell(cells: &mut Cells, value: ValueRef<'_>) -> Value {
 }
 
 /// The tables that there are; none are asked for where nothing is going to change.
-fn tables(database: &Connection, writes: bool) -> Carried<Tables> {
+fn tables(database: &Connection, writes: bool) -> SqliteResult<Tables> {
     if !writes {
         return Ok(Tables::new());
     }
@@ -320,8 +328,8 @@ fn tables(database: &Connection, writes: bool) -> Carried<Tables> {
     names.collect()
 }
 
-fn rows_changed(connection: &str, watch: &Watch, changed: u64) -> Vec<StateChange> {
-    let (counted, written) = watch.changed_rows();
+fn rows_changed(connection: &str, monitor: &StatementMonitor, changed: u64) -> Vec<StateChange> {
+    let (counted, written) = monitor.changed_rows();
     let rest = changed.saturating_sub(counted.values().sum());
     // Rows of a table without row ids are not counted one by one, nor are those of a table that is emptied.
     let mut uncounted = written.into_iter().filter(|table| !counted.contains_key(table));
@@ -331,31 +339,38 @@ fn rows_changed(connection: &str, watch: &Watch, changed: u64) -> Vec<StateChang
     };
     let counted = counted
         .into_iter()
-        .filter_map(|(table, rows)| changes::rows(connection, Some(table), rows));
-    counted.chain(changes::rows(connection, only, rest)).collect()
+        .filter_map(|(table, rows)| changes::row_changes(connection, Some(table), rows));
+    counted
+        .chain(changes::row_changes(connection, only, rest))
+        .collect()
 }
 
 /// What an error of SQLite means.
-fn told(error: rusqlite::Error, watch: &Watch, stop: &AtomicBool, memory: &Memory) -> Fault {
+fn to_sql_error(
+    error: rusqlite::Error,
+    monitor: &StatementMonitor,
+    stop: &AtomicBool,
+    memory: &MemoryLimit,
+) -> SqlError {
     if stop.load(Ordering::Relaxed) {
-        return Fault::Cancelled;
+        return SqlError::Cancelled;
     }
-    if let Some(fault) = watch.refused() {
-        return fault;
+    if let Some(error) = monitor.take_refusal() {
+        return error;
     }
     match error.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) if memory.was_too_much() => Fault::TooMuch(
+        Some(ErrorCode::OperationInterrupted) if memory.was_exceeded() => SqlError::ResourceLimit(
             "the statement took more memory than it may and was ended, and its transaction is undone: narrow it with WHERE, sort and \
              group fewer rows",
         ),
-        Some(ErrorCode::TooBig) => Fault::TooMuch(
+        Some(ErrorCode::TooBig) => SqlError::ResourceLimit(
             "the statement, a value or a row is longer than 1 MiB, which is the most that this tool works on in SQLite: narrow it, or \
              take parts of it",
         ),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Fault::Database("the database is locked: somebody else writes to it; try again later".to_owned())
-        }
-        _ => Fault::Database(match error {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqlError::Database(
+            "the database is locked: somebody else writes to it; try again later".to_owned(),
+        ),
+        _ => SqlError::Database(match error {
             rusqlite::Error::SqlInputError { msg, offset, .. } => {
                 format!("{msg} (at byte {offset} of `sql`)")
             }

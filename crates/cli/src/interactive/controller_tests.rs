@@ -1,0 +1,358 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use dirigent::RunId;
+use dirigent::core::approval::{Approval, Digest};
+use dirigent::core::run::WaitingCall;
+use dirigent::core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+const TERMINAL_SIZE: TerminalSize = TerminalSize {
+    rows: 30,
+    columns: 100,
+};
+
+fn call(effect: &str, parameters: Value) -> PendingCall {
+    let approval = Approval {
+        effect: effect.parse().unwrap(),
+        agent: Some("implement".to_owned()),
+        tool: "execute_command".to_owned(),
+        parameters,
+        workspace: "/shop".to_owned(),
+        asked_at: Timestamp(0),
+        expires_at: None,
+        digest: digest(effect),
+    };
+    let call = WaitingCall {
+        approval: Arc::new(approval),
+        subtask: None,
+        dependents: 0,
+    };
+    PendingCall {
+        call,
+        affected_subtasks: Vec::new(),
+    }
+}
+
+fn digest(effect: &str) -> Digest {
+    Digest(format!("digest of {effect}"))
+}
+
+fn waiting<const N: usize>(calls: [&str; N]) -> PendingRequests {
+    let calls = calls.map(|effect| call(effect, json!({"command": ["ls"]})));
+    PendingRequests {
+        calls: calls.to_vec(),
+        question: None,
+    }
+}
+
+fn asking(choices: &[&str]) -> PendingRequests {
+    let question = Question {
+        question: "Which name?".to_owned(),
+        choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
+    };
+    PendingRequests {
+        calls: Vec::new(),
+        question: Some(("run.9".parse().unwrap(), question)),
+    }
+}
+
+fn keys(text: &str) -> Vec<Key> {
+    text.chars()
+        .map(|c| match c {
+            '\n' => Key::Enter,
+            '\u{15}' => Key::Clear,
+            '\u{4}' => Key::Eof,
+            c => Key::Char(c),
+        })
+        .collect()
+}
+
+/// Types, as someone does who sees what is on the table.
+fn types(controller: &mut PromptController, text: &str) -> Vec<Action> {
+    keys(text)
+        .into_iter()
+        .flat_map(|key| controller.press(key, TERMINAL_SIZE))
+        .collect()
+}
+
+/// A controller on which that lies, shown and open.
+fn opened(requests: PendingRequests) -> PromptController {
+    let mut controller = PromptController::default();
+    assert!(matches!(
+        controller.update(requests, TERMINAL_SIZE)[..],
+        [Action::Open(_)]
+    ));
+    assert_eq!(controller.open(), []);
+    controller
+}
+
+fn decision(effect: &str, answer: ApprovalAnswer) -> Action {
+    Action::Send(Steering::Decide {
+        effect: effect.parse().unwrap(),
+        decision: Decision {
+            digest: digest(effect),
+            answer,
+        },
+    })
+}
+
+fn guidance(text: &str) -> Action {
+    Action::Send(Steering::Guide {
+        guidance: text.to_owned(),
+    })
+}
+
+fn said(action: &Action) -> &Steering {
+    match action {
+        Action::Send(said) => said,
+        Action::Show(_) | Action::Open(_) | Action::SetUserAbsent => panic!("{action:?}"),
+    }
+}
+
+/// What an action shows, if that is what it does.
+fn shown(actions: &[Action]) -> String {
+    let lines = actions.iter().flat_map(|action| match action {
+        Action::Show(lines) | Action::Open(lines) => lines.clone(),
+        Action::Send(_) | Action::SetUserAbsent => Vec::new(),
+    });
+    console::strip_ansi_codes(&lines.collect::<Vec<_>>().join("\n")).into_owned()
+}
+
+fn refused(fault: DecisionError) -> DirigentError {
+    let run: RunId = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse().unwrap();
+    RuntimeError::Decision { run, fault }.into()
+}
+
+#[test]
+fn paor_8_a_line_is_guidance_and_with_a_mark_at_once() {
+    let mut controller = PromptController::default();
+    assert_eq!(
+        types(&mut controller, "search only in src\n"),
+        [guidance("search only in src")]
+    );
+    let now = Steering::Redirect {
+        guidance: "stop that".to_owned(),
+    };
+    assert_eq!(types(&mut controller, "! stop that\n"), [Action::Send(now)]);
+    assert_eq!(types(&mut controller, "\n  \n!\n"), []);
+}
+
+#[test]
+fn approve_2_each_answer_goes_to_the_call_that_is_shown() {
+    for (typed, answer) in [
+        ("a\n", ApprovalAnswer::Approve),
+        ("r\n", ApprovalAnswer::Reject { reason: None }),
+        (
+            "r not here\n",
+            ApprovalAnswer::Reject {
+                reason: Some("not here".to_owned()),
+            },
+        ),
+        (
+            "g use cargo check\n",
+            ApprovalAnswer::Guide {
+                guidance: "use cargo check".to_owned(),
+            },
+        ),
+        (
+            "e\n\u{15}{\"command\": [\"pwd\"]}\n",
+            ApprovalAnswer::Edit {
+                parameters: json!({"command": ["pwd"]}),
+            },
+        ),
+    ] {
+        let mut controller = opened(waiting(["a3.7"]));
+        assert_eq!(
+            types(&mut controller, typed),
+            [decision("a3.7", answer)],
+            "{typed:?}"
+        );
+    }
+}
+
+#[test]
+fn approve_3_enter_alone_and_what_is_not_understood_decide_nothing() {
+    let mut controller = opened(waiting(["a3.7"]));
+    for typed in ["\n", "y\n", "yes\n", "aa\n", "a now\n"] {
+        let actions = types(&mut controller, typed);
+        assert!(
+            shown(&actions).contains("nothing was decided"),
+            "{typed:?}: {actions:?}"
+        );
+        assert!(controller.has_dialog());
+    }
+}
+
+#[test]
+fn approve_3_what_was_typed_before_a_dialog_could_be_seen_approves_nothing_and_is_kept() {
+    let mut controller = PromptController::default();
+    controller.update(waiting(["a3.7"]), TERMINAL_SIZE);
+    controller.buffer_keys(keys("a\n"));
+    assert!(shown(&controller.open()).contains("Enter sends it as guidance"));
+    assert_eq!(controller.prompt().text, "a");
+    assert_eq!(controller.prompt().label, "guidance, before you answer a3.7: ");
+    // Dropped, the keys are for the call.
+    assert_eq!(types(&mut controller, "\u{15}"), []);
+    assert_eq!(controller.prompt().label, "a3.7: ");
+    assert_eq!(
+        types(&mut controller, "a\n"),
+        [decision("a3.7", ApprovalAnswer::Approve)]
+    );
+}
+
+#[test]
+fn approve_3_a_dialog_takes_no_key_from_a_line_that_is_being_typed() {
+    let mut controller = PromptController::default();
+    types(&mut controller, "search only in ");
+    controller.update(waiting(["a3.7"]), TERMINAL_SIZE);
+    controller.open();
+    assert_eq!(types(&mut controller, "src\n"), [guidance("search only in src")]);
+    assert_eq!(types(&mut controller, "l\n"), []);
+    assert!(!controller.has_dialog());
+}
+
+#[test]
+fn host_11_several_calls_are_shown_one_after_the_other_and_later_is_no_decision() {
+    let mut controller = opened(waiting(["a3.7", "a4.2"]));
+    let next = types(&mut controller, "l\n");
+    assert!(shown(&next).contains("a4.2"), "{next:?}");
+    controller.open();
+    let actions = types(&mut controller, "a\n");
+    assert_eq!(actions, [decision("a4.2", ApprovalAnswer::Approve)]);
+    // The run's view does not show it at once.
+    assert_eq!(controller.on_result(said(&actions[0]), None, TERMINAL_SIZE), []);
+    assert_eq!(controller.update(waiting(["a3.7", "a4.2"]), TERMINAL_SIZE), []);
+    assert!(
+        controller
+            .prompt()
+            .hint
+            .contains("Enter shows the call that waits")
+    );
+    assert!(shown(&types(&mut controller, "\n")).contains("a3.7"));
+}
+
+#[test]
+fn approve_3_a_call_that_was_answered_elsewhere_leaves_the_table() {
+    let mut controller = opened(waiting(["a3.7", "a4.2"]));
+    types(&mut controller, "r becau");
+    let actions = controller.update(waiting(["a4.2"]), TERMINAL_SIZE);
+    assert!(
+        shown(&actions).starts_with("  a3.7 needs no answer any more\n! a4.2:"),
+        "{actions:?}"
+    );
+    controller.open();
+    assert_eq!(controller.prompt().label, "a4.2: ");
+}
+
+#[test]
+fn approve_3_a_refused_decision_says_why_and_parameters_can_be_corrected() {
+    let mut controller = opened(waiting(["a3.7"]));
+    let actions = types(&mut controller, "e\n\u{15}{\"command\": 1}\n");
+    let fault = refused(DecisionError::Parameters("`command` must be a list".to_owned()));
+    let told = controller.on_result(said(&actions[0]), Some(&fault), TERMINAL_SIZE);
+    assert!(shown(&told).contains("`command` must be a list"));
+    assert_eq!(controller.prompt().text, r#"{"command":1}"#);
+    let effect = "a3.7".parse().unwrap();
+    let actions = types(&mut controller, "\u{15}[]\n");
+    let late = refused(DecisionError::Expired { effect });
+    assert!(
+        shown(&controller.on_result(said(&actions[0]), Some(&late), TERMINAL_SIZE)).contains("has expired")
+    );
+    assert!(!controller.has_dialog());
+}
+
+#[test]
+fn approve_2_parameters_that_are_no_json_or_not_changed_decide_nothing() {
+    let mut controller = opened(waiting(["a3.7"]));
+    types(&mut controller, "e\n");
+    assert_eq!(controller.prompt().text, r#"{"command":["ls"]}"#);
+    assert!(shown(&types(&mut controller, "\n")).contains("nothing was changed"));
+    assert!(shown(&types(&mut controller, "e\n\u{15}{\"command\": \n")).contains("that is no JSON"));
+    assert_eq!(controller.prompt().text, r#"{"command": "#);
+    assert!(shown(&types(&mut controller, "\u{15}\n")).contains("nothing was changed"));
+    assert_eq!(controller.prompt().label, "a3.7: ");
+}
+
+#[test]
+fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was_shown() {
+    let lines: Vec<String> = (1..=100).map(|line| format!("line {line}")).collect();
+    let mut controller = PromptController::default();
+    let requests = PendingRequests {
+        calls: vec![call("a3.7", json!({"content": lines.join("\n")}))],
+        question: None,
+    };
+    let actions = controller.update(requests, TERMINAL_SIZE);
+    let first = shown(&actions);
+    assert!(
+        first.contains("line 1\n") && !first.contains("line 100"),
+        "{first}"
+    );
+    assert!(
+        first.contains("more lines") && first.contains("are not shown: v shows all of it"),
+        "{first}"
+    );
+    controller.open();
+    assert!(shown(&types(&mut controller, "a\n")).contains("you have not seen all of it"));
+    let all = shown(&types(&mut controller, "v\n"));
+    assert!(
+        all.contains("│ line 1\n") && all.contains("│ line 100\n"),
+        "{all}"
+    );
+    assert_eq!(
+        types(&mut controller, "a\n"),
+        [decision("a3.7", ApprovalAnswer::Approve)]
+    );
+}
+
+#[test]
+fn paor_9_a_question_is_answered_in_words_or_by_a_number() {
+    for (typed, answer) in [("neither\n", "neither"), ("\n2\n", "getPrice")] {
+        let mut controller = opened(asking(&["readPrice", "getPrice"]));
+        let said = Steering::Answer {
+            effect: "run.9".parse().unwrap(),
+            answer: answer.to_owned(),
+        };
+        assert_eq!(types(&mut controller, typed), [Action::Send(said)]);
+    }
+}
+
+#[test]
+fn paor_9_after_a_number_of_no_choice_the_question_is_still_on_the_table() {
+    let mut controller = opened(asking(&["readPrice", "getPrice"]));
+    let told = shown(&types(&mut controller, "3\n"));
+    assert!(
+        told.contains("3 is none of the 2 choices: 1 `readPrice`, 2 `getPrice`"),
+        "{told}"
+    );
+    let said = Steering::Answer {
+        effect: "run.9".parse().unwrap(),
+        answer: "readPrice".to_owned(),
+    };
+    assert_eq!(types(&mut controller, "1\n"), [Action::Send(said)]);
+}
+
+#[test]
+fn paor_9_who_leaves_is_asked_nothing_more() {
+    let mut controller = opened(asking(&[]));
+    assert_eq!(types(&mut controller, "\u{4}"), [Action::SetUserAbsent]);
+    assert_eq!(controller.update(asking(&[]), TERMINAL_SIZE), []);
+    let mut controller = PromptController::default();
+    assert!(shown(&types(&mut controller, "\u{4}")).contains("nothing waits for you"));
+}
+
+#[test]
+fn paor_9_a_question_that_is_answered_by_the_command_line_is_not_asked() {
+    let mut controller = PromptController::default();
+    controller.mark_answered("run.9".parse().unwrap());
+    let requests = PendingRequests {
+        question: asking(&[])
+            .question
+            .map(|(_, question)| ("run.9+1".parse().unwrap(), question)),
+        ..PendingRequests::default()
+    };
+    assert_eq!(controller.update(requests, TERMINAL_SIZE), []);
+}

@@ -1,0 +1,97 @@
+//! What of a run waits for a person: calls to be approved and a question, with what depends on them.
+
+use std::collections::BTreeSet;
+
+use dirigent::RunView;
+use dirigent::core::id::{EffectId, SubTaskId};
+use dirigent::core::run::{Question, WaitingCall};
+use serde_json::{Value, json};
+
+/// All that waits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PendingRequests {
+    /// The oldest first.
+    pub(crate) calls: Vec<PendingCall>,
+    pub(crate) question: Option<(EffectId, Question)>,
+}
+
+/// A call that waits for an approval.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PendingCall {
+    pub(crate) call: WaitingCall,
+    /// The sub-task that it belongs to, and those that wait for that one, each with its title.
+    pub(crate) affected_subtasks: Vec<String>,
+}
+
+impl PendingRequests {
+    pub(crate) fn from_view(view: &RunView) -> PendingRequests {
+        let calls = view.waiting().into_iter().map(|call| PendingCall {
+            affected_subtasks: call
+                .subtask
+                .as_ref()
+                .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
+            call,
+        });
+        let question = view.run().question();
+        PendingRequests {
+            calls: calls.collect(),
+            question: question.map(|(effect, question)| (effect, question.clone())),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.question.is_none()
+    }
+
+    /// Whether that waits, whatever its attempt.
+    pub(crate) fn contains(&self, effect: EffectId) -> bool {
+        let question = self
+            .question
+            .as_ref()
+            .is_some_and(|(asked, _)| same_call(*asked, effect));
+        question || self.call(effect).is_some()
+    }
+
+    /// The call with that handle, whatever its attempt.
+    pub(crate) fn call(&self, effect: EffectId) -> Option<&PendingCall> {
+        self.calls
+            .iter()
+            .find(|waiting| same_call(waiting.call.approval.effect, effect))
+    }
+
+    /// Adds it to an object for programs: `"waiting"`, the calls as in a report, and `"question"`, which is `null` where there is none.
+    pub(crate) fn add_to_json(&self, object: &mut Value) {
+        let calls: Vec<&WaitingCall> = self.calls.iter().map(|waiting| &waiting.call).collect();
+        object["waiting"] = json!(calls);
+        object["question"] = json!(self.question.as_ref().map(|(_, question)| question));
+    }
+}
+
+fn same_call(one: EffectId, other: EffectId) -> bool {
+    (one.scope, one.step) == (other.scope, other.step)
+}
+
+/// A sub-task, then all that cannot start before it has ended.
+fn affected_subtasks(view: &RunView, subtask: &SubTaskId) -> Vec<String> {
+    let Some(iteration) = view.run().iterations().last() else {
+        return Vec::new();
+    };
+    let subtasks = &iteration.graph.plan().subtasks;
+    let Some(first) = subtasks.iter().position(|other| other.id == *subtask) else {
+        return Vec::new();
+    };
+    let (mut later, mut next) = (BTreeSet::new(), vec![first]);
+    while let Some(index) = next.pop() {
+        next.extend(
+            iteration
+                .graph
+                .dependents(index)
+                .filter(|index| later.insert(*index)),
+        );
+    }
+    let named = |index: usize| format!("{}: {}", subtasks[index].id, subtasks[index].title);
+    let after = later
+        .into_iter()
+        .map(|index| format!("{}, after it", named(index)));
+    std::iter::once(named(first)).chain(after).collect()
+}

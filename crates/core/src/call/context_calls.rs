@@ -1,0 +1,427 @@
+//! The calls that stand in what a model was given (CALL-7).
+//!
+//! A model that quotes a file, a result or its own prompt makes no call by it. So every text that joins a conversation is searched once, and
+//! a digest of each call in it is kept: of the tool and the parameters, so that form, key order, white space, escapes and the spelling of
+//! numbers make no difference. Strings are searched too, at each level of escapes, and the strings of a list together, as lines of a text.
+//!
+//! The search is linear in the text. Where a text is made so that it can't be searched within that bound, every call counts as given, and
+//! must be sent alone.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+use serde_json::{Map, Number, Value};
+
+use super::ToolCall;
+use super::json::{read_arguments, read_json};
+use super::json_scanner::{Dialect, JsonEnd, scan_json};
+use super::markup::{self, Purpose, Tag};
+use super::scan::CallCandidate;
+use super::submission::Submission;
+use crate::tool::ToolSpec;
+
+/// How often a text may be read, with all levels of escapes and all tries.
+const MAX_PASSES: usize = 64;
+/// How many calls are kept.
+const MAX_CALLS: usize = 1 << 16;
+
+/// The calls that stand in the texts that a model was given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContextCalls {
+    digests: BTreeSet<u64>,
+    submission: Option<Submission>,
+    /// Set if a tag that closes thinking text was given.
+    thinking_end: bool,
+    /// Set if a text could not be searched completely.
+    incomplete: bool,
+}
+
+impl ContextCalls {
+    /// No calls yet, for an agent that has these tools.
+    pub fn new(tools: &[ToolSpec]) -> ContextCalls {
+        ContextCalls {
+            submission: Submission::among(tools),
+            ..ContextCalls::default()
+        }
+    }
+
+    /// Adds the calls that stand in a text.
+    pub fn add(&mut self, text: &str) {
+        let mut scan_budget = text.len().saturating_mul(MAX_PASSES);
+        self.search(text, &mut scan_budget);
+        self.incomplete |= scan_budget == 0 && !text.is_empty();
+    }
+
+    /// Whether the call stands in what was given.
+    pub fn contains(&self, call: &ToolCall) -> bool {
+        self.incomplete || self.digests.contains(&digest(&call.tool, &call.parameters))
+    }
+
+    /// Whether a tag that closes thinking text was given, so that a reply may quote it.
+    pub(super) fn has_thinking_end(&self) -> bool {
+        self.incomplete || self.thinking_end
+    }
+
+    /// Searches a text and what is left of it one level of escapes further in, until the effort is spent.
+    fn search(&mut self, text: &str, scan_budget: &mut usize) {
+        let rest = self.search_plain(text, scan_budget);
+        let lines = without_line_prefixes(&rest);
+        if let Cow::Owned(lines) = &lines {
+            self.search_plain(lines, scan_budget);
+        }
+        let decoded = match without_entities(&lines) {
+            Cow::Owned(decoded) => Cow::Owned(decoded),
+            Cow::Borrowed(lines) => unescaped(lines),
+        };
+        match decoded {
+            Cow::Owned(decoded) if *scan_budget > 0 => self.search(&decoded, scan_budget),
+            Cow::Owned(_) | Cow::Borrowed(_) => {}
+        }
+    }
+
+    /// Searches a text as it stands; what is left of it without the JSON that was searched.
+    fn search_plain(&mut self, text: &str, scan_budget: &mut usize) -> String {
+        *scan_budget = scan_budget.saturating_sub(text.len());
+        let mut searched: Vec<Range<usize>> = Vec::new();
+        let mut position = 0;
+        while let Some(offset) = text[position..].find(['{', '<', '[', '◁']) {
+            position += offset;
+            if !text[position..].starts_with('{') {
+                self.thinking_end |=
+                    Tag::at(text, position).is_some_and(|tag| tag.purpose() == Purpose::ThinkingEnd);
+                if let Some(announced) = markup::announced(text, position)
+                    && let Some(tool) = announced.tool
+                    && let Some(object) = object_at(text, announced.json, scan_budget)
+                {
+                    self.insert(tool, &Value::Object(object));
+                }
+                position += text[position..].chars().next().map_or(1, char::len_utf8);
+                continue;
+            }
+            let strict = scan_json(text, position, Dialect::Strict);
+            let repaired =
+                (strict.end != JsonEnd::Closed).then(|| scan_json(text, position, Dialect::Lenient));
+            let read_bytes = repaired
+                .as_ref()
+                .map_or(0, |repaired| repaired.end_offset - position)
+                + strict.end_offset
+                - position;
+            *scan_budget = scan_budget.saturating_sub(read_bytes);
+            let best = repaired
+                .as_ref()
+                .filter(|repaired| repaired.end == JsonEnd::Closed)
+                .unwrap_or(&strict);
+            let next = position + 1;
+            if best.end == JsonEnd::Closed {
+                match read_json(&CallCandidate::new(text, position, best)) {
+                    Ok(value) => {
+                        self.walk(&value, scan_budget);
+                        if is_plain(&text[position..best.end_offset], strict.end) {
+                            searched.push(position..best.end_offset);
+                        }
+                        position = best.end_offset;
+                        continue;
+                    }
+                    // What keeps the outer object from being read need not be in the inner ones.
+                    Err(_) => position = next,
+                }
+            } else {
+                let closed = repaired.as_ref().map_or(&strict.closed, |repaired| {
+                    if repaired.closed.len() > strict.closed.len() {
+                        &repaired.closed
+                    } else {
+                        &strict.closed
+                    }
+                });
+                for range in closed {
+                    if let Some(object) = object_at(&text[..range.end], range.start, scan_budget) {
+                        self.walk(&Value::Object(object), scan_budget);
+                    }
+                }
+                position = strict.hidden.unwrap_or(strict.end_offset).max(next);
+            }
+            if *scan_budget == 0 {
+                return String::new();
+            }
+        }
+        without(text, searched)
+    }
+
+    fn walk(&mut self, value: &Value, scan_budget: &mut usize) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => self.search_string(text, scan_budget),
+            Value::Array(items) => {
+                items.iter().for_each(|item| self.walk(item, scan_budget));
+                self.search_lines(items, scan_budget);
+            }
+            Value::Object(object) => {
+                self.insert_calls(object);
+                for (key, value) in object {
+                    self.search_string(key, scan_budget);
+                    self.walk(value, scan_budget);
+                }
+            }
+        }
+    }
+
+    /// Searches the strings of a list together, as a search gives a file line by line: its strings, and those that its objects have under the
+    /// same key.
+    fn search_lines(&mut self, items: &[Value], scan_budget: &mut usize) {
+        let mut columns: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+        let mut add = |key, line: &str| {
+            let (lines, column) = columns.entry(key).or_default();
+            *lines += 1;
+            column.push_str(line);
+            column.push('\n');
+        };
+        for item in items {
+            match item {
+                Value::String(line) => add("", line),
+                Value::Object(object) => {
+                    for (key, value) in object {
+                        if let Value::String(line) = value {
+                            add(key, line);
+                        }
+                    }
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+            }
+        }
+        for (lines, column) in columns.into_values() {
+            if lines > 1 {
+                self.search_string(&column, scan_budget);
+            }
+        }
+    }
+
+    fn search_string(&mut self, text: &str, scan_budget: &mut usize) {
+        if *scan_budget > 0 && text.contains(['{', '\\', '&', '<', '[', '◁']) {
+            self.search(text, scan_budget);
+        }
+    }
+
+    /// Inserts the calls that an object can be read as, in whichever form.
+    fn insert_calls(&mut self, object: &Map<String, Value>) {
+        const NAMES: [&str; 5] = ["tool", "name", "tool_name", "function", "action"];
+        const ARGUMENTS: [&str; 6] = [
+            "parameters",
+            "arguments",
+            "args",
+            "input",
+            "tool_input",
+            "action_input",
+        ];
+        for name in NAMES {
+            let Some(Value::String(tool)) = object.get(name) else {
+                continue;
+            };
+            for arguments in ARGUMENTS {
+                match object.get(arguments) {
+                    Some(arguments @ Value::Object(_)) => self.insert(tool, arguments),
+                    Some(Value::String(text)) => {
+                        if let Ok(arguments) = read_arguments(text) {
+                            self.insert(tool, &arguments);
+                        }
+                    }
+                    Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {}
+                }
+            }
+        }
+        let submitted = self
+            .submission
+            .as_ref()
+            .filter(|submission| submission.fits(object));
+        if let Some(tool) = submitted.map(|submission| submission.tool.clone()) {
+            self.insert(&tool, &Value::Object(object.clone()));
+        }
+    }
+
+    fn insert(&mut self, tool: &str, arguments: &Value) {
+        self.digests.insert(digest(tool, arguments));
+        self.incomplete |= self.digests.len() > MAX_CALLS;
+    }
+}
+
+/// Whether an object stands there unescaped, so that it is no part of a string. One without keys, or with other quotes, may be.
+fn is_plain(object: &str, strict: JsonEnd<'_>) -> bool {
+    strict == JsonEnd::Closed && object[1..].trim_start().starts_with('"')
+}
+
+/// The object that begins there; reading it costs effort.
+fn object_at(text: &str, position: usize, scan_budget: &mut usize) -> Option<Map<String, Value>> {
+    if !text[position..].starts_with('{') {
+        return None;
+    }
+    for dialect in [Dialect::Strict, Dialect::Lenient] {
+        let candidate = scan_json(text, position, dialect);
+        *scan_budget = scan_budget.saturating_sub(candidate.end_offset - position);
+        if candidate.end == JsonEnd::Closed {
+            return match read_json(&CallCandidate::new(text, position, &candidate)) {
+                Ok(Value::Object(object)) => Some(object),
+                Ok(_) | Err(_) => None,
+            };
+        }
+    }
+    None
+}
+
+/// The text without those ranges, each of them a line break.
+fn without(text: &str, mut ranges: Vec<Range<usize>>) -> String {
+    ranges.sort_by_key(|range| range.start);
+    let mut rest = String::with_capacity(text.len());
+    let mut done = 0;
+    for range in ranges {
+        if range.start >= done {
+            rest.push_str(&text[done..range.start]);
+            rest.push('\n');
+        }
+        done = done.max(range.end);
+    }
+    rest.push_str(&text[done..]);
+    rest
+}
+
+/// The text with one level of escapes taken off, as in the source of a program that holds it as a string.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut is_changed = false;
+    let mut rest = text;
+    while let Some(position) = rest.find('\\') {
+        plain.push_str(&rest[..position]);
+        let after = &rest[position + 1..];
+        let (character, length) = match after.chars().next() {
+            Some(c @ ('"' | '\'' | '\\' | '/' | '`')) => (Some(c), 1),
+            Some('n' | 'r') => (Some('\n'), 1),
+            Some('t' | 'b' | 'f') => (Some(' '), 1),
+            Some('u') => (
+                unicode(after),
+                if unicode(after).is_some_and(|c| c.len_utf16() == 2) {
+                    11
+                } else {
+                    5
+                },
+            ),
+            Some(_) | None => (None, 0),
+        };
+        match character {
+            Some(c) => {
+                plain.push(c);
+                is_changed = true;
+                rest = &after[length..];
+            }
+            None => {
+                plain.push('\\');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    if is_changed {
+        Cow::Owned(plain)
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The character of `uXXXX`, or of a pair of them.
+fn unicode(text: &str) -> Option<char> {
+    let unit = |at: usize| u16::from_str_radix(text.get(at..at + 4)?, 16).ok();
+    let first = unit(1)?;
+    let second = text.get(5..7).filter(|next| *next == "\\u").and_then(|_| unit(7));
+    char::decode_utf16([first].into_iter().chain(second)).next()?.ok()
+}
+
+/// The text with the entities of HTML that JSON is written with as characters.
+fn without_entities(text: &str) -> Cow<'_, str> {
+    let quotes = ["&quot;", "&#34;", "&#x22;"];
+    if !quotes.iter().any(|quote| text.contains(quote)) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = text.to_owned();
+    for quote in quotes {
+        plain = plain.replace(quote, "\"");
+    }
+    let others = [("&#39;", "'"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")];
+    for (entity, character) in others {
+        plain = plain.replace(entity, character);
+    }
+    Cow::Owned(plain)
+}
+
+/// The text without what diffs, quotations, comments and line numbers put before each line.
+fn without_line_prefixes(text: &str) -> Cow<'_, str> {
+    let is_prefixed = |line: &str| without_prefix(line).len() != line.trim_start().len();
+    if !text.contains('{') || !text.contains('\n') || !text.lines().any(is_prefixed) {
+        return Cow::Borrowed(text);
+    }
+    let plain: Vec<&str> = text.lines().map(without_prefix).collect();
+    Cow::Owned(plain.join("\n"))
+}
+
+/// A line without its number and without the marks before it. No line of JSON begins as these do.
+fn without_prefix(line: &str) -> &str {
+    let line = line.trim_start();
+    let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let line = match unnumbered.trim_start().strip_prefix([':', '|', '│', '→']) {
+        Some(rest) if unnumbered.len() < line.len() => rest.trim_start(),
+        Some(_) | None => line,
+    };
+    let unmarked = line.trim_start_matches(['+', '>', '|', '│', '#', '/', '*', '!', ';', '%']);
+    match unmarked.strip_prefix('-') {
+        Some(rest) if !rest.starts_with(|c: char| c.is_ascii_digit()) => rest.trim_start(),
+        Some(_) | None => unmarked.trim_start(),
+    }
+}
+
+/// The digest of a call. It is compared within one process and stored nowhere.
+fn digest(tool: &str, arguments: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tool.hash(&mut hasher);
+    hash_value(arguments, &mut hasher);
+    hasher.finish()
+}
+
+/// Hashes what a JSON value stands for, not how it is written.
+fn hash_value(value: &Value, hasher: &mut impl Hasher) {
+    match value {
+        Value::Null => 0_u8.hash(hasher),
+        Value::Bool(flag) => (1_u8, flag).hash(hasher),
+        Value::Number(number) => hash_number(number, hasher),
+        Value::String(text) => (3_u8, text).hash(hasher),
+        Value::Array(items) => {
+            (4_u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| hash_value(item, hasher));
+        }
+        Value::Object(object) => {
+            (5_u8, object.len()).hash(hasher);
+            let mut fields: Vec<_> = object.iter().collect();
+            fields.sort_by_key(|(key, _)| *key);
+            for (key, value) in fields {
+                key.hash(hasher);
+                hash_value(value, hasher);
+            }
+        }
+    }
+}
+
+/// `1`, `1.0` and `1e0` are the same number.
+fn hash_number(number: &Number, hasher: &mut impl Hasher) {
+    /// Beyond it an integer has no exact float.
+    const EXACT: f64 = 1e15;
+    let integer = number
+        .as_i64()
+        .map(i128::from)
+        .or(number.as_u64().map(i128::from));
+    let float = number.as_f64().unwrap_or_default();
+    match integer {
+        Some(integer) if float.abs() > EXACT => (6_u8, integer).hash(hasher),
+        None if float.abs() > EXACT && float.abs() < 1e38 => (6_u8, float as i128).hash(hasher),
+        Some(_) | None => (2_u8, (float + 0.0).to_bits()).hash(hasher),
+    }
+}

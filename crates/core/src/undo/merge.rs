@@ -1,0 +1,200 @@
+//! Changes gathered by what they come to, the last one first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{MoveBack, PathState, RestorePath, RestoreStep, is_within};
+use crate::tool::{FileVersion, StateChange};
+
+/// What is to be undone, as far as it is known: the changes since some moment.
+pub(super) struct ChangeMerger {
+    /// What is to be put back in turn; between two of them something is moved back.
+    stages: Vec<Stage>,
+    pairs: Vec<(String, String)>,
+}
+
+#[derive(Default)]
+struct Stage {
+    /// What is moved back before the paths are put back; none for the first stage.
+    back: Option<MoveBack>,
+    /// The changes of each path, the last one first.
+    paths: BTreeMap<String, Vec<Change>>,
+}
+
+/// What a call did to a path.
+struct Change {
+    before: PathState,
+    after: PathState,
+    diff: Option<String>,
+}
+
+impl Default for ChangeMerger {
+    fn default() -> Self {
+        ChangeMerger {
+            stages: vec![Stage::default()],
+            pairs: Vec::new(),
+        }
+    }
+}
+
+impl ChangeMerger {
+    /// Takes the change before those that it has.
+    pub(super) fn add_inverse(&mut self, change: &StateChange) {
+        match change {
+            StateChange::FileCreated { path, diff, after } => {
+                let after = version(after.as_ref());
+                self.add(path, PathState::Nothing, after, diff.clone());
+            }
+            StateChange::FileEdited {
+                path,
+                diff,
+                before,
+                after,
+            } => {
+                let (before, after) = (version(before.as_ref()), version(after.as_ref()));
+                self.add(path, before, after, diff.clone());
+            }
+            StateChange::FileDeleted { path, diff, before } => match path.strip_suffix('/') {
+                Some(folder) => self.add(folder, PathState::Folder, PathState::Nothing, None),
+                None => self.add(path, version(before.as_ref()), PathState::Nothing, diff.clone()),
+            },
+            StateChange::FileMoved {
+                from,
+                to,
+                version: Some(version),
+            } => {
+                let file = PathState::File(version.clone());
+                let pair = (self.locate(from), self.locate(to));
+                if let ((0, from), (0, to)) = pair {
+                    self.pairs.push((from, to));
+                }
+                self.add(to, PathState::Nothing, file.clone(), None);
+                self.add(from, file, PathState::Nothing, None);
+            }
+            StateChange::FileMoved {
+                from,
+                to,
+                version: None,
+            } => self.move_back(from, to),
+            StateChange::ProcessExited { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => {}
+        }
+    }
+
+    pub(super) fn into_steps(self) -> (Vec<RestoreStep>, Vec<(String, String)>) {
+        let mut steps = Vec::new();
+        for stage in self.stages {
+            steps.extend(stage.back.map(RestoreStep::Move));
+            let restorations = stage.paths.into_iter().filter_map(net_restoration);
+            let (removed, made): (Vec<RestorePath>, Vec<RestorePath>) =
+                restorations.partition(|restoration| restoration.original == PathState::Nothing);
+            // A moved file is there again before its other name goes. Only what is in the way makes room first: of a folder what is in it,
+            // before a file takes its name.
+            let paths = made.iter().map(|restoration| restoration.path.clone()).collect();
+            let (first, last): (Vec<_>, Vec<_>) = removed
+                .into_iter()
+                .rev()
+                .partition(|restoration| is_in_the_way(&restoration.path, &paths));
+            steps.extend(
+                first
+                    .into_iter()
+                    .chain(made)
+                    .chain(last)
+                    .map(RestoreStep::Restore),
+            );
+        }
+        (steps, self.pairs)
+    }
+
+    fn add(&mut self, path: &str, before: PathState, after: PathState, diff: Option<String>) {
+        let (stage, path) = self.locate(path);
+        let change = Change { before, after, diff };
+        self.stages[stage].paths.entry(path).or_default().push(change);
+    }
+
+    fn move_back(&mut self, from: &str, to: &str) {
+        let present = |(stage, path): (usize, String)| (stage == 0).then_some(path);
+        let back = MoveBack {
+            from: to.to_owned(),
+            to: from.to_owned(),
+            source: present(self.locate(to)),
+            target: present(self.locate(from)),
+        };
+        self.stages.push(Stage {
+            back: Some(back),
+            paths: BTreeMap::new(),
+        });
+    }
+
+    /// At which stage a path of the moment before all these changes is put back, and how it is called then: as early as can be, so that its
+    /// changes before and after a move are one.
+    fn locate(&self, path: &str) -> (usize, String) {
+        let mut path = path.to_owned();
+        for (stage, Stage { back, .. }) in self.stages.iter().enumerate().rev() {
+            let Some(MoveBack { from, to, .. }) = back else {
+                return (stage, path);
+            };
+            if is_within(&path, to) {
+                path = format!("{from}{}", &path[to.len()..]);
+            } else if is_within(&path, from) || is_within(from, &path) || is_within(to, &path) {
+                // Only once it is moved back, that name is free, or its folder there.
+                return (stage, path);
+            }
+        }
+        (0, path)
+    }
+}
+
+/// Whether a path is below one of those, or one of them is below it.
+fn is_in_the_way(path: &str, made: &BTreeSet<String>) -> bool {
+    let below = format!("{path}/");
+    let next = made.range(below.clone()..).next();
+    next.is_some_and(|made| made.starts_with(&below))
+        || path.match_indices('/').any(|(at, _)| made.contains(&path[..at]))
+}
+
+fn version(version: Option<&FileVersion>) -> PathState {
+    version.cloned().map_or(PathState::Unknown, PathState::File)
+}
+
+/// What a path's changes come to; none where it is what it was.
+fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<RestorePath> {
+    changes.reverse();
+    let (original, expected) = (&changes.first()?.before, &changes.last()?.after);
+    let follow_each_other = changes
+        .array_windows()
+        .all(|[one, next]| one.after == next.before);
+    let (original, expected, changed_by_others) = match first_and_last(&changes) {
+        _ if follow_each_other => (original, expected, false),
+        // Two that were under way at once can be journaled the other way round than they happened.
+        Some((original, expected)) => (original, expected, false),
+        None => (original, expected, true),
+    };
+    if original == expected && *original != PathState::Unknown {
+        return None;
+    }
+    Some(RestorePath {
+        path,
+        expected: expected.clone(),
+        original: original.clone(),
+        changed_by_others,
+        diffs: changes.iter().map(|change| change.diff.clone()).collect(),
+    })
+}
+
+/// Where the changes begin and end if there is one order in which each follows another: the state that one more of them began with than left,
+/// and the one that one more left.
+fn first_and_last(changes: &[Change]) -> Option<(&PathState, &PathState)> {
+    let mut balance: BTreeMap<&PathState, i64> = BTreeMap::new();
+    for change in changes {
+        *balance.entry(&change.before).or_default() += 1;
+        *balance.entry(&change.after).or_default() -= 1;
+    }
+    balance.retain(|_, count| *count != 0);
+    match balance.into_iter().collect::<Vec<_>>().as_slice() {
+        [(then, 1), (now, -1)] | [(now, -1), (then, 1)] => Some((then, now)),
+        _ => None,
+    }
+}

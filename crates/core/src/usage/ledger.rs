@@ -1,0 +1,349 @@
+//! What an account needs beyond the machines' states: who waited how long, and which model a reply came from.
+
+use std::collections::BTreeMap;
+
+use super::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTotals};
+use crate::agent::{Agent, AgentCommand, AgentInput};
+use crate::id::{AgentId, EffectId, Scope};
+use crate::message::Usage;
+use crate::run::{Run, RunCommand, RunInput};
+use crate::time::{Millis, Timestamp};
+
+/// Kept up entry by entry, with work that does not grow with the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct UsageLedger {
+    agents: BTreeMap<AgentId, AgentTotals>,
+    /// Of the calls that the run's plans spelled out.
+    tool_time: Millis,
+    /// What is waited for, by scope and step. Times in it are [`UsageLedger::clock`]'s.
+    waits: BTreeMap<(Scope, u32), PendingWait>,
+    /// How long no process carried the run out.
+    away: Millis,
+    /// How long it waited for nothing but people. Like the next, in [`UsageLedger::clock`]'s time.
+    user_wait: Millis,
+    /// Since when it does.
+    user_wait_since: Option<Timestamp>,
+}
+
+/// What one agent has used.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct AgentTotals {
+    malformed: u32,
+    model_time: Millis,
+    tool_time: Millis,
+    models: Vec<ModelUsage>,
+    /// Which of them gave its last reply.
+    last: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PendingWait {
+    reason: WaitKind,
+    since: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum WaitKind {
+    Model,
+    Tool,
+}
+
+/// What an input says to the ledger; noted before its machine consumes it, told once the machine has accepted it.
+pub(crate) enum RecordedInput {
+    /// The end of a request, and whose reply it brought.
+    Replied { effect: EffectId, model: String },
+    /// The end of something else that was waited for.
+    Ended { effect: EffectId },
+    /// A new process goes on; the one before was seen last then.
+    Resumed { last_seen: Timestamp },
+    /// Nothing.
+    Nothing,
+}
+
+/// What an agent's machine had come to before an input.
+#[derive(Clone, Copy)]
+pub(crate) struct PreviousUsage {
+    usage: Usage,
+    /// Malformed replies in a row.
+    malformed: u32,
+}
+
+impl PreviousUsage {
+    pub(crate) fn new(agent: &Agent) -> Self {
+        PreviousUsage {
+            usage: agent.work().usage,
+            malformed: agent.malformed(),
+        }
+    }
+}
+
+impl UsageLedger {
+    /// An agent's machine, which was `before`, has taken an input at `at` and commanded that.
+    pub(crate) fn record_agent_input(
+        &mut self,
+        agent: &Agent,
+        before: PreviousUsage,
+        at: Timestamp,
+        recorded: RecordedInput,
+        commands: &[AgentCommand],
+    ) {
+        let (now, scope) = (self.clock(at), Scope::Agent(agent.id()));
+        match recorded {
+            RecordedInput::Replied { effect, model } => {
+                let waited = self.end(effect, now);
+                let malformed = u32::from(agent.malformed() > before.malformed);
+                self.used(agent.id()).replied(&model, waited, malformed);
+            }
+            RecordedInput::Ended { effect } => {
+                self.end(effect, now);
+            }
+            // Whatever it waits for is commanded again, or has ended with this.
+            RecordedInput::Resumed { .. } => self.end_all(Some(scope), now),
+            RecordedInput::Nothing => {}
+        }
+        if let Some(totals) = self.used(agent.id()).last_model_totals() {
+            totals.usage += agent.work().usage - before.usage;
+        }
+        for command in commands {
+            match command {
+                AgentCommand::AskModel { effect } => self.begin(*effect, WaitKind::Model, now),
+                AgentCommand::RunTool { effect, .. } => self.begin(*effect, WaitKind::Tool, now),
+                AgentCommand::Finish { .. } => self.end_all(Some(scope), now),
+                AgentCommand::AskApproval { .. }
+                | AgentCommand::ApprovalSettled { .. }
+                | AgentCommand::Delegate { .. }
+                | AgentCommand::SetTimer { .. } => {}
+            }
+        }
+    }
+
+    /// The run's machine has taken an input at `at`, commanded that, and waits for nothing but people or does not. The entry before, whichever machine's, came at
+    /// `last_at`.
+    pub(crate) fn record_run_input(
+        &mut self,
+        last_at: Timestamp,
+        at: Timestamp,
+        recorded: &RecordedInput,
+        commands: &[RunCommand],
+        is_awaiting_user: bool,
+    ) {
+        match recorded {
+            RecordedInput::Resumed { last_seen } => {
+                self.away += at - last_at.max(*last_seen);
+                self.end_all(Some(Scope::Run), self.clock(at));
+            }
+            RecordedInput::Replied { effect, .. } | RecordedInput::Ended { effect } => {
+                self.end(*effect, self.clock(at));
+            }
+            RecordedInput::Nothing => {}
+        }
+        let now = self.clock(at);
+        match (self.user_wait_since, is_awaiting_user) {
+            (None, true) => self.user_wait_since = Some(now),
+            (Some(_), false) => self.end_user_wait(now),
+            (None, false) | (Some(_), true) => {}
+        }
+        for command in commands {
+            match command {
+                RunCommand::RunTool { effect, .. } => self.begin(*effect, WaitKind::Tool, now),
+                RunCommand::StopTool { effect } => {
+                    self.end(*effect, now);
+                }
+                // Everything under way is stopped with it.
+                RunCommand::Finish { .. } => self.end_all(None, now),
+                RunCommand::Announce { .. }
+                | RunCommand::StartAgent { .. }
+                | RunCommand::StopAgent { .. }
+                | RunCommand::ReturnFindings { .. }
+                | RunCommand::AskApproval { .. }
+                | RunCommand::AwaitUser { .. }
+                | RunCommand::AskUser { .. }
+                | RunCommand::SetTimer { .. } => {}
+            }
+        }
+    }
+
+    /// The account of a run that has used so much in all and whose last entry came at `last_at`.
+    pub(crate) fn account(
+        &self,
+        run: &Run,
+        agents: &BTreeMap<AgentId, Agent>,
+        usage: Usage,
+        last_at: Timestamp,
+    ) -> UsageReport {
+        let mut whole = self.clone();
+        let now = whole.clock(last_at);
+        whole.end_all(None, now);
+        whole.end_user_wait(now);
+        let mut account = UsageReport {
+            total: UsageTotals {
+                tool_time: whole.tool_time,
+                ..UsageTotals::default()
+            },
+            active_time: Millis((now - run.started_at()).0.saturating_sub(whole.user_wait.0)),
+            ..UsageReport::default()
+        };
+        for (id, used) in whole.agents {
+            let Some(agent) = agents.get(&id) else { continue };
+            let totals = UsageTotals {
+                usage: agent.work().usage,
+                malformed: used.malformed,
+                model_time: used.model_time,
+                tool_time: used.tool_time,
+            };
+            account.total += totals;
+            for model_usage in &used.models {
+                let index = model_index(&mut account.models, &model_usage.model);
+                account.models[index].totals += model_usage.totals;
+            }
+            account.agents.push(AgentUsage {
+                agent: id,
+                name: agent.spec().map_or_else(String::new, |spec| spec.name.clone()),
+                totals,
+                models: used.models,
+            });
+        }
+        account.total.usage = usage;
+        account
+    }
+
+    /// The time without what no process was there for, so that spans over it are those of work.
+    fn clock(&self, at: Timestamp) -> Timestamp {
+        Timestamp(at.0.saturating_sub(self.away.0))
+    }
+
+    fn end_user_wait(&mut self, now: Timestamp) {
+        if let Some(since) = self.user_wait_since.take() {
+            self.user_wait += now - since;
+        }
+    }
+
+    fn begin(&mut self, effect: EffectId, reason: WaitKind, since: Timestamp) {
+        self.waits
+            .insert((effect.scope, effect.step), PendingWait { reason, since });
+    }
+
+    /// Ends a wait, if there is one, and says how long it was.
+    fn end(&mut self, effect: EffectId, now: Timestamp) -> Millis {
+        match self.waits.remove(&(effect.scope, effect.step)) {
+            Some(wait) => self.add(effect.scope, wait, now),
+            None => Millis(0),
+        }
+    }
+
+    /// Ends all that the scope waits for; without one, all there is.
+    fn end_all(&mut self, scope: Option<Scope>, now: Timestamp) {
+        let ended = match scope {
+            None => std::mem::take(&mut self.waits),
+            Some(scope) => {
+                let of_scope = (scope, 0)..=(scope, u32::MAX);
+                self.waits.extract_if(of_scope, |_, _| true).collect()
+            }
+        };
+        for ((scope, _), wait) in ended {
+            self.add(scope, wait, now);
+        }
+    }
+
+    fn add(&mut self, scope: Scope, wait: PendingWait, now: Timestamp) -> Millis {
+        let span = now - wait.since;
+        match scope {
+            // It asks no model.
+            Scope::Run => self.tool_time += span,
+            Scope::Agent(agent) => self.used(agent).waited(wait.reason, span),
+        }
+        span
+    }
+
+    fn used(&mut self, agent: AgentId) -> &mut AgentTotals {
+        self.agents.entry(agent).or_default()
+    }
+}
+
+impl AgentTotals {
+    fn replied(&mut self, model: &str, waited: Millis, malformed: u32) {
+        let index = model_index(&mut self.models, model);
+        self.last = Some(index);
+        let totals = &mut self.models[index].totals;
+        totals.model_time += waited;
+        totals.malformed += malformed;
+        self.malformed += malformed;
+    }
+
+    fn waited(&mut self, reason: WaitKind, span: Millis) {
+        match reason {
+            // Which model's time it was shows once it has replied.
+            WaitKind::Model => self.model_time += span,
+            WaitKind::Tool => {
+                self.tool_time += span;
+                if let Some(totals) = self.last_model_totals() {
+                    totals.tool_time += span;
+                }
+            }
+        }
+    }
+
+    /// That of the model which gave the last reply.
+    fn last_model_totals(&mut self) -> Option<&mut UsageTotals> {
+        self.models
+            .get_mut(self.last?)
+            .map(|model_usage| &mut model_usage.totals)
+    }
+}
+
+impl RecordedInput {
+    pub(crate) fn from_agent_input(input: &AgentInput) -> RecordedInput {
+        match input {
+            AgentInput::ModelReplied { effect, reply } => RecordedInput::Replied {
+                effect: *effect,
+                model: reply.model.as_deref().unwrap_or(UNKNOWN_MODEL).to_owned(),
+            },
+            AgentInput::ModelFailed { effect, .. }
+            | AgentInput::OverBudget { effect, .. }
+            | AgentInput::ToolFinished { effect, .. } => RecordedInput::Ended { effect: *effect },
+            AgentInput::Resumed { last_seen, .. } => RecordedInput::Resumed {
+                last_seen: *last_seen,
+            },
+            AgentInput::Started { .. }
+            | AgentInput::ToolStarted { .. }
+            | AgentInput::Decided { .. }
+            | AgentInput::Guided { .. }
+            | AgentInput::TimerFired { .. }
+            | AgentInput::Cancelled => RecordedInput::Nothing,
+        }
+    }
+
+    pub(crate) fn from_run_input(input: &RunInput) -> RecordedInput {
+        match input {
+            RunInput::ToolFinished { effect, .. } => RecordedInput::Ended { effect: *effect },
+            RunInput::Resumed { last_seen, .. } => RecordedInput::Resumed {
+                last_seen: *last_seen,
+            },
+            RunInput::Started { .. }
+            | RunInput::AgentFinished { .. }
+            | RunInput::ToolStarted { .. }
+            | RunInput::Guided { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::ApprovalAsked { .. }
+            | RunInput::ApprovalSettled { .. }
+            | RunInput::Decided { .. }
+            | RunInput::Delegated { .. }
+            | RunInput::UserAnswered { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Cancelled => RecordedInput::Nothing,
+        }
+    }
+}
+
+/// Where that model stands among them; at the end if it is new.
+fn model_index(models: &mut Vec<ModelUsage>, model: &str) -> usize {
+    let known = models.iter().position(|model_usage| model_usage.model == model);
+    known.unwrap_or_else(|| {
+        models.push(ModelUsage {
+            model: model.to_owned(),
+            totals: UsageTotals::default(),
+        });
+        models.len() - 1
+    })
+}

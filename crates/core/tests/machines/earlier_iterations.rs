@@ -1,0 +1,134 @@
+//! What a planner and a reflector know of the iterations before the last: in short, with handles, within the budget (PAOR-6).
+
+use dirigent_core::prompt::OutputHandle;
+use dirigent_core::run::Run;
+use serde_json::{Value, json};
+
+use crate::driver::{answered, brief_of, give, planned, reflected, running};
+use crate::fixture::spec;
+
+/// A run whose reflector has sent it into the next iteration so many times, each time after agents with these findings.
+fn after_iterations(iterations: u32, agents: u32, findings: impl Fn(u32) -> String) -> (Run, String) {
+    let mut limited = spec();
+    limited.limits.max_parallel = agents;
+    limited.limits.max_agents = 100_000;
+    let (mut run, _) = running(limited);
+    let mut step = 1;
+    for iteration in 1..=iterations {
+        let subtasks: Vec<Value> = (1..=agents)
+            .map(|agent| json!({"id": format!("look{agent}"), "title": "Look", "agent": "explore", "task": "t"}))
+            .collect();
+        give(
+            &mut run,
+            0,
+            planned(
+                &format!("run.{step}"),
+                &json!({"summary": "Look.", "subtasks": subtasks}),
+            ),
+        );
+        for _ in 0..agents {
+            step += 1;
+            give(
+                &mut run,
+                0,
+                answered(&format!("run.{step}"), &findings(iteration)),
+            );
+        }
+        step += 1;
+        give(
+            &mut run,
+            0,
+            reflected(&format!("run.{step}"), "continue", "Not yet."),
+        );
+        step += 1;
+    }
+    let planner = format!("run.{step}");
+    (run, planner)
+}
+
+fn iterations(task: &str) -> Vec<Value> {
+    let (_, rest) = task.split_once("<ITERATIONS>\n").unwrap();
+    let (section, _) = rest.split_once("\n</ITERATIONS>").unwrap();
+    section
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn paor_6_findings_of_two_iterations_ago_are_in_the_planners_request() {
+    let (run, planner) = after_iterations(2, 1, |iteration| format!("Found {iteration}."));
+    let iterations = iterations(&brief_of(&run, &planner).task);
+    assert_eq!(
+        iterations[0]["observations"],
+        json!([{"subtask": "look1", "status": "succeeded", "agent": "explore", "findings": "Found 1.", "handle": "a2"}])
+    );
+    // Those of the last iteration stand in the request at length.
+    assert_eq!(iterations[1].get("observations"), None);
+    assert!(brief_of(&run, &planner).task.contains(r#""findings":"Found 2.""#));
+}
+
+#[test]
+fn paor_6_findings_of_earlier_iterations_are_in_the_reflectors_request() {
+    let (mut run, planner) = after_iterations(1, 1, |_| "Found it.".to_owned());
+    let plan = json!({"summary": "Look.", "subtasks": [{"id": "look", "title": "Look", "agent": "explore", "task": "t"}]});
+    give(&mut run, 0, planned(&planner, &plan));
+    give(&mut run, 0, answered("run.5", "Nothing more."));
+    let iterations = iterations(&brief_of(&run, "run.6").task);
+    assert_eq!(iterations[0]["observations"][0]["findings"], "Found it.");
+}
+
+#[test]
+fn paor_6_long_findings_of_earlier_iterations_are_shortened_with_the_handle_of_the_agent() {
+    let (run, planner) = after_iterations(3, 1, |iteration| format!("{iteration}: {}", "x".repeat(50_000)));
+    let iterations = iterations(&brief_of(&run, &planner).task);
+    for (iteration, handle) in [(0, "a2"), (1, "a5")] {
+        let findings = iterations[iteration]["observations"][0]["findings"]
+            .as_str()
+            .unwrap();
+        assert!(
+            findings.starts_with(&format!("{}: x", iteration + 1)),
+            "{findings}"
+        );
+        assert!(
+            findings.contains(&format!(
+                "characters left out: read them with read_output, handle {handle}]"
+            )),
+            "{findings}"
+        );
+        assert!(findings.len() < 1_000, "{} bytes", findings.len());
+    }
+}
+
+#[test]
+fn paor_6_earlier_iterations_keep_to_their_budget_and_what_is_left_out_has_the_handle_of_its_iteration() {
+    let (run, planner) = after_iterations(15 - 1, 20, |_| "y".repeat(2_000));
+    let task = &brief_of(&run, &planner).task;
+    let iterations = iterations(task);
+    let earlier: usize = iterations
+        .iter()
+        .map(|iteration| iteration.to_string().len())
+        .sum();
+    assert!(earlier < 30_000, "{earlier} bytes");
+    // The latest come first.
+    assert_eq!(iterations[12]["observations"][0]["subtask"], "look1");
+    let oldest = iterations[0]["observations"].as_array().unwrap();
+    assert_eq!(oldest.len(), 1);
+    assert_eq!(
+        oldest[0],
+        json!({"left_out": 20, "of_these_succeeded": 20, "handle": "iteration.1"})
+    );
+}
+
+#[test]
+fn paor_6_a_handle_is_a_call_an_agent_or_a_iteration() {
+    for text in ["a3.7", "run.7", "a3", "iteration.2"] {
+        assert_eq!(
+            text.parse::<OutputHandle>().map(|handle| handle.to_string()),
+            Ok(text.to_owned())
+        );
+    }
+    for text in ["", "run", "iteration", "iteration.x", "3", "b3.1"] {
+        assert!(text.parse::<OutputHandle>().is_err(), "{text}");
+    }
+}

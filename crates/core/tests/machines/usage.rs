@@ -1,0 +1,435 @@
+//! HOST-10: what a run has cost, by its journal alone.
+
+use std::sync::Arc;
+
+use dirigent_core::agent::{AgentBrief, AgentInput, AgentRole};
+use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply, Usage};
+use dirigent_core::price::Cost;
+use dirigent_core::run::{Detail, RunInput, RunTimer};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::ToolResult;
+use dirigent_core::usage::{AgentUsage, ModelUsage, UsageReport, UsageTotals};
+use dirigent_core::view::RunView;
+use serde_json::{Value, json};
+
+use crate::driver::{agent_ended, ended};
+use crate::fixture::{at, effect, replied, says_call, spec, text, tool_ended, usage};
+
+/// A watcher that is fed with inputs and their times.
+#[derive(Default)]
+struct Watched {
+    view: RunView,
+    seq: u64,
+}
+
+impl Watched {
+    fn started() -> Self {
+        let mut watched = Watched::default();
+        let spec = Arc::new(spec());
+        watched.run(0, RunInput::Started { spec });
+        watched
+    }
+
+    fn apply(&mut self, after: u64, scope: Scope, input: Input) {
+        self.seq += 1;
+        let entry = Entry {
+            run: RunId(uuid::Uuid::from_u128(7)),
+            seq: self.seq,
+            at: at(after),
+            scope,
+            input,
+        };
+        self.view.apply(entry).unwrap();
+    }
+
+    fn run(&mut self, after: u64, input: RunInput) {
+        self.apply(after, Scope::Run, Input::Run(input));
+    }
+
+    fn agent(&mut self, after: u64, agent: u32, input: AgentInput) {
+        self.apply(after, Scope::Agent(AgentId(agent)), Input::Agent(input));
+    }
+
+    fn start_agent(&mut self, after: u64, agent: u32, role: AgentRole) {
+        let brief = AgentBrief {
+            agent: AgentId(agent),
+            role,
+            task: "t".to_owned(),
+            agents_left: None,
+            guidance: None,
+            depth: 0,
+            caller: None,
+            changed: None,
+        };
+        self.agent(after, agent, AgentInput::Started { brief });
+    }
+
+    /// The run is told of the end to which the agent's machine has come.
+    fn report(&mut self, after: u64, of: &str, agent: u32) {
+        let report = self.view.agent(AgentId(agent)).unwrap().report().unwrap().clone();
+        self.run(after, agent_ended(of, report));
+    }
+}
+
+fn by(model: &str, usage: Usage, reply: ModelReply) -> ModelReply {
+    ModelReply {
+        model: Some(model.to_owned()),
+        usage,
+        ..reply
+    }
+}
+
+fn priced(nano: u64) -> Usage {
+    Usage {
+        cached_input_tokens: 40,
+        cost: Cost(nano),
+        ..usage(100, 20)
+    }
+}
+
+/// A planner of two models, a sub-agent beside a call, and a reflector that is cut off.
+fn cancelled() -> Watched {
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    let look = says_call("look", json!({"path": "x"}), false);
+    watched.agent(100, 1, replied("a1.1", by("big", priced(5_000_000), look)));
+    watched.agent(150, 1, tool_ended("a1.2", ToolResult::success(Value::Null)));
+    let malformed = by("big", priced(5_000_000), text(r#"{"tool": "look""#));
+    watched.agent(250, 1, replied("a1.3", malformed));
+    let plan = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}
+    ]});
+    let submitted = by("small", usage(30, 7), says_call("submit_plan", plan, true));
+    watched.agent(300, 1, replied("a1.4", submitted));
+    watched.report(300, "run.1", 1);
+    watched.start_agent(310, 2, AgentRole::Sub("explore".to_owned()));
+    watched.run(400, ended("run.3", ToolResult::success(Value::Null)));
+    watched.agent(510, 2, replied("a2.1", text("Found.")));
+    watched.report(515, "run.2", 2);
+    watched.start_agent(520, 3, AgentRole::Reflector);
+    watched.run(600, RunInput::Cancelled);
+    watched
+}
+
+#[test]
+fn host_10_a_run_is_accounted_for_by_agent_and_by_model() {
+    let big = json!({
+        "model": "big", "model_calls": 2, "tool_calls": 1, "input_tokens": 200, "cached_input_tokens": 80,
+        "output_tokens": 40, "cost": 10_000_000, "malformed": 1, "model_time": 200, "tool_time": 50
+    });
+    let small = json!({
+        "model": "small", "model_calls": 1, "tool_calls": 0, "input_tokens": 30, "output_tokens": 7,
+        "malformed": 0, "model_time": 50, "tool_time": 0
+    });
+    let unknown = json!({
+        "model": "unknown", "model_calls": 1, "tool_calls": 0, "input_tokens": 10, "output_tokens": 5,
+        "malformed": 0, "model_time": 200, "tool_time": 0
+    });
+    let account = json!({
+        "model_calls": 4, "tool_calls": 2, "input_tokens": 240, "cached_input_tokens": 80, "output_tokens": 52,
+        "cost": 10_000_000, "malformed": 1, "model_time": 530, "tool_time": 150, "active_time": 600,
+        "models": [big, small, unknown],
+        "agents": [
+            {
+                "agent": 1, "name": "planner", "model_calls": 3, "tool_calls": 1, "input_tokens": 230,
+                "cached_input_tokens": 80, "output_tokens": 47, "cost": 10_000_000, "malformed": 1,
+                "model_time": 250, "tool_time": 50, "models": [big, small]
+            },
+            {
+                "agent": 2, "name": "explore", "model_calls": 1, "tool_calls": 0, "input_tokens": 10,
+                "output_tokens": 5, "malformed": 0, "model_time": 200, "tool_time": 0, "models": [unknown]
+            },
+            {
+                "agent": 3, "name": "reflector", "model_calls": 0, "tool_calls": 0, "input_tokens": 0,
+                "output_tokens": 0, "malformed": 0, "model_time": 80, "tool_time": 0, "models": []
+            }
+        ]
+    });
+    let watched = cancelled();
+    assert_eq!(
+        serde_json::to_value(watched.view.usage_report()).unwrap(),
+        account
+    );
+    let report = serde_json::to_value(watched.view.report()).unwrap();
+    assert_eq!(report["account"], account);
+    // The run alone knows of its agents what they have reported.
+    assert_eq!(watched.view.run().report().account, None);
+}
+
+#[test]
+fn host_10_a_run_under_way_is_accounted_for_up_to_its_last_entry() {
+    let mut watched = Watched::started();
+    assert_eq!(watched.view.usage_report(), UsageReport::default());
+    watched.start_agent(20, 1, AgentRole::Planner);
+    let guided = AgentInput::Guided {
+        guidance: "g".to_owned(),
+    };
+    watched.agent(70, 1, guided);
+    let account = watched.view.usage_report();
+    assert_eq!(
+        (account.total.model_time, account.active_time),
+        (Millis(50), Millis(70))
+    );
+    let look = says_call("look", json!({"path": "x"}), false);
+    watched.agent(120, 1, replied("a1.1", look));
+    watched.agent(
+        160,
+        1,
+        AgentInput::ToolStarted {
+            effect: effect("a1.2"),
+        },
+    );
+    let account = watched.view.usage_report();
+    let times = UsageTotals {
+        usage: usage(10, 5),
+        model_time: Millis(100),
+        tool_time: Millis(40),
+        ..UsageTotals::default()
+    };
+    assert_eq!(account.total, times);
+    assert_eq!(account.models[0].totals, times);
+}
+
+#[test]
+fn host_10_the_time_of_a_request_that_failed_is_its_agents_and_no_models() {
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    let failure = ModelFailure {
+        kind: ModelFailureKind::Rejected,
+        message: "no".to_owned(),
+    };
+    let effect = effect("a1.1");
+    watched.agent(90, 1, AgentInput::ModelFailed { effect, failure });
+    let account = watched.view.usage_report();
+    assert_eq!(account.models, []);
+    assert_eq!(
+        account.total,
+        UsageTotals {
+            model_time: Millis(90),
+            ..UsageTotals::default()
+        }
+    );
+}
+
+#[test]
+fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_had_run() {
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    let plan =
+        json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "t"}]});
+    watched.agent(10, 1, replied("a1.1", says_call("submit_plan", plan, true)));
+    watched.report(10, "run.1", 1);
+    watched.start_agent(10, 2, AgentRole::Sub("implement".to_owned()));
+    let change = by(
+        "big",
+        usage(10, 5),
+        says_call("change", json!({"path": "x"}), false),
+    );
+    watched.agent(100, 2, replied("a2.1", change));
+    watched.agent(
+        120,
+        2,
+        AgentInput::ToolStarted {
+            effect: effect("a2.2"),
+        },
+    );
+    let last_seen = at(120);
+    watched.run(
+        90_000,
+        RunInput::Resumed {
+            last_seen,
+            forked: false,
+            limits: None,
+            cut_off: Default::default(),
+        },
+    );
+    let account = watched.view.usage_report();
+    assert_eq!(
+        (account.total.tool_time, account.active_time),
+        (Millis(20), Millis(120))
+    );
+    watched.agent(
+        90_010,
+        2,
+        AgentInput::Resumed {
+            last_seen,
+            forked: false,
+        },
+    );
+    watched.agent(90_100, 2, replied("a2.3", by("big", usage(10, 5), text("Done."))));
+    let account = watched.view.usage_report();
+    assert_eq!(account.active_time, Millis(220));
+    assert_eq!(
+        account.agents[1].models,
+        [ModelUsage {
+            model: "big".to_owned(),
+            totals: UsageTotals {
+                usage: Usage {
+                    model_calls: 2,
+                    tool_calls: 1,
+                    ..usage(20, 10)
+                },
+                model_time: Millis(180),
+                tool_time: Millis(30),
+                ..UsageTotals::default()
+            }
+        }]
+    );
+}
+
+#[test]
+fn host_10_a_call_that_is_stopped_at_its_time_limit_has_run_so_long() {
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    let calls = json!([{"tool": "look", "parameters": {"path": "x"}}]);
+    let plan = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "calls": calls}]});
+    watched.agent(0, 1, replied("a1.1", says_call("submit_plan", plan, true)));
+    watched.report(0, "run.1", 1);
+    let timer = RunTimer::Call(2);
+    watched.run(900_000, RunInput::TimerFired { timer });
+    let account = watched.view.usage_report();
+    assert_eq!(
+        (account.total.tool_time, account.total.usage.tool_calls),
+        (Millis(900_000), 1)
+    );
+}
+
+/// The parts of an account are those of the whole, and an agent is never idle.
+pub fn assert_account(view: &RunView, was_resumed: bool) {
+    let account = view.usage_report();
+    assert_eq!(account.total.usage, view.report().usage);
+    let sum = |models: &[ModelUsage]| {
+        let mut all = UsageTotals::default();
+        models.iter().for_each(|model| all += model.totals);
+        all
+    };
+    let mut agents = UsageTotals::default();
+    for agent in &account.agents {
+        agents += agent.totals;
+        // Whatever it used was used by its model or for it; it may be waiting for another reply.
+        let of_models = sum(&agent.models);
+        assert_eq!(
+            (of_models.usage, of_models.malformed),
+            (agent.totals.usage, agent.totals.malformed)
+        );
+        assert_eq!(of_models.tool_time, agent.totals.tool_time);
+        let waited = agent.totals.model_time.0 + agent.totals.tool_time.0;
+        if let Some(report) = view.agent(agent.agent).unwrap().report() {
+            if was_resumed {
+                // Neither the time away nor a request that it cut off is any model's.
+                assert!(waited <= report.duration.0);
+                assert!(of_models.model_time <= agent.totals.model_time);
+            } else {
+                assert_eq!(waited, report.duration.0);
+                assert_eq!(of_models.model_time, agent.totals.model_time);
+            }
+        }
+    }
+    let models = sum(&account.models);
+    assert_eq!((models.usage, models.malformed), (agents.usage, agents.malformed));
+    assert_eq!(account.total.model_time, agents.model_time);
+}
+
+// Tables
+
+#[track_caller]
+fn check(account: &UsageReport, detail: Detail, lines: &[&str]) {
+    let mut table = lines.join("\n");
+    if !table.is_empty() {
+        table.push('\n');
+    }
+    assert_eq!(account.render(detail), table);
+}
+
+#[test]
+fn host_10_a_table_has_a_line_for_each_model_and_in_detail_for_each_agent() {
+    let account = cancelled().view.usage_report();
+    let models = [
+        "  model    calls  tokens in  cached  tokens out   cost  malformed    time",
+        "  big          2        200      80          40  $0.01          1  200 ms",
+        "  small        1         30                   7                     50 ms",
+        "  unknown      1         10                   5                    200 ms",
+        "  all          4        240      80          52  $0.01          1  450 ms",
+    ];
+    check(&account, Detail::Concise, &models);
+    let agents = [
+        "",
+        "  agent         model    calls  tokens in  cached  tokens out   cost  malformed    time  tool calls  tool time",
+        "  a1 planner    big          2        200      80          40  $0.01          1  200 ms           1      50 ms",
+        "                small        1         30                   7                     50 ms",
+        "  a2 explore    unknown      1         10                   5                    200 ms",
+        "  a3 reflector                                                                    80 ms",
+        "  run                                                                                             1     100 ms",
+    ];
+    check(&account, Detail::Verbose, &[&models[..], &agents].concat());
+}
+
+#[test]
+fn host_10_a_table_says_nothing_of_money_where_no_price_is_known() {
+    let totals = UsageTotals {
+        usage: usage(1_200, 34),
+        model_time: Millis(5_600),
+        ..UsageTotals::default()
+    };
+    let models = vec![ModelUsage {
+        model: "a\nb\u{1b}".to_owned(),
+        totals,
+    }];
+    let account = UsageReport {
+        total: totals,
+        active_time: Millis(6_000),
+        models: models.clone(),
+        agents: vec![AgentUsage {
+            agent: AgentId(1),
+            name: "planner".to_owned(),
+            totals,
+            models,
+        }],
+    };
+    check(
+        &account,
+        Detail::Verbose,
+        &[
+            "  model  calls  tokens in  tokens out   time",
+            "  a b        1       1200          34  5.6 s",
+            "",
+            "  agent       model  calls  tokens in  tokens out   time",
+            "  a1 planner  a b        1       1200          34  5.6 s",
+        ],
+    );
+}
+
+#[test]
+fn host_6_a_table_says_of_how_many_calls_the_tokens_are_estimates() {
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    let estimated = Usage {
+        estimated_calls: 1,
+        ..usage(100, 20)
+    };
+    let look = |usage| by("big", usage, says_call("look", json!({"path": "x"}), false));
+    watched.agent(100, 1, replied("a1.1", look(estimated)));
+    watched.agent(100, 1, tool_ended("a1.2", ToolResult::success(Value::Null)));
+    watched.agent(200, 1, replied("a1.3", look(usage(130, 20))));
+    let account = watched.view.usage_report();
+    check(
+        &account,
+        Detail::Concise,
+        &[
+            "  model  calls  estimated  tokens in  tokens out    time",
+            "  big        2          1        230          40  200 ms",
+        ],
+    );
+    assert_eq!(json!(account)["estimated_calls"], 1);
+}
+
+#[test]
+fn host_10_a_run_that_asked_no_model_has_no_table() {
+    check(&UsageReport::default(), Detail::Verbose, &[]);
+    let mut watched = Watched::started();
+    watched.start_agent(0, 1, AgentRole::Planner);
+    check(&watched.view.usage_report(), Detail::Concise, &[]);
+}

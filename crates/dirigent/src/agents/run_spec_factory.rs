@@ -1,0 +1,313 @@
+//! What every run is started with: the planner, the reflector, the sub-agents with their models and prompts, the tools, the limits and
+//! the policy.
+
+use std::path::Path;
+
+use dirigent_core::delegation::DELEGATE;
+use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::policy::Policy;
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::tool::ToolSpec;
+
+use super::limits::{GoalAgentLimits, resolve_limits};
+use super::registry::RegisteredAgent;
+use super::{AgentDefinition, AgentRegistry, Agents, ListedAgent, known_tools, planner, reflector};
+use crate::DirigentError;
+use crate::config::Config;
+
+/// Which model each agent asks.
+#[derive(Clone)]
+pub(crate) struct ModelResolver {
+    pub(crate) config: Option<Config>,
+    /// What is known of the only model, where there is no configuration.
+    pub(crate) profile: ModelProfile,
+}
+
+/// The model that an agent asks.
+#[derive(Default)]
+struct AgentModel {
+    name: Option<String>,
+    /// What the name stands for.
+    asks: Option<String>,
+    profile: ModelProfile,
+}
+
+/// What decides about an agent beside its definition.
+type AgentSettings = (AgentModel, AgentLimits);
+
+impl ModelResolver {
+    /// The name of the model that an agent asks.
+    pub(crate) fn model_name(&self, agent: &AgentDefinition) -> Option<String> {
+        let Some(config) = &self.config else {
+            return agent.own_model().map(str::to_owned);
+        };
+        let of_all = match agent.answer() {
+            AnswerForm::Text => config.role("agents"),
+            AnswerForm::Plan | AnswerForm::Reflection => None,
+        };
+        let model = config
+            .role(agent.name())
+            .or(agent.own_model())
+            .or(of_all)
+            .unwrap_or(config.default_model());
+        Some(model.to_owned())
+    }
+
+    /// The model that an agent asks, and what is known of it.
+    fn resolve(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
+        let name = self.model_name(agent);
+        let (Some(config), Some(model)) = (&self.config, &name) else {
+            return Ok(AgentModel {
+                name,
+                profile: self.profile,
+                ..AgentModel::default()
+            });
+        };
+        Ok(AgentModel {
+            asks: Some(config.model(model)?.to_string()),
+            profile: config.profile(model)?,
+            name,
+        })
+    }
+
+    fn resolve_limits(&self, agent: &AgentDefinition, goal: &GoalAgentLimits) -> AgentLimits {
+        resolve_limits(agent, self.config.as_ref(), goal)
+    }
+
+    /// Looks whether there are the models that the agents ask.
+    pub(crate) fn check(&self, registry: &AgentRegistry) -> Result<(), DirigentError> {
+        registry
+            .entries
+            .iter()
+            .try_for_each(|entry| self.resolve(&entry.definition).map(drop))
+    }
+
+    /// The sub-agents, for people.
+    pub(crate) fn list_agents(&self, registry: AgentRegistry) -> Agents {
+        let resolve_limits =
+            |agent: &AgentDefinition| self.resolve_limits(agent, &GoalAgentLimits::default());
+        let agents = registry.entries.into_iter().map(|entry| ListedAgent {
+            model: self.model_name(&entry.definition),
+            limits: resolve_limits(&entry.definition),
+            name: entry.definition.name,
+            source: entry.source,
+            description: entry.definition.description,
+            tools: entry.definition.tools,
+            access: entry.definition.access,
+            notes: entry.notes,
+        });
+        Agents {
+            planner: resolve_limits(&planner()),
+            reflector: resolve_limits(&reflector()),
+            agents: agents.collect(),
+            refused: registry.refused,
+        }
+    }
+}
+
+/// What every run is started with.
+pub(crate) struct RunSpecFactory {
+    models: ModelResolver,
+    /// Those of every run; a project may add its own.
+    registry: AgentRegistry,
+    tools: Vec<ToolSpec>,
+    limits: RunLimits,
+    policy: Policy,
+    /// The planner, the reflector and the sub-agents of a run whose goal and project add nothing.
+    agents: Vec<AgentSpec>,
+}
+
+impl RunSpecFactory {
+    /// Those sub-agents, the planner and the reflector, each prompted as suits its model.
+    pub(crate) fn new(
+        models: ModelResolver,
+        registry: AgentRegistry,
+        tools: Vec<ToolSpec>,
+        policy: Policy,
+    ) -> Result<Self, DirigentError> {
+        let limits = models.config.as_ref().map(Config::limits).unwrap_or_default();
+        let goal = GoalAgentLimits::default();
+        let settings_for =
+            |agent: &AgentDefinition| Ok((models.resolve(agent)?, models.resolve_limits(agent, &goal)));
+        let builder = SpecBuilder::new(&tools, &registry, &settings_for);
+        let (planner, reflector) = builder.planner_and_reflector()?;
+        let agents = [planner, reflector]
+            .into_iter()
+            .chain(builder.sub_agents()?)
+            .collect();
+        Ok(RunSpecFactory {
+            agents,
+            models,
+            registry,
+            tools,
+            limits,
+            policy,
+        })
+    }
+
+    /// The planner, the reflector and the sub-agents.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
+        self.agents.iter()
+    }
+
+    /// Those of a run in that folder. Reads the disk.
+    fn registry_for(&self, workspace: &Path) -> AgentRegistry {
+        let registry = self.registry.clone();
+        match &self.models.config {
+            Some(config) => registry.with_project_agents(workspace, config, &known_tools(&self.tools)),
+            None => registry,
+        }
+    }
+
+    /// The sub-agents of a run in that folder, for people. Reads the disk.
+    pub(crate) fn list_agents(&self, workspace: Option<&Path>) -> Agents {
+        let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
+        self.models.list_agents(registry)
+    }
+
+    /// What a run in that folder is started with, its project's agents included. Reads the disk.
+    pub(crate) fn spec(
+        &self,
+        goal: String,
+        workspace: String,
+        limits: Option<RunLimits>,
+        agent_limits: &GoalAgentLimits,
+    ) -> Result<RunSpec, DirigentError> {
+        let registry = self.registry_for(Path::new(&workspace));
+        agent_limits.check(["planner", "reflector"].into_iter().chain(registry.names()))?;
+        let settings_for = |agent: &AgentDefinition| {
+            Ok((
+                self.models.resolve(agent)?,
+                self.models.resolve_limits(agent, agent_limits),
+            ))
+        };
+        let builder = SpecBuilder::new(&self.tools, &registry, &settings_for);
+        let (planner, reflector) = builder.planner_and_reflector()?;
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
+        Ok(RunSpec {
+            goal,
+            workspace,
+            planner,
+            reflector,
+            agents: apply_max_depth(builder.sub_agents()?, &limits),
+            tools: self.tools.clone(),
+            policy: self.policy.clone(),
+            limits,
+        })
+    }
+
+    /// The same with the models and the agents' limits of a recorded run: what they were is part of the recording, as is how they were prompted to
+    /// call tools. So are its project's agents where the project is no longer there.
+    pub(crate) fn spec_for_replay(
+        &self,
+        recorded: &RunSpec,
+        goal: String,
+        workspace: String,
+        limits: Option<RunLimits>,
+    ) -> Result<RunSpec, DirigentError> {
+        let of_then: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
+            .into_iter()
+            .chain(&recorded.agents)
+            .collect();
+        let settings_for = |agent: &AgentDefinition| {
+            let of_that_name = of_then.iter().find(|other| other.name == agent.name());
+            Ok(match of_that_name {
+                Some(other) => {
+                    let model = AgentModel {
+                        name: other.model.clone(),
+                        asks: other.asks.clone(),
+                        profile: other.profile,
+                    };
+                    (model, other.limits.clone())
+                }
+                None => {
+                    let limits = self.models.resolve_limits(agent, &GoalAgentLimits::default());
+                    (AgentModel::default(), limits)
+                }
+            })
+        };
+        let folder = Path::new(&workspace);
+        let registry = self.registry_for(folder);
+        let builder = SpecBuilder::new(&self.tools, &registry, &settings_for);
+        let mut agents = builder.sub_agents()?;
+        if !folder.is_dir() {
+            let is_gone = |agent: &&AgentSpec| !agents.iter().any(|other| other.name == agent.name);
+            let gone: Vec<AgentSpec> = recorded.agents.iter().filter(is_gone).cloned().collect();
+            agents.extend(gone);
+        }
+        let (planner, reflector) = builder.planner_and_reflector()?;
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
+        Ok(RunSpec {
+            planner,
+            reflector,
+            agents: apply_max_depth(agents, &limits),
+            limits,
+            tools: self.tools.clone(),
+            policy: self.policy.clone(),
+            goal,
+            workspace,
+        })
+    }
+}
+
+/// The agents without the tool to delegate, where no agent of the run may (PAOR-5).
+fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentSpec> {
+    for agent in &mut agents {
+        if limits.max_depth <= 1
+            && let Some(prompt) = agent.deepest_prompt.take()
+        {
+            agent.system_prompt = prompt;
+            agent.tools.retain(|tool| tool != DELEGATE);
+        }
+    }
+    agents
+}
+
+/// Makes what runs have of agents.
+struct SpecBuilder<'a> {
+    tools: &'a [ToolSpec],
+    entries: &'a [RegisteredAgent],
+    /// What agents that may delegate are told of the others.
+    agent_stubs: Vec<AgentSpec>,
+    settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
+}
+
+impl<'a> SpecBuilder<'a> {
+    fn new(
+        tools: &'a [ToolSpec],
+        registry: &'a AgentRegistry,
+        settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
+    ) -> Self {
+        let entries = &registry.entries;
+        SpecBuilder {
+            tools,
+            entries,
+            agent_stubs: entries.iter().map(|entry| entry.definition.stub()).collect(),
+            settings_for,
+        }
+    }
+
+    /// The sub-agents.
+    fn sub_agents(&self) -> Result<Vec<AgentSpec>, DirigentError> {
+        self.entries
+            .iter()
+            .map(|entry| self.build(&entry.definition))
+            .collect()
+    }
+
+    /// The planner and the reflector.
+    fn planner_and_reflector(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
+        let known = known_tools(self.tools);
+        let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
+        Ok((one(planner())?, one(reflector())?))
+    }
+
+    fn build(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {
+        let (model, limits) = (self.settings_for)(agent)?;
+        let spec = agent.spec(self.tools, &self.agent_stubs, model.name, model.profile, limits)?;
+        Ok(AgentSpec {
+            asks: model.asks,
+            ..spec
+        })
+    }
+}

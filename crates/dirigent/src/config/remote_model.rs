@@ -1,0 +1,91 @@
+//! A model at its server, by its provider's API.
+
+use dirigent_core::message::{ModelFailure, ModelReply};
+use dirigent_model::openai::{HttpClient, ModelSetupError, Timeouts};
+use dirigent_model::{ChatModel, ChatRequest, HostedModel, HostedOptions, OpenAiModel, OpenAiOptions};
+use futures::future::BoxFuture;
+use secrecy::SecretString;
+
+use super::ConfigError;
+use super::model::{ApiKey, ModelSettings, Provider};
+
+/// A model at its server.
+#[derive(Clone, Debug)]
+pub(super) enum RemoteModel {
+    OpenAi(OpenAiModel),
+    Hosted(HostedModel),
+}
+
+impl RemoteModel {
+    /// The model of these settings, which is not the offline one. Those that are set up with the same `client` share its connections.
+    pub(super) fn connect(
+        settings: &ModelSettings,
+        timeouts: Timeouts,
+        client: &mut Option<HttpClient>,
+    ) -> Result<RemoteModel, ConfigError> {
+        let wrong = |error: ModelSetupError| ConfigError::Setup {
+            model: settings.reference.clone(),
+            problem: error.to_string(),
+        };
+        let key = key(settings)?;
+        let client = match client {
+            Some(client) => client,
+            None => client.insert(HttpClient::new(timeouts.connect).map_err(wrong)?),
+        };
+        let hosted = |provider| {
+            let mut options = HostedOptions::new(provider, &settings.name).base_url(&settings.base_url);
+            options.api_key = key.clone();
+            options.timeouts = timeouts;
+            HostedModel::with_client(options, client)
+                .map(RemoteModel::Hosted)
+                .map_err(wrong)
+        };
+        match settings.provider {
+            Provider::Anthropic => hosted(dirigent_model::Provider::Anthropic),
+            Provider::Gemini => hosted(dirigent_model::Provider::Gemini),
+            Provider::OpenAi | Provider::Offline => {
+                let mut options = OpenAiOptions::new(&settings.base_url, &settings.name);
+                options.api_key = key;
+                options.delivery = settings.delivery;
+                options.timeouts = timeouts;
+                options.extra = settings.extra.clone();
+                OpenAiModel::with_client(options, client)
+                    .map(RemoteModel::OpenAi)
+                    .map_err(wrong)
+            }
+        }
+    }
+
+    /// The names of the models that the server offers, in its order.
+    pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
+        match self {
+            RemoteModel::OpenAi(model) => {
+                Ok(model.models().await?.into_iter().map(|model| model.id).collect())
+            }
+            RemoteModel::Hosted(model) => model.models().await,
+        }
+    }
+}
+
+impl ChatModel for RemoteModel {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
+        match self {
+            RemoteModel::OpenAi(model) => model.chat(request),
+            RemoteModel::Hosted(model) => model.chat(request),
+        }
+    }
+}
+
+/// The key to be sent, if any.
+fn key(settings: &ModelSettings) -> Result<Option<SecretString>, ConfigError> {
+    match &settings.api_key {
+        ApiKey::None => Ok(None),
+        ApiKey::Set { key, .. } => Ok(Some(key.clone())),
+        ApiKey::NotSet { how } => Err(ConfigError::Missing {
+            problem: format!(
+                "the model `{}` ({} {}) needs an API key: {how}",
+                settings.reference, settings.provider, settings.name
+            ),
+        }),
+    }
+}

@@ -1,0 +1,246 @@
+//! What the server has seen: requests, conversations, violations, hang-ups; and which turn comes next.
+//!
+//! One lock, never held while anything is awaited.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::check::{Violation, ViolationKind, check};
+use crate::fault::Fault;
+use crate::request::{Request, conversation_key, messages};
+use crate::script::{Rule, Script, Turn, TurnFn, TurnSource};
+
+/// Everything seen so far, and a bell for those who wait.
+pub(crate) struct RequestLog {
+    state: Mutex<LogState>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct LogState {
+    requests: Vec<Arc<Request>>,
+    hang_ups: Vec<usize>,
+    /// Conversations by their beginning.
+    conversations: HashMap<String, Conversation>,
+}
+
+struct Conversation {
+    number: usize,
+    /// Its last request's messages, turn and attempt.
+    messages: Vec<Value>,
+    turn: usize,
+    attempt: usize,
+    /// How many turns of each rule it has had.
+    used: HashMap<usize, usize>,
+}
+
+/// What to do about a request.
+pub(crate) enum Decision {
+    /// It breaks a rule: refuse it.
+    Refuse,
+    /// Answer it so.
+    Answer(Turn),
+    /// Ask the script's function, when nothing is locked any more.
+    Call(TurnFn),
+}
+
+impl RequestLog {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    /// Keeps a request and decides on it.
+    pub(crate) fn receive(
+        &self,
+        script: &Script,
+        headers: HeaderMap,
+        raw: Bytes,
+    ) -> (Arc<Request>, Decision) {
+        let mut state = self.lock();
+        let (request, decision) = state.receive(script, headers, raw);
+        drop(state);
+        self.changed.send_replace(());
+        (request, decision)
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Arc<Request>> {
+        self.lock().requests.clone()
+    }
+
+    pub(crate) fn hang_ups(&self) -> Vec<usize> {
+        self.lock().hang_ups.clone()
+    }
+
+    /// Waits until the condition gives something.
+    pub(crate) async fn wait_until<T>(&self, condition: impl Fn(&Self) -> Option<T>) -> T {
+        let mut changes = self.changed.subscribe();
+        loop {
+            changes.mark_unchanged();
+            if let Some(found) = condition(self) {
+                return found;
+            }
+            // The sender lives in `self`, so this only ends with a change.
+            let _ = changes.changed().await;
+        }
+    }
+
+    fn hung_up(&self, request: usize) {
+        self.lock().hang_ups.push(request);
+        self.changed.send_replace(());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LogState> {
+        // Nothing below leaves the lists half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogState {
+    fn receive(&mut self, script: &Script, mut headers: HeaderMap, raw: Bytes) -> (Arc<Request>, Decision) {
+        if let Some(authorization) = headers.get_mut("authorization") {
+            authorization.set_sensitive(true);
+        }
+        let number = self.requests.len() + 1;
+        let parsed: Option<Value> = serde_json::from_slice(&raw).ok();
+        let content_type = headers.get("content-type").and_then(|value| value.to_str().ok());
+        let violations = check(number, content_type, parsed.as_ref());
+        let body = parsed.unwrap_or_default();
+
+        let conversation = self.conversation(&body);
+        let mut request = Request {
+            number,
+            conversation: conversation.number,
+            turn: conversation.turn,
+            attempt: conversation.attempt,
+            raw,
+            body,
+            violations,
+            headers,
+        };
+        let decision = decide(script, conversation, &mut request);
+        let request = Arc::new(request);
+        self.requests.push(Arc::clone(&request));
+        (request, decision)
+    }
+
+    /// The conversation of a body, with the body as its last request.
+    fn conversation(&mut self, body: &Value) -> &mut Conversation {
+        let number = self.conversations.len() + 1;
+        let conversation = self
+            .conversations
+            .entry(Value::Array(conversation_key(body)).to_string())
+            .or_insert_with(|| Conversation::new(number));
+        let messages = messages(body);
+        if conversation.turn > 0 && conversation.messages == messages {
+            conversation.attempt += 1;
+        } else {
+            conversation.turn += 1;
+            conversation.attempt = 1;
+            conversation.messages = messages.to_vec();
+        }
+        conversation
+    }
+}
+
+impl Conversation {
+    fn new(number: usize) -> Self {
+        Self {
+            number,
+            messages: Vec::new(),
+            turn: 0,
+            attempt: 0,
+            used: HashMap::new(),
+        }
+    }
+
+    /// The turn of the first rule that matches and has one left; it counts as used.
+    fn next_turn(&mut self, rules: &[Rule], request: &Request) -> Option<Turn> {
+        for (index, rule) in rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| rule.when.matches(request))
+        {
+            let used = self.used.entry(index).or_insert(0);
+            if let Some(turn) = rule.turn(*used) {
+                *used += 1;
+                return Some(turn.clone());
+            }
+        }
+        None
+    }
+}
+
+fn decide(script: &Script, conversation: &mut Conversation, request: &mut Request) -> Decision {
+    let bearer = request
+        .header("authorization")
+        .and_then(|value| value.strip_prefix("Bearer "));
+    if script.api_key.as_deref().is_some_and(|key| bearer != Some(key)) {
+        return Decision::Answer(Fault::InvalidApiKey.into());
+    }
+    if !request.violations.is_empty() {
+        return Decision::Refuse;
+    }
+    if !script.models.is_empty() && !script.models.iter().any(|model| model == request.model()) {
+        return Decision::Answer(Fault::ModelNotFound.into());
+    }
+    match &script.turn_source {
+        TurnSource::Function(function) => Decision::Call(Arc::clone(function)),
+        TurnSource::Rules(rules) => conversation.next_turn(rules, request).map_or_else(
+            || {
+                request.violations.push(unscripted(request));
+                Decision::Refuse
+            },
+            Decision::Answer,
+        ),
+    }
+}
+
+fn unscripted(request: &Request) -> Violation {
+    Violation {
+        request: request.number,
+        path: String::new(),
+        kind: ViolationKind::Unscripted,
+        reason: format!(
+            "the script has no turn for request {} of conversation {} (attempt {})",
+            request.turn, request.conversation, request.attempt
+        ),
+    }
+}
+
+/// An answer on its way. Dropped before it is complete, the client has hung up.
+pub(crate) struct ResponseGuard {
+    request_log: Arc<RequestLog>,
+    request: usize,
+    complete: bool,
+}
+
+impl ResponseGuard {
+    pub(crate) fn new(request_log: Arc<RequestLog>, request: usize) -> Self {
+        Self {
+            request_log,
+            request,
+            complete: false,
+        }
+    }
+
+    /// All has been handed over.
+    pub(crate) fn mark_complete(&mut self) {
+        self.complete = true;
+    }
+}
+
+impl Drop for ResponseGuard {
+    fn drop(&mut self) {
+        if !self.complete {
+            self.request_log.hung_up(self.request);
+        }
+    }
+}

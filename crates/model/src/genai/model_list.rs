@@ -1,0 +1,118 @@
+//! The models that a provider offers. `genai` would read the first page of them alone, models for other ends among them.
+
+use dirigent_core::message::{ModelFailure, ModelFailureKind};
+use reqwest::Response;
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Provider, Shared};
+use crate::openai::options::endpoint;
+use crate::openai::reply::is_model_name;
+use crate::request::deadline_after;
+
+/// What is read of an answer, in bytes.
+const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
+
+/// The version of Anthropic's API.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// As many as fit on a page.
+const PAGE_SIZE: &str = "1000";
+
+#[derive(Deserialize)]
+struct AnthropicList {
+    data: Vec<AnthropicModel>,
+}
+
+#[derive(Deserialize)]
+struct AnthropicModel {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct GeminiList {
+    models: Vec<GeminiModel>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GeminiModel {
+    name: String,
+    #[serde(default)]
+    supported_generation_methods: Vec<String>,
+}
+
+impl Shared {
+    pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
+        let until = deadline_after(self.options.timeouts.first);
+        let provider = self.options.provider;
+        let mut url = endpoint(&self.base_url, &["models"]);
+        let mut request = match provider {
+            Provider::Anthropic => {
+                url.query_pairs_mut().append_pair("limit", PAGE_SIZE);
+                self.http.get(url).header("anthropic-version", ANTHROPIC_VERSION)
+            }
+            Provider::Gemini => {
+                url.query_pairs_mut().append_pair("pageSize", PAGE_SIZE);
+                self.http.get(url)
+            }
+        };
+        if let Some(key) = &self.api_key {
+            request = request.header(provider.key_header(), key.expose_secret());
+        }
+        let response = match timeout_at(until, request.send()).await {
+            Ok(sent) => sent.map_err(|error| self.failures.classify_http(error))?,
+            Err(_) => return Err(self.failures.unavailable("no answer came in time")),
+        };
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = self.body(response, until).await?;
+        if !status.is_success() {
+            return Err(self.failures.classify_status(status.as_u16(), &headers, &body));
+        }
+        let said = self.failures.0.secrets.redact(&body);
+        let mut names = names(provider, &said).map_err(|_| {
+            let said = self.failures.0.excerpt(&said);
+            let message = format!("its list of models can't be read: {said}. Check base_url");
+            self.failures.0.failure(ModelFailureKind::Configuration, &message)
+        })?;
+        names.retain(|name| is_model_name(name));
+        Ok(names)
+    }
+
+    async fn body(&self, mut response: Response, until: Instant) -> Result<String, ModelFailure> {
+        let mut body = Vec::new();
+        while body.len() < MAX_LIST_BYTES {
+            match timeout_at(until, response.chunk()).await {
+                Ok(Ok(Some(piece))) => body.extend_from_slice(&piece),
+                Ok(Ok(None)) => break,
+                Ok(Err(error)) => return Err(self.failures.classify_http(error)),
+                Err(_) => return Err(self.failures.unavailable("its answer did not end in time")),
+            }
+        }
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+fn names(provider: Provider, body: &str) -> serde_json::Result<Vec<String>> {
+    Ok(match provider {
+        Provider::Anthropic => {
+            let list: AnthropicList = serde_json::from_str(body)?;
+            list.data.into_iter().map(|model| model.id).collect()
+        }
+        Provider::Gemini => {
+            let list: GeminiList = serde_json::from_str(body)?;
+            let chats = |model: &GeminiModel| {
+                let methods = &model.supported_generation_methods;
+                methods.is_empty() || methods.iter().any(|method| method == "generateContent")
+            };
+            let chat_models = list.models.into_iter().filter(chats);
+            chat_models
+                .map(|model| match model.name.strip_prefix("models/") {
+                    Some(name) => name.to_owned(),
+                    None => model.name,
+                })
+                .collect()
+        }
+    })
+}

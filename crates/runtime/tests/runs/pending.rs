@@ -1,0 +1,190 @@
+//! What is said to a run that nobody carries out: it is kept until the run goes on, or refused at once where it would be refused then.
+
+use std::sync::{Arc, Mutex};
+
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError, Digest};
+use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::run::EndReason;
+use dirigent_core::steering::Steering;
+use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_runtime::{Resume, RuntimeError, SteerOutcome, UserPresence, pending_messages};
+use serde_json::{Value, json};
+
+use crate::script::{Scripted, Scriptool, achieved, ask_user, call, plan_call, plan_work, say, tools};
+use crate::world::{World, ended};
+
+type Calls = Arc<Mutex<Vec<Value>>>;
+
+/// A run that stands still, as the tool `risk` waits to be approved: a call of a worker or of the plan.
+async fn risking(by_plan: bool) -> (World, RunId, Arc<Approval>, Calls) {
+    let calls = Calls::default();
+    let noted = calls.clone();
+    let tool = Scriptool::new("risk", Repeat::Unsafe, move |_, parameters| {
+        noted.lock().unwrap().push(parameters);
+        std::future::ready(ToolResult::success(json!("risked")))
+    });
+    let model = Scripted::new(move |asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) if by_plan => plan_call("risk"),
+            ("planner", _) => plan_work(),
+            ("worker", 0) => call("risk", json!({})),
+            ("worker", _) => say(asked.last()),
+            _ => achieved(),
+        }
+    });
+    let world = World::new(model, tools([tool.needing_approval()])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+    let approval = handle.approvals().await.unwrap().remove(0);
+    (world, handle.id(), approval, calls)
+}
+
+fn decide(approval: &Approval, answer: ApprovalAnswer) -> Steering {
+    let digest = approval.digest.clone();
+    Steering::Decide {
+        effect: approval.effect,
+        decision: Decision { digest, answer },
+    }
+}
+
+async fn fault(world: &World, run: RunId, steering: Steering) -> DecisionError {
+    match world.orchestrator.steer(run, steering).await {
+        Err(RuntimeError::Decision { fault, .. }) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn approve_3_a_second_decision_is_refused_while_the_first_is_kept() {
+    for by_plan in [false, true] {
+        let (world, run, approval, calls) = risking(by_plan).await;
+        let approve = decide(&approval, ApprovalAnswer::Approve);
+        let reject = decide(&approval, ApprovalAnswer::Reject { reason: None });
+
+        let first = world.orchestrator.steer(run, approve.clone()).await.unwrap();
+        let second = fault(&world, run, reject).await;
+
+        let effect = approval.effect;
+        assert_eq!(
+            (first, second),
+            (SteerOutcome::Pending, DecisionError::NotPending { effect })
+        );
+        let words: Vec<Steering> = pending_messages(&world.journal, run)
+            .unwrap()
+            .into_iter()
+            .map(|kept| kept.steering)
+            .collect();
+        assert_eq!(words, [approve]);
+        let resume = world.orchestrator.resume(run, Resume::new());
+        let report = ended(&resume.await.unwrap()).await.unwrap();
+        assert_eq!(report.end, Some(EndReason::GoalAchieved));
+        assert_eq!(calls.lock().unwrap().len(), 1);
+        assert_eq!(pending_messages(&world.journal, run).unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn approve_3_a_decision_that_cannot_count_is_refused_rather_than_kept() {
+    for by_plan in [false, true] {
+        let (world, run, approval, _) = risking(by_plan).await;
+        let parameters = json!([]);
+        let misfit = fault(
+            &world,
+            run,
+            decide(&approval, ApprovalAnswer::Edit { parameters }),
+        )
+        .await;
+        let altered = Approval {
+            digest: Digest("0000".to_owned()),
+            ..Approval::clone(&approval)
+        };
+        let altered = fault(&world, run, decide(&altered, ApprovalAnswer::Approve)).await;
+
+        assert!(matches!(misfit, DecisionError::Parameters(_)), "{misfit}");
+        let effect = approval.effect;
+        assert_eq!(altered, DecisionError::DigestMismatch { effect });
+        assert_eq!(pending_messages(&world.journal, run).unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn words_for_an_agent_whose_call_a_kept_decision_rejects_are_refused() {
+    let (world, run, approval, _) = risking(false).await;
+    let reject = decide(&approval, ApprovalAnswer::Reject { reason: None });
+    let Scope::Agent(agent) = approval.effect.scope else {
+        panic!("{approval:?}");
+    };
+    let tell = |agent| Steering::GuideAgent {
+        agent,
+        guidance: "Mind the gap.".to_owned(),
+    };
+
+    let unknown = world.orchestrator.steer(run, tell(AgentId(9))).await.unwrap_err();
+    let before = world.orchestrator.steer(run, tell(agent)).await.unwrap();
+    world.orchestrator.steer(run, reject).await.unwrap();
+    let after = world.orchestrator.steer(run, tell(agent)).await.unwrap_err();
+
+    assert_eq!(before, SteerOutcome::Pending);
+    for refused in [unknown, after] {
+        assert!(matches!(refused, RuntimeError::NoAgent { .. }), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn paor_9_a_second_answer_is_refused_while_the_first_is_kept() {
+    let model = Scripted::new(|asked| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
+            "planner" => plan_work(),
+            "worker" => say("worked"),
+            _ => ask_user(),
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    ended(&handle).await.unwrap();
+    let run = handle.id();
+    let (view, _) = dirigent_runtime::read_run(&world.journal, run).unwrap();
+    let (effect, _) = view.run().question().unwrap();
+    let answer = |answer: &str| Steering::Answer {
+        effect,
+        answer: answer.to_owned(),
+    };
+
+    let first = world
+        .orchestrator
+        .steer(run, answer("the blue one"))
+        .await
+        .unwrap();
+    let second = world
+        .orchestrator
+        .steer(run, answer("the red one"))
+        .await
+        .unwrap_err();
+
+    assert_eq!(first, SteerOutcome::Pending);
+    assert!(matches!(second, RuntimeError::NoQuestion { .. }), "{second}");
+    let resume = world.orchestrator.resume(run, Resume::new());
+    let report = ended(&resume.await.unwrap()).await.unwrap();
+    assert_eq!(report.summary, "The blue one it is.");
+}
+
+#[tokio::test]
+async fn host_8_a_run_that_nobody_carries_out_is_cancelled_at_once() {
+    for by_plan in [false, true] {
+        let (world, run, approval, calls) = risking(by_plan).await;
+        let asked = world.model.asked();
+        let approve = decide(&approval, ApprovalAnswer::Approve);
+        world.orchestrator.steer(run, approve).await.unwrap();
+
+        let cancelled = world.orchestrator.steer(run, Steering::Cancel).await.unwrap();
+
+        assert_eq!(cancelled, SteerOutcome::Accepted);
+        assert_eq!(world.status(run).as_deref(), Some(r#"{"reason":"cancelled"}"#));
+        assert_eq!(world.model.asked(), asked);
+        assert_eq!(*calls.lock().unwrap(), [] as [Value; 0]);
+        let late = world.orchestrator.steer(run, Steering::Cancel).await.unwrap_err();
+        assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
+        world.all_tasks_end().await;
+    }
+}

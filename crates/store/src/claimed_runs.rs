@@ -1,0 +1,415 @@
+//! The runs that this process carries out, and what the jobs of a batch do to them and to the tables.
+//!
+//! Places are given out here, in memory. When a transaction fails, nothing more is written for the runs in it,
+//! so that no entry can follow one that is missing; a new claim counts from what is stored.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::contents;
+use crate::error::StoreError;
+use crate::journal::{ForkPoint, NewEntry, RunEnding};
+use crate::message::{self, MessageId, PostError};
+use crate::owner::{self, Liveness, Owner};
+use crate::tail::Progress;
+use crate::writer::{Job, Outcome};
+
+/// The runs that this process holds.
+#[derive(Default)]
+pub(crate) struct ClaimedRuns {
+    /// Made when the first run is claimed.
+    owner: Option<Owner>,
+    runs: HashMap<RunId, ClaimedRun>,
+    /// Given up, but perhaps still in the claims table.
+    unreleased: Vec<RunId>,
+    /// Owners found dead, whose files go once their claims are gone.
+    dead: Vec<String>,
+}
+
+struct ClaimedRun {
+    /// In the runs table.
+    id: i64,
+    /// The last place given out.
+    last: u64,
+    write_state: WriteState,
+}
+
+enum WriteState {
+    Open,
+    /// It ended before it was claimed; its first entry opens it again.
+    EndedBefore,
+    Ended,
+    Poisoned(StoreError),
+}
+
+type Applied = rusqlite::Result<Outcome>;
+
+impl ClaimedRuns {
+    /// Does what a job asks within a transaction. An error is the failure of the whole transaction.
+    pub(crate) fn apply(&mut self, db: &Connection, path: &Path, job: &Job) -> Applied {
+        match job {
+            Job::Create {
+                run,
+                goal,
+                workspace,
+                at,
+                ..
+            } => self.create(db, path, *run, goal, workspace, *at),
+            Job::Claim { run, .. } => self.claim(db, path, *run),
+            Job::Fork { point, run, at, .. } => self.fork(db, path, *point, *run, *at),
+            Job::Append { run, entry, .. } => self.append(db, *run, entry),
+            Job::End {
+                run,
+                at,
+                status,
+                ending,
+                ..
+            } => self.end(db, *run, *at, status, *ending),
+            Job::Post {
+                run, at, body, last, ..
+            } => post(db, path, *run, *at, body, *last),
+            Job::RejectMessage { run, message, reason } => match self.runs.get(run) {
+                None => Ok(Outcome::Refused(StoreError::NotClaimed { run: *run })),
+                Some(claimed) => message::reject(db, *message, claimed.id, reason).map(|()| Outcome::Done(0)),
+            },
+            Job::StoreContent {
+                digest,
+                bytes,
+                original,
+                ..
+            } => contents::insert(db, digest, bytes.as_deref(), original.as_ref()).map(|()| Outcome::Done(0)),
+            Job::Flush { .. } => Ok(Outcome::Done(0)),
+            Job::Release { run } => {
+                self.runs.remove(run);
+                self.unreleased.push(*run);
+                self.release(db, *run)
+            }
+        }
+    }
+
+    /// The claims whose release failed with an earlier transaction.
+    pub(crate) fn release_leftovers(&self, db: &Connection) -> rusqlite::Result<()> {
+        self.unreleased
+            .iter()
+            .try_for_each(|run| self.release(db, *run).map(drop))
+    }
+
+    /// The transaction is stored.
+    pub(crate) fn committed(&mut self, path: &Path) {
+        self.unreleased.clear();
+        for owner in self.dead.drain(..) {
+            owner::remove_dead(path, &owner);
+        }
+    }
+
+    /// Nothing of the transaction is stored: takes back what its jobs changed, and says what became of each.
+    pub(crate) fn failed(
+        &mut self,
+        batch: &[Job],
+        outcomes: Vec<Outcome>,
+        error: &StoreError,
+    ) -> Vec<Outcome> {
+        self.dead.clear();
+        let mut outcomes = outcomes.into_iter();
+        batch
+            .iter()
+            .map(|job| match (job, outcomes.next()) {
+                (_, Some(Outcome::Refused(e))) => Outcome::Refused(e),
+                // They were not applied: a run that is claimed already stays so.
+                (Job::Create { .. } | Job::Claim { .. } | Job::Fork { .. }, None) => {
+                    Outcome::Refused(error.clone())
+                }
+                (job, Some(Outcome::Done(_)) | None) => {
+                    self.undo(job, error);
+                    Outcome::Refused(error.clone())
+                }
+            })
+            .collect()
+    }
+
+    /// How far a run that was just claimed is.
+    pub(crate) fn progress(&self, run: RunId) -> Option<Progress> {
+        self.runs.get(&run).map(|claimed| Progress {
+            committed: claimed.last,
+            closed: false,
+        })
+    }
+
+    fn undo(&mut self, job: &Job, error: &StoreError) {
+        match job {
+            Job::Create { run, .. } | Job::Claim { run, .. } | Job::Fork { run, .. } => {
+                self.runs.remove(run);
+            }
+            Job::Append { run, .. } | Job::End { run, .. } => {
+                if let Some(claimed) = self.runs.get_mut(run) {
+                    claimed.write_state = WriteState::Poisoned(error.clone());
+                }
+            }
+            Job::Post { .. } | Job::RejectMessage { .. } | Job::StoreContent { .. } | Job::Flush { .. } => {}
+            Job::Release { run } => {
+                self.runs.remove(run);
+                self.unreleased.push(*run);
+            }
+        }
+    }
+
+    fn create(
+        &mut self,
+        db: &Connection,
+        path: &Path,
+        run: RunId,
+        goal: &str,
+        workspace: &str,
+        at: Timestamp,
+    ) -> Applied {
+        let owner = match self.owner(path) {
+            Ok(owner) => owner.name().to_owned(),
+            Err(e) => return Ok(Outcome::Refused(e)),
+        };
+        let created = db
+            .prepare_cached(
+                "INSERT INTO runs (run, goal, workspace, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![key(run), goal, workspace, integer(at.0)])?;
+        if created == 0 {
+            return Ok(Outcome::Refused(StoreError::RunExists { run }));
+        }
+        self.insert_claim(db, &owner, run, db.last_insert_rowid(), WriteState::Open)
+    }
+
+    fn fork(&mut self, db: &Connection, path: &Path, point: ForkPoint, run: RunId, at: Timestamp) -> Applied {
+        let owner = match self.owner(path) {
+            Ok(owner) => owner.name().to_owned(),
+            Err(e) => return Ok(Outcome::Refused(e)),
+        };
+        let found = db
+            .prepare_cached(
+                "SELECT id, (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
+                 FROM runs WHERE run = ?1",
+            )?
+            .query_row([key(point.run)], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+            })
+            .optional()?;
+        let Some((source, last)) = found else {
+            return Ok(Outcome::Refused(no_such_run(path, point.run)));
+        };
+        if !(1..=last).contains(&point.seq) {
+            let (run, at) = (point.run, point.seq);
+            return Ok(Outcome::Refused(StoreError::NoSuchEntry { run, at, last }));
+        }
+        let created = db
+            .prepare_cached(
+                "INSERT INTO runs (run, goal, workspace, created_at, forked_from, forked_at)
+                 SELECT ?1, goal, workspace, ?2, id, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![key(run), integer(at.0), source, integer(point.seq)])?;
+        if created == 0 {
+            return Ok(Outcome::Refused(StoreError::RunExists { run }));
+        }
+        let id = db.last_insert_rowid();
+        db.prepare_cached(
+            "INSERT INTO journal (run, seq, at, scope, body)
+             SELECT ?1, seq, at, scope, body FROM journal WHERE run = ?2 AND seq <= ?3 ORDER BY seq",
+        )?
+        .execute(params![id, source, integer(point.seq)])?;
+        self.insert_claim(db, &owner, run, id, WriteState::Open)
+    }
+
+    fn claim(&mut self, db: &Connection, path: &Path, run: RunId) -> Applied {
+        let own = match self.owner(path) {
+            Ok(owner) => owner.name().to_owned(),
+            Err(e) => return Ok(Outcome::Refused(e)),
+        };
+        let found = db
+            .prepare_cached(
+                "SELECT id, ended_at IS NOT NULL, owner, pid
+                 FROM runs LEFT JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
+            )?
+            .query_row([key(run)], |row| {
+                let owner: Option<String> = row.get(2)?;
+                Ok((row.get(0)?, row.get(1)?, owner, row.get::<_, Option<u32>>(3)?))
+            })
+            .optional()?;
+        let Some((id, ended, owner, pid)) = found else {
+            return Ok(Outcome::Refused(no_such_run(path, run)));
+        };
+        if self.runs.contains_key(&run) {
+            let pid = std::process::id();
+            return Ok(Outcome::Refused(StoreError::AlreadyClaimed { run, pid }));
+        }
+        if let Some(owner) = owner.filter(|owner| *owner != own) {
+            match owner::liveness(path, &owner) {
+                Err(e) => return Ok(Outcome::Refused(e)),
+                Ok(Liveness::Alive) => {
+                    let pid = pid.unwrap_or_default();
+                    return Ok(Outcome::Refused(StoreError::AlreadyClaimed { run, pid }));
+                }
+                Ok(Liveness::Dead) => {
+                    db.prepare_cached("DELETE FROM claims WHERE owner = ?1")?
+                        .execute([&owner])?;
+                    self.dead.push(owner);
+                }
+            }
+        }
+        let write_state = if ended {
+            WriteState::EndedBefore
+        } else {
+            WriteState::Open
+        };
+        self.insert_claim(db, &own, run, id, write_state)
+    }
+
+    fn insert_claim(
+        &mut self,
+        db: &Connection,
+        owner: &str,
+        run: RunId,
+        id: i64,
+        write_state: WriteState,
+    ) -> Applied {
+        db.prepare_cached("INSERT OR REPLACE INTO claims (run, owner, pid) VALUES (?1, ?2, ?3)")?
+            .execute(params![id, owner, std::process::id()])?;
+        let last: i64 = db
+            .prepare_cached("SELECT coalesce(max(seq), 0) FROM journal WHERE run = ?1")?
+            .query_row([id], |row| row.get(0))?;
+        let claimed = ClaimedRun {
+            id,
+            last: last.unsigned_abs(),
+            write_state,
+        };
+        self.runs.insert(run, claimed);
+        Ok(Outcome::Done(0))
+    }
+
+    fn append(&mut self, db: &Connection, run: RunId, entry: &NewEntry) -> Applied {
+        let claimed = match self.writable(run) {
+            Ok(claimed) => claimed,
+            Err(e) => return Ok(Outcome::Refused(e)),
+        };
+        let seq = claimed.last + 1;
+        if let Some(message) = entry.consumes
+            && !message::consume(db, message, claimed.id, seq)?
+        {
+            let error = StoreError::MessageNotPending { run, message };
+            // Later entries were written as if this one were there.
+            claimed.write_state = WriteState::Poisoned(error.clone());
+            return Ok(Outcome::Refused(error));
+        }
+        if let WriteState::EndedBefore = claimed.write_state {
+            db.prepare_cached("UPDATE runs SET ended_at = NULL, status = NULL WHERE id = ?1")?
+                .execute([claimed.id])?;
+            claimed.write_state = WriteState::Open;
+        }
+        let agent = match entry.scope {
+            Scope::Run => None,
+            Scope::Agent(AgentId(number)) => Some(number),
+        };
+        db.prepare_cached("INSERT INTO journal (run, seq, at, scope, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![
+                claimed.id,
+                integer(seq),
+                integer(entry.at.0),
+                agent,
+                entry.body
+            ])?;
+        claimed.last = seq;
+        Ok(Outcome::Done(seq))
+    }
+
+    fn end(
+        &mut self,
+        db: &Connection,
+        run: RunId,
+        at: Timestamp,
+        status: &str,
+        ending: RunEnding,
+    ) -> Applied {
+        let claimed = match self.writable(run) {
+            Ok(claimed) => claimed,
+            Err(e) => return Ok(Outcome::Refused(e)),
+        };
+        db.prepare_cached("UPDATE runs SET ended_at = ?2, status = ?3, paused = ?4 WHERE id = ?1")?
+            .execute(params![
+                claimed.id,
+                integer(at.0),
+                status,
+                ending == RunEnding::Paused
+            ])?;
+        match ending {
+            RunEnding::Finished => message::reject_pending(db, claimed.id)?,
+            RunEnding::Paused => {}
+        }
+        claimed.write_state = WriteState::Ended;
+        Ok(Outcome::Done(0))
+    }
+
+    fn release(&self, db: &Connection, run: RunId) -> Applied {
+        if let Some(owner) = &self.owner {
+            db.prepare_cached(
+                "DELETE FROM claims WHERE owner = ?1 AND run = (SELECT id FROM runs WHERE run = ?2)",
+            )?
+            .execute(params![owner.name(), key(run)])?;
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    fn writable(&mut self, run: RunId) -> Result<&mut ClaimedRun, StoreError> {
+        let claimed = self.runs.get_mut(&run).ok_or(StoreError::NotClaimed { run })?;
+        match &claimed.write_state {
+            WriteState::Open | WriteState::EndedBefore => Ok(claimed),
+            WriteState::Ended => Err(StoreError::Ended { run }),
+            WriteState::Poisoned(e) => Err(StoreError::Poisoned {
+                run,
+                source: Arc::new(e.clone()),
+            }),
+        }
+    }
+
+    fn owner(&mut self, path: &Path) -> Result<&Owner, StoreError> {
+        let owner = match self.owner.take() {
+            Some(owner) => owner,
+            None => Owner::register(path)?,
+        };
+        Ok(self.owner.insert(owner))
+    }
+}
+
+fn post(
+    db: &Connection,
+    path: &Path,
+    run: RunId,
+    at: Timestamp,
+    body: &str,
+    last: Option<MessageId>,
+) -> Applied {
+    Ok(match message::post(db, run, at, body, last)? {
+        Ok(message) => Outcome::Done(message.0),
+        Err(PostError::NoSuchRun) => Outcome::Refused(no_such_run(path, run)),
+        Err(PostError::Finished) => Outcome::Refused(StoreError::Finished { run }),
+        Err(PostError::TooMany) => Outcome::Refused(StoreError::TooManyMessages { run }),
+        Err(PostError::Outdated) => Outcome::Refused(StoreError::OtherMessages { run }),
+    })
+}
+
+fn no_such_run(path: &Path, run: RunId) -> StoreError {
+    StoreError::NoSuchRun {
+        text: run.to_string(),
+        path: path.to_owned(),
+    }
+}
+
+/// A run's id as the runs table has it: without dashes, so that people can look for either end of it.
+pub(crate) fn key(run: RunId) -> String {
+    run.0.simple().to_string()
+}
+
+/// SQLite's integers are signed; no time or place comes near their end.
+pub(crate) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
