@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::call::ToolCall;
 use crate::digest::{canonical, sha256_hex};
 use crate::id::EffectId;
+use crate::message::ToolCall;
 use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};

@@ -9,8 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::message::estimated_tokens;
 use crate::time::Millis;
+use crate::token_ratio::estimated_tokens;
 
 pub use change::{FileVersion, StateChange, display_path};
 

@@ -6,8 +6,8 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Value};
 
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
-use super::name::{json_type, quoted};
 use super::scan::CallCandidate;
+use crate::name::{json_type, quoted};
 
 /// How deep the JSON of a call may be nested.
 const MAX_DEPTH: usize = 64;

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::ToolCall;
 use super::context_calls::ContextCalls;
 use super::form::CallForm;
 use super::json::read_json;
@@ -16,7 +15,7 @@ use super::markup::GapContent;
 use super::scan::{CallCandidate, Scan, scan};
 use super::shape::read_calls;
 use super::submission::Submission;
-use crate::message::{FinishReason, ModelReply};
+use crate::message::{FinishReason, ModelReply, ToolCall};
 use crate::tool::ToolSpec;
 
 /// More different calls in one reply are not counted: one is too many already, and comparing them takes time.

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::ToolCall;
 use super::form::CallForm;
 use super::json::{read_arguments, read_json};
 use super::json_scanner::{JsonEnd, ScannedJson};
 use super::malformed::MalformedReply;
-use super::name::json_type;
 use super::scan::CallCandidate;
+use crate::message::ToolCall;
+use crate::name::json_type;
 
 /// What shows that JSON is meant as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use jsonschema::paths::{Location, LocationSegment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ToolCall;
-use super::name::{json_type, nearest, quoted, quoted_list};
+use crate::message::ToolCall;
+use crate::name::{json_type, nearest, quoted, quoted_list};
 use crate::tool::{Access, ToolResult, ToolSpec, code};
 
 /// Why a call cannot run. The message is for the model: what is wrong, where, and what to do.

@@ -15,9 +15,6 @@ pub use validate::{PlanError, PlanRules, TextField};
 
 use crate::id::SubTaskId;
 
-/// The name of the planner's terminating tool.
-pub const SUBMIT_PLAN: &str = "submit_plan";
-
 /// What a planner submits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

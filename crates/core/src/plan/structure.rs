@@ -8,8 +8,8 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::{Plan, PlanError};
-use crate::call::nearest;
 use crate::id::SubTaskId;
+use crate::name::nearest;
 
 /// Sub-tasks by their place in the plan; an edge leads from a sub-task to one that depends on it.
 pub(super) type DependencyGraph = DiGraph<(), ()>;

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::draw::is_invisible;
 use super::structure::{PlanStructure, build_structure};
 use super::{Plan, SubTask, Work};
-use crate::call::{CallError, ToolSet, nearest, quoted, quoted_list};
+use crate::call::{CallError, ToolSet};
 use crate::id::SubTaskId;
+use crate::name::{nearest, quoted, quoted_list};
 use crate::spec::AgentSpec;
+use crate::text::is_invisible;
 
 /// What a plan must keep to.
 #[derive(Clone, Copy, Debug)]

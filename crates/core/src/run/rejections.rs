@@ -1,7 +1,7 @@
 //! What the user rejected, or had other words for (APPROVE-2): a run that goes on, and even reaches its goal, says so.
 
 use super::Iteration;
-use crate::agent::AgentFailure;
+use crate::agent_report::AgentFailure;
 use crate::approval::{guidance_from_error, rejection_reason};
 use crate::observation::{Observation, SubTaskResult};
 use crate::tool::{ToolOutcome, ToolResult};

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Agent, Commands, Edited, Pending, State};
-use crate::agent::{AgentCommand, AgentFailure, AgentInput, AgentTimer};
+use crate::agent::{AgentCommand, AgentInput, AgentTimer};
+use crate::agent_report::AgentFailure;
 use crate::approval::{
     Approval, Decision, DecisionError, ResolvedDecision, expired_result, guided_result, rejected_result,
     resolve,
 };
-use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
+use crate::message::ToolCall;
 use crate::policy::PolicyDecision;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};

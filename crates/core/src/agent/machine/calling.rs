@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 
 use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
-use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
+use crate::agent::AgentCommand;
+use crate::agent_report::{AgentAnswer, AgentFailure, CallSummary};
 use crate::approval::Approval;
-use crate::call::{CallError, ToolCall};
-use crate::delegation::{DELEGATE, started_agent};
+use crate::call::{CallError, SUBMIT_PLAN, SUBMIT_REFLECTION};
+use crate::delegation::started_agent;
 use crate::id::EffectId;
-use crate::observation::CallSummary;
-use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
+use crate::message::ToolCall;
+use crate::plan::{Plan, PlanRules};
 use crate::policy::{PolicyDecision, denied_result};
-use crate::prompt;
-use crate::reflection::{Reflection, SUBMIT_REFLECTION};
-use crate::spec::AnswerForm;
+use crate::reflection::Reflection;
+use crate::spec::{AnswerForm, DELEGATE};
+use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{Access, ToolOutcome, ToolResult, code};
 
@@ -283,14 +284,12 @@ fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> Cal
     CallSummary {
         effect,
         tool: call.tool.clone(),
-        parameters: prompt::shorten_value(&call.parameters, DIGEST_STRING, None),
+        parameters: shorten_value(&call.parameters, DIGEST_STRING, None),
         success: result.succeeded(),
         duration: result.duration,
         error: match &result.outcome {
             ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => {
-                Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
-            }
+            ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, None).into_owned()),
         },
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }

@@ -3,9 +3,11 @@
 
 use super::{Agent, Commands, Pending};
 use crate::agent::{AgentCommand, AgentTimer};
-use crate::call::{ToolCall, ToolSet};
-use crate::delegation::{DELEGATE, delegation};
+use crate::call::ToolSet;
+use crate::delegation::delegation;
 use crate::id::EffectId;
+use crate::message::ToolCall;
+use crate::spec::DELEGATE;
 use crate::time::Timestamp;
 
 impl Agent {

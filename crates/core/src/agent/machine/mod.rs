@@ -17,17 +17,17 @@ use std::sync::Arc;
 use conversation::Conversation;
 use repeats::Repeats;
 
-use super::{
-    AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
-};
+use super::{AgentCommand, AgentInput, AgentTimer};
+use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use crate::approval::Approval;
+use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::RequestSize;
-use crate::call::{CallForm, ContextCalls, ToolCall};
+use crate::call::{CallForm, ContextCalls};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::Message;
-use crate::observation::AgentWork;
-use crate::spec::{AgentSpec, AnswerForm, DelegationDepth, RunContext};
+use crate::message::{Message, ToolCall};
+use crate::run_context::RunContext;
+use crate::spec::{AgentSpec, AnswerForm};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
 
@@ -342,7 +342,7 @@ impl Agent {
         };
         let timeout = spec.limits.timeout;
         let overhead = self.context.request_overhead(&brief);
-        let prompt = spec.prompt_at(DelegationDepth::new(&brief, &self.context.spec().limits));
+        let prompt = self.context.system_prompt(&brief).unwrap_or_default();
         let given = ContextCalls::new(&self.context.offered(&brief));
         self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
         self.started_at = now;

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use super::{Commands, Pending, Run, redirected_result};
-use crate::agent::{AgentFailure, AgentRole};
+use crate::agent_report::AgentFailure;
 use crate::approval::Approval;
-use crate::call::ToolCall;
+use crate::brief::AgentRole;
 use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
+use crate::message::ToolCall;
 use crate::observation::{Observation, ObservedCall, SubTaskResult};
+use crate::phase::Phase;
 use crate::plan::{Plan, SubTaskOutcome, Work};
 use crate::policy::{PolicyDecision, denied_result};
 use crate::prompt;
 use crate::run::iteration::ActiveSubTask;
-use crate::run::{Phase, RunCommand, RunTimer};
+use crate::run::{RunCommand, RunTimer};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 

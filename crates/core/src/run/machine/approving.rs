@@ -11,11 +11,12 @@ use crate::approval::{
     Approval, Decision, DecisionError, ResolvedDecision, expired_result, guided_result, rejected_result,
     resolve,
 };
-use crate::call::ToolCall;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
+use crate::message::ToolCall;
+use crate::phase::Phase;
 use crate::policy::{Policy, PolicyDecision};
-use crate::run::{Phase, RunCommand, RunInput, RunTimer};
+use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 
 /// That all that is under way waits for people.

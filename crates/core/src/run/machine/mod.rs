@@ -18,17 +18,21 @@ use approving::AwaitingUser;
 use delegating::LastDelegation;
 use pending::Pending;
 
-use super::{EndReason, Iteration, Phase, Question, RunCommand, RunInput, RunTimer, Transition};
-use crate::agent::{AgentBrief, AgentReport, AgentRole};
+use super::{Iteration, RunCommand, RunInput, RunTimer};
+use crate::agent_report::{AgentReport, CallSummary};
+use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::BudgetExceeded;
-use crate::call::ToolCall;
+use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::Usage;
-use crate::observation::{CallSummary, Observation};
+use crate::message::{ToolCall, Usage};
+use crate::observation::Observation;
+use crate::phase::{Phase, Transition};
 use crate::plan::SubTask;
 use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection};
-use crate::spec::{RunContext, RunSpec};
+use crate::question::Question;
+use crate::run_context::RunContext;
+use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 

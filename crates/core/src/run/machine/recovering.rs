@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use super::ending::budgets;
 use super::{Commands, Pending, Run};
-use crate::agent::{AgentFailure, AgentReport};
+use crate::agent_report::{AgentFailure, AgentReport, AgentWork};
+use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId};
 use crate::limits::RunLimits;
 use crate::machine::Refusal;
 use crate::message::Usage;
-use crate::observation::AgentWork;
-use crate::run::EndReason;
 use crate::run::report::remaining;
-use crate::spec::{RunContext, RunSpec};
+use crate::run_context::RunContext;
+use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 

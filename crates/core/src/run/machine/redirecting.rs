@@ -8,7 +8,8 @@ use super::{Commands, Pending, Run, redirected_result};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::observation::SubTaskResult;
-use crate::run::{Phase, RunCommand};
+use crate::phase::Phase;
+use crate::run::RunCommand;
 use crate::time::Timestamp;
 
 impl Run {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::acting::CallPosition;
 use super::{Commands, Pending, Run, approving, redirected_result};
 use crate::agent::interrupted_result;
-use crate::call::ToolCall;
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::run::{Phase, RunCommand, RunTimer};
+use crate::message::ToolCall;
+use crate::phase::Phase;
+use crate::run::{RunCommand, RunTimer};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
