@@ -2,6 +2,7 @@
 
 mod change;
 pub mod code;
+mod not_run;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 
 pub use change::{FileVersion, StateChange, display_path};
+pub(crate) use not_run::guidance_from_error;
 
 /// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

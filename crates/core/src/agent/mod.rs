@@ -27,7 +27,6 @@ use crate::message::{ModelFailure, ModelReply, ToolCall};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 pub use machine::Agent;
-pub(crate) use machine::interrupted_result;
 
 /// What can come in. Journaled: variants are added, never changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

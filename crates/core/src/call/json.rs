@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::candidate::CallCandidate;
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
-use super::scan::CallCandidate;
 use crate::name::{json_type, quoted};
 
 /// How deep the JSON of a call may be nested.

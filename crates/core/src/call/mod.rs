@@ -5,10 +5,12 @@
 //! ([`ContextCalls`], CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
 //! what a server can hold a model to. Nothing past this module knows which form a call had.
 
+mod candidate;
 mod context_calls;
 mod form;
 mod json;
 mod json_scanner;
+mod keys;
 mod lookalike;
 mod malformed;
 mod markup;

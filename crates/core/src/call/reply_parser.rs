@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::candidate::CallCandidate;
 use super::context_calls::ContextCalls;
 use super::form::CallForm;
 use super::json::read_json;
@@ -12,7 +13,7 @@ use super::json_scanner::{Dialect, JsonEnd, scan_json};
 use super::lookalike;
 use super::malformed::MalformedReply;
 use super::markup::GapContent;
-use super::scan::{CallCandidate, Scan, scan};
+use super::scan::{Scan, scan};
 use super::shape::read_calls;
 use super::submission::Submission;
 use crate::message::{FinishReason, ModelReply, ToolCall};

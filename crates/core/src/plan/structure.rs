@@ -7,7 +7,8 @@ use petgraph::Direction;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use super::{Plan, PlanError};
+use super::Plan;
+use super::error::PlanError;
 use crate::id::SubTaskId;
 use crate::name::nearest;
 

@@ -29,7 +29,7 @@ use crate::message::{Message, ToolCall};
 use crate::run_context::RunContext;
 use crate::spec::{AgentSpec, AnswerForm};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
+use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -396,7 +396,7 @@ impl Agent {
                     started: true,
                     edited,
                     ..
-                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
+                } if !self.tools_for(call).is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
                 Pending::Tool { .. } | Pending::Approval { .. } | Pending::Model => None,
             });
         match interrupted {
@@ -407,7 +407,7 @@ impl Agent {
                     timer: AgentTimer::Deadline,
                     at: self.deadline,
                 });
-                let result = interrupted_result(&call);
+                let result = ToolResult::interrupted(&call.tool);
                 self.handle_result(now, effect, call, edited, result, commands);
             }
             None => {
@@ -417,13 +417,6 @@ impl Agent {
                 *commands = self.outstanding();
             }
         }
-    }
-
-    fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
-        let tools = self.delegation(call).unwrap_or(self.context.tools());
-        tools
-            .get(&call.tool)
-            .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 
     fn finish(&mut self, now: Timestamp, result: Result<AgentAnswer, AgentFailure>, commands: &mut Commands) {
@@ -483,16 +476,6 @@ impl Agent {
             state: format!("the {role} {doing}"),
         }
     }
-}
-
-/// A call that was under way when the process ended and may have happened (HOST-2).
-pub(crate) fn interrupted_result(call: &ToolCall) -> ToolResult {
-    ToolResult::failure(format!(
-        "`{}` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the present \
-         state before you decide whether to call it again",
-        call.tool
-    ))
-    .with_code(code::INTERRUPTED)
 }
 
 impl AgentInput {

@@ -248,10 +248,7 @@ impl Run {
         if idle != matches!(input, RunInput::Started { .. }) {
             return Err(self.invalid_state(&input));
         }
-        if self.phase.is_terminal() && !self.is_allowed_after_end(&input) {
-            return Err(self.invalid_state(&input));
-        }
-        if self.end.is_some() && !is_allowed_while_awaiting_user(&input) {
+        if self.end.is_some() && !self.is_allowed_after_end(&input) {
             return Err(self.invalid_state(&input));
         }
         let mut commands = Vec::new();
@@ -302,12 +299,13 @@ impl Run {
         Ok(commands)
     }
 
-    /// Whether the input may come although the run has ended: only a run that failed and can be resumed takes any.
+    /// Returns true if the run accepts the input after its end: it can be resumed, guided before that, and cancelled while it waits for the user.
     fn is_allowed_after_end(&self, input: &RunInput) -> bool {
         let is_resumable = self.end.as_ref().is_some_and(EndReason::is_resumable);
         match input {
             RunInput::Resumed { .. } => true,
             RunInput::Guided { .. } => is_resumable,
+            RunInput::Cancelled => !self.phase.is_terminal(),
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
             | RunInput::ToolStarted { .. }
@@ -319,8 +317,7 @@ impl Run {
             | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
-            | RunInput::TimerFired { .. }
-            | RunInput::Cancelled => false,
+            | RunInput::TimerFired { .. } => false,
         }
     }
 
@@ -448,31 +445,6 @@ impl Run {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
-    }
-}
-
-/// A call of a plan's own that did not run to its end, or not at all, as the user's guidance could not wait (PAOR-8).
-fn redirected_result() -> ToolResult {
-    ToolResult::failure("it did not run to its end, as the user gave guidance that changes the plan")
-        .with_code(code::REDIRECTED)
-}
-
-/// Whether it may come in while the run stands still: anything else waits until it is resumed.
-fn is_allowed_while_awaiting_user(input: &RunInput) -> bool {
-    match input {
-        RunInput::Guided { .. } | RunInput::Resumed { .. } | RunInput::Cancelled => true,
-        RunInput::Started { .. }
-        | RunInput::AgentFinished { .. }
-        | RunInput::ToolStarted { .. }
-        | RunInput::ToolFinished { .. }
-        | RunInput::Redirected { .. }
-        | RunInput::ApprovalAsked { .. }
-        | RunInput::ApprovalSettled { .. }
-        | RunInput::Decided { .. }
-        | RunInput::Delegated { .. }
-        | RunInput::UserAnswered { .. }
-        | RunInput::UserAbsent { .. }
-        | RunInput::TimerFired { .. } => false,
     }
 }
 
