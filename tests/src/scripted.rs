@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use dirigent::AgentDefinition;
-use dirigent::core::call::ToolCall;
-use dirigent::core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
+use dirigent::core::message::{
+    FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall, Usage,
+};
 use dirigent::core::prompt::roles;
 use dirigent::model::{ChatModel, ChatRequest};
 use futures::FutureExt;

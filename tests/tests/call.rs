@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use dirigent::core::agent::{Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentRole};
-use dirigent::core::call::{CallForm, ToolCall};
+use dirigent::core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent::core::agent_report::AgentAnswer;
+use dirigent::core::brief::{AgentBrief, AgentRole};
+use dirigent::core::call::CallForm;
 use dirigent::core::id::AgentId;
 use dirigent::core::machine::Machine;
-use dirigent::core::message::{FinishReason, Message, ModelReply};
-use dirigent::core::spec::{ModelProfile, RunContext, RunSpec};
+use dirigent::core::message::{FinishReason, Message, ModelReply, ToolCall};
+use dirigent::core::run_context::RunContext;
+use dirigent::core::spec::{ModelProfile, RunSpec};
 use dirigent::core::time::Timestamp;
 use dirigent::core::tool::ToolResult;
 use dirigent::{Report, RunLimits};

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use dirigent::core::agent::{Agent, AgentCommand, AgentFailure, AgentInput};
+use dirigent::core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent::core::agent_report::AgentFailure;
 use dirigent::core::call::CallForm;
 use dirigent::core::journal::{Entry, Input};
 use dirigent::core::machine::Machine;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use dirigent::RunView;
 use dirigent::core::id::{EffectId, SubTaskId};
-use dirigent::core::run::{Question, WaitingCall};
+use dirigent::core::question::Question;
+use dirigent::core::run::WaitingCall;
 use serde_json::{Value, json};
 
 /// All that waits.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dirigent::core::agent::AgentRole;
+use dirigent::core::brief::AgentRole;
 use dirigent::core::journal::Input;
 use dirigent::core::recording::RecordedEntry;
 use dirigent::core::run::RunInput;

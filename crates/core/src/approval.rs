@@ -6,13 +6,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::call::ToolCall;
 use crate::digest::{canonical, sha256_hex};
 use crate::id::EffectId;
+use crate::message::ToolCall;
 use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
-use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// A call that waits for a person. JSON: as the fields are named, times in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -208,40 +207,4 @@ pub(crate) fn resolve(
         ApprovalAnswer::Reject { reason } => Ok(ResolvedDecision::Reject(reason)),
         ApprovalAnswer::Guide { guidance } => Ok(ResolvedDecision::Guide(guidance)),
     }
-}
-
-/// Why a call did not run about which nobody decided in time.
-pub(crate) fn expired_result() -> ToolResult {
-    ToolResult::failure("nobody approved it in time; it did not run").with_code(code::NOT_APPROVED)
-}
-
-const REJECTED: &str = "the user rejected the call";
-
-/// Why a call did not run that a person rejected.
-pub(crate) fn rejected_result(reason: Option<&str>) -> ToolResult {
-    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    ToolResult::failure(format!("{REJECTED}{reason}")).with_code(code::NOT_APPROVED)
-}
-
-/// The reason, if there is one, of a call that a person rejected; none for any other result.
-pub(crate) fn rejection_reason(result: &ToolResult) -> Option<Option<&str>> {
-    match &result.outcome {
-        ToolOutcome::Failure { error, .. } => {
-            let reason = error.strip_prefix(REJECTED)?;
-            Some(reason.strip_prefix(": "))
-        }
-        ToolOutcome::Success { .. } => None,
-    }
-}
-
-const GUIDED: &str = "the user did not approve this call: ";
-
-/// Why a call did not run for which a person had other words.
-pub(crate) fn guided_result(guidance: &str) -> ToolResult {
-    ToolResult::failure(format!("{GUIDED}{guidance}")).with_code(code::NOT_APPROVED)
-}
-
-/// The person's words, where they are why a call failed with that error.
-pub(crate) fn guidance_from_error(error: &str) -> Option<&str> {
-    error.strip_prefix(GUIDED)
 }

@@ -135,7 +135,7 @@ pub enum ReservationOutcome {
 pub struct RequestSize {
     /// Tokens of its beginning, as the provider has counted them in an earlier request.
     pub counted: u64,
-    /// Tokens of the rest, as [estimated](crate::message::estimated_tokens).
+    /// Tokens of the rest, as [estimated](crate::token_ratio::estimated_tokens).
     pub estimated: u64,
 }
 

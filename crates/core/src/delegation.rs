@@ -8,43 +8,11 @@
 
 use serde_json::{Value, json};
 
-use crate::call::ToolCall;
 use crate::id::AgentId;
-use crate::prompt::one_line;
-use crate::spec::AgentSpec;
+use crate::message::ToolCall;
+use crate::spec::{AgentSpec, DELEGATE};
+use crate::text::one_line;
 use crate::tool::{Access, Repeat, ToolResult, ToolSpec};
-
-/// The name of the tool by which an agent has another one do something. An agent that lists it among its tools may delegate.
-pub const DELEGATE: &str = "delegate";
-
-impl AgentSpec {
-    /// Whether it may have others do something.
-    pub fn may_delegate(&self) -> bool {
-        self.tools.iter().any(|tool| tool == DELEGATE)
-    }
-
-    /// What it can do, in a line for those who choose among agents: `tools: look, change; may change the workspace; may
-    /// delegate`.
-    pub fn capabilities(&self) -> String {
-        let tools: Vec<&str> = self
-            .tools
-            .iter()
-            .map(String::as_str)
-            .filter(|tool| *tool != DELEGATE)
-            .collect();
-        let tools = match tools.as_slice() {
-            [] => "no tools".to_owned(),
-            tools => format!("tools: {}", tools.join(", ")),
-        };
-        let access = match self.access {
-            Access::ReadOnly => "changes nothing",
-            Access::Execute => "may run commands",
-            Access::ReadWrite => "may change the workspace",
-        };
-        let delegates = if self.may_delegate() { "; may delegate" } else { "" };
-        one_line(&format!("{tools}; {access}{delegates}"))
-    }
-}
 
 /// To whom an agent of that access may delegate: those whose access is no wider, in their order. Access alone decides: another one may have
 /// tools that the caller has not.

@@ -9,26 +9,36 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod agent_report;
 pub mod approval;
+pub mod brief;
 pub mod budget;
 pub mod call;
 pub mod delegation;
 pub mod digest;
+pub mod end_reason;
 pub mod id;
 pub mod journal;
 pub mod limits;
 pub mod machine;
 pub mod message;
+mod name;
 pub mod observation;
+pub mod phase;
 pub mod plan;
 pub mod policy;
 pub mod price;
 pub mod prompt;
+pub mod question;
 pub mod recording;
 pub mod reflection;
 pub mod run;
+pub mod run_context;
 pub mod spec;
 pub mod steering;
+pub mod submission;
+mod tags;
+pub mod text;
 pub mod time;
 pub mod token_ratio;
 pub mod tool;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::end_reason::EndReason;
 use crate::id::{EffectId, Scope};
-use crate::run::EndReason;
 use crate::time::Timestamp;
 
 /// A pure state machine. Its driver journals each accepted input and only then carries out the commands; after a
@@ -52,10 +52,10 @@ pub enum Refusal {
     Decision(#[from] crate::approval::DecisionError),
     /// A text that does not answer the run's question (PAOR-9).
     #[error(transparent)]
-    Answer(#[from] crate::run::AnswerError),
+    Answer(#[from] crate::question::AnswerError),
     /// A step between phases that there is not (PAOR-1).
     #[error(transparent)]
-    Transition(#[from] crate::run::ImpossibleTransition),
+    Transition(#[from] crate::phase::ImpossibleTransition),
 }
 
 /// What a machine has commanded and not yet got a result for.

@@ -2,9 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::ToolCall;
 use crate::price::Cost;
 use crate::time::Millis;
+use crate::token_ratio::estimated_tokens;
+use serde_json::Value;
+
+/// A call of a tool, in the one inner form (CALL-4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id, or one that the machine gave it; the result carries it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// Its parameters, an object.
+    pub parameters: Value,
+    /// Whether the result of this call is the agent's final one (CALL-1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub terminate: bool,
+}
 
 /// One message of a conversation. JSON: `{"role": "system" | "user" | "assistant" | "tool", "content": …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,17 +104,6 @@ impl Message {
 pub fn names_call(text: &str, call: &ToolCall) -> bool {
     let object = text.find('{').and_then(|begin| text.get(begin..));
     object.is_some_and(|object| object.contains(call.tool.as_str()))
-}
-
-/// About how many tokens a text has, where nobody has counted: four characters make one, or one that is not ASCII.
-pub fn estimated_tokens(text: &str) -> u64 {
-    let ascii = text.bytes().filter(u8::is_ascii).count();
-    let others = if ascii == text.len() {
-        0
-    } else {
-        text.chars().filter(|character| !character.is_ascii()).count()
-    };
-    u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
 /// A model's whole reply to one request.

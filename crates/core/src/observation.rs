@@ -3,12 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::agent::{AgentFailure, AnswerOrFailure};
-use crate::call::ToolCall;
+use crate::agent_report::{AgentFailure, AgentWork, AnswerOrFailure};
 use crate::id::{AgentId, EffectId, SubTaskId};
-use crate::message::Usage;
+use crate::message::ToolCall;
 use crate::time::Millis;
 use crate::tool::{StateChange, ToolResult};
 
@@ -115,40 +113,4 @@ pub struct ObservedCall {
     pub call: ToolCall,
     /// What came of it.
     pub result: ToolResult,
-}
-
-/// An agent's work without its transcript, which stays in the journal under its id (PAOR-5).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AgentWork {
-    /// Its tool calls, refused ones included, shortened to what reflection needs; after them those of the agents that it delegated to.
-    pub calls: Vec<CallSummary>,
-    /// What they changed.
-    pub changes: Vec<StateChange>,
-    /// What it used.
-    pub usage: Usage,
-    /// What its model had said beside its calls, shortened; empty for an agent that ended with an answer (LOOP-2).
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub findings_so_far: String,
-}
-
-/// A tool call of an agent, in short; also one that was refused and did not run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CallSummary {
-    /// The handle to read the whole result; `None` if the call did not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effect: Option<EffectId>,
-    /// The tool's name.
-    pub tool: String,
-    /// The parameters, or `null` where they were long.
-    pub parameters: Value,
-    /// Whether it succeeded.
-    pub success: bool,
-    /// How long it took.
-    pub duration: Millis,
-    /// The error of a failed call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The agent that it started; none for any call but a delegation (PAOR-5).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentId>,
 }

@@ -5,6 +5,7 @@
 //! nothing of what a program does, so a command that is denied by its name can be run by another's, nor where a link leads.
 
 mod matching;
+mod pattern;
 mod web;
 
 use std::borrow::Cow;
@@ -15,9 +16,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tool::{ToolResult, ToolSpec, code};
+use crate::tool::ToolSpec;
 
-use self::matching::{allow_rule_matches, matches, restrict_rule_matches};
+use self::matching::{allow_rule_matches, restrict_rule_matches};
+use self::pattern::matches;
 
 /// The rules of a run. Of those that fit a call, one that denies comes first, whatever else fits; then one that names parameters
 /// before one that names a tool alone; and of such equals one that asks before one that allows.
@@ -90,11 +92,6 @@ pub struct PatternError {
     pub text: String,
     /// What is wrong with it.
     pub problem: String,
-}
-
-/// Why a call did not run that a rule denies.
-pub(crate) fn denied_result(rule: String) -> ToolResult {
-    ToolResult::failure(rule).with_code(code::DENIED_BY_RULE)
 }
 
 impl Policy {

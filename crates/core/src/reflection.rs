@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::prompt::{escape_tags, one_line};
+use crate::tags::escape_tags;
+use crate::text::one_line;
 
 /// The reflector's judgement of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +42,6 @@ pub enum ReflectionVerdict {
 
 /// How many changed files a judgement must name; of more it may name none.
 const MAX_NAMED_FILES: usize = 50;
-
-/// The name of the reflector's terminating tool.
-pub const SUBMIT_REFLECTION: &str = "submit_reflection";
 
 /// The JSON Schema of its parameters.
 pub fn reflection_schema() -> Value {

@@ -1,21 +1,13 @@
 //! What a run is started with. All of it is journaled, so that a run is a function of its journal alone: neither the
 //! configuration nor the prompts of a later day change what a resumed or replayed run does.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::agent::{AgentBrief, AgentRole};
-use crate::call::{CallForm, ToolSet, reply_schema};
-use crate::delegation::{DELEGATE, delegate_tool};
+use crate::call::CallForm;
 use crate::limits::{AgentLimits, RunLimits};
-use crate::message::estimated_tokens;
 use crate::policy::Policy;
 use crate::price::Price;
-use crate::prompt::{submission_tool, text_allowed};
+use crate::text::one_line;
 use crate::tool::{Access, ToolSpec};
+use serde::{Deserialize, Serialize};
 
 /// A run's goal and everything that decides how it is pursued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +73,38 @@ pub struct AgentSpec {
     pub answer: AnswerForm,
 }
 
+/// The name of the tool by which an agent has another one do something. An agent that lists it among its tools may delegate.
+pub const DELEGATE: &str = "delegate";
+
+impl AgentSpec {
+    /// Whether it may have others do something.
+    pub fn may_delegate(&self) -> bool {
+        self.tools.iter().any(|tool| tool == DELEGATE)
+    }
+
+    /// What it can do, in a line for those who choose among agents: `tools: look, change; may change the workspace; may
+    /// delegate`.
+    pub fn capabilities(&self) -> String {
+        let tools: Vec<&str> = self
+            .tools
+            .iter()
+            .map(String::as_str)
+            .filter(|tool| *tool != DELEGATE)
+            .collect();
+        let tools = match tools.as_slice() {
+            [] => "no tools".to_owned(),
+            tools => format!("tools: {}", tools.join(", ")),
+        };
+        let access = match self.access {
+            Access::ReadOnly => "changes nothing",
+            Access::Execute => "may run commands",
+            Access::ReadWrite => "may change the workspace",
+        };
+        let delegates = if self.may_delegate() { "; may delegate" } else { "" };
+        one_line(&format!("{tools}; {access}{delegates}"))
+    }
+}
+
 /// What a run knows of a model: what the machines decide by. Journaled with the run, so that another configuration of a later
 /// day changes nothing in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,190 +161,12 @@ pub enum AnswerForm {
     Reflection,
 }
 
-/// A run's spec with its tools' validators: what its machines look things up in. Made from the spec alone.
-#[derive(Debug, PartialEq)]
-pub struct RunContext {
-    spec: Arc<RunSpec>,
-    tools: ToolSet,
-    submissions: ToolSet,
-    /// By agent.
-    offers: BTreeMap<AgentRole, OfferedTools>,
-    /// The same for agents that are too deep to delegate.
-    offers_at_max_depth: BTreeMap<AgentRole, OfferedTools>,
-}
-
-/// What an agent's model is offered.
-#[derive(Debug, Default, PartialEq)]
-struct OfferedTools {
-    /// The agent's tools and its terminating one.
-    tools: Arc<Vec<ToolSpec>>,
-    /// The names of its own tools.
-    names: Vec<String>,
-    /// The tool by which it delegates, if it may.
-    delegation: Option<ToolSet>,
-    /// What a reply must look like where the server holds the model to it.
-    reply: Arc<Value>,
-    /// See [`RunContext::request_overhead`].
-    overhead: u64,
-}
-
-impl RunContext {
-    /// The context of a run with that spec.
-    pub fn new(spec: Arc<RunSpec>) -> Self {
-        let submissions = [AnswerForm::Plan, AnswerForm::Reflection]
-            .into_iter()
-            .filter_map(submission_tool)
-            .collect();
-        let own = [
-            (AgentRole::Planner, &spec.planner),
-            (AgentRole::Reflector, &spec.reflector),
-        ];
-        let subs = spec
-            .agents
-            .iter()
-            .map(|agent| (AgentRole::Sub(agent.name.clone()), agent));
-        let agents: Vec<(AgentRole, &AgentSpec)> = own.into_iter().chain(subs).collect();
-        let offers = |depth: DelegationDepth| {
-            let offers = agents
-                .iter()
-                .map(|(role, agent)| (role.clone(), OfferedTools::new(role, agent, &spec, depth)));
-            offers.collect()
-        };
-        RunContext {
-            offers: offers(DelegationDepth::BelowMax),
-            offers_at_max_depth: offers(DelegationDepth::Max),
-            tools: ToolSet::new(spec.tools.clone()),
-            submissions: ToolSet::new(submissions),
-            spec,
-        }
-    }
-
-    /// The spec.
-    pub fn spec(&self) -> &Arc<RunSpec> {
-        &self.spec
-    }
-
-    /// The run's tools.
-    pub fn tools(&self) -> &ToolSet {
-        &self.tools
-    }
-
-    /// `submit_plan` and `submit_reflection`.
-    pub fn submissions(&self) -> &ToolSet {
-        &self.submissions
-    }
-
-    /// The tools of an agent, its terminating one included, in the order of its spec.
-    pub fn offered(&self, brief: &AgentBrief) -> Arc<Vec<ToolSpec>> {
-        self.offer(brief)
-            .map(|offer| offer.tools.clone())
-            .unwrap_or_default()
-    }
-
-    /// The names of an agent's own tools.
-    pub fn own_tools(&self, brief: &AgentBrief) -> &[String] {
-        self.offer(brief).map_or(&[], |offer| &offer.names)
-    }
-
-    /// The tool by which an agent delegates ([`crate::delegation`]); `None` for one that may not, or is too deep to (PAOR-5).
-    pub fn delegation(&self, brief: &AgentBrief) -> Option<&ToolSet> {
-        self.offer(brief)?.delegation.as_ref()
-    }
-
-    /// The JSON Schema of an agent's replies ([`CallForm::JsonSchema`]); `null` for one in another form.
-    pub fn reply_schema(&self, brief: &AgentBrief) -> Arc<Value> {
-        self.offer(brief)
-            .map(|offer| offer.reply.clone())
-            .unwrap_or_default()
-    }
-
-    /// About how many tokens each request of the agent has beside its messages: the definitions of tools that are offered natively, or the schema
-    /// of its replies. Counted once for the run.
-    pub fn request_overhead(&self, brief: &AgentBrief) -> u64 {
-        self.offer(brief).map_or(0, |offer| offer.overhead)
-    }
-
-    fn offer(&self, brief: &AgentBrief) -> Option<&OfferedTools> {
-        match DelegationDepth::new(brief, &self.spec.limits) {
-            DelegationDepth::BelowMax => self.offers.get(&brief.role),
-            DelegationDepth::Max => self.offers_at_max_depth.get(&brief.role),
-        }
-    }
-
-    /// The spec of the agent with that role; none where the run has no agent of that name.
-    pub fn agent(&self, role: &AgentRole) -> Option<&AgentSpec> {
-        match role {
-            AgentRole::Planner => Some(&self.spec.planner),
-            AgentRole::Reflector => Some(&self.spec.reflector),
-            AgentRole::Sub(name) => self.spec.agent(name),
-        }
-    }
-}
-
-/// Whether an agent could have others work for it.
-#[derive(Clone, Copy)]
-pub(crate) enum DelegationDepth {
-    /// Those that it started would not be too deep.
-    BelowMax,
-    /// It is as deep as agents may be.
-    Max,
-}
-
-impl DelegationDepth {
-    pub(crate) fn new(brief: &AgentBrief, limits: &RunLimits) -> Self {
-        if brief.depth < limits.max_depth {
-            DelegationDepth::BelowMax
-        } else {
-            DelegationDepth::Max
-        }
-    }
-}
-
-impl AgentSpec {
-    /// The system prompt of an agent at that depth.
-    pub(crate) fn prompt_at(&self, depth: DelegationDepth) -> &str {
-        match (depth, &self.deepest_prompt) {
-            (DelegationDepth::Max, Some(prompt)) => prompt,
-            (DelegationDepth::Max, None) | (DelegationDepth::BelowMax, _) => &self.system_prompt,
-        }
-    }
-}
-
-impl OfferedTools {
-    fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: DelegationDepth) -> Self {
-        // A run's own tool of that name is what its agents call, as in journals from before there was delegation.
-        let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
-        let delegate = match (role, depth) {
-            (AgentRole::Sub(_), DelegationDepth::BelowMax) if agent.may_delegate() && !own_tool => {
-                delegate_tool(agent.access, &spec.agents)
-            }
-            (AgentRole::Sub(_) | AgentRole::Planner | AgentRole::Reflector, _) => None,
-        };
-        let named = |name: &String| {
-            let tools = spec.tools.iter().chain(&delegate);
-            tools.into_iter().find(|tool| tool.name == *name).cloned()
-        };
-        let own: Vec<ToolSpec> = agent.tools.iter().filter_map(named).collect();
-        let names = own.iter().map(|tool| tool.name.clone()).collect();
-        let tools: Vec<ToolSpec> = own.into_iter().chain(submission_tool(agent.answer)).collect();
-        let reply = match agent.profile.calls {
-            CallForm::JsonSchema => reply_schema(&tools, text_allowed(agent.answer)),
-            CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => Value::Null,
-        };
-        let overhead = match agent.profile.calls {
-            CallForm::Native => tools.iter().map(ToolSpec::estimated_tokens).sum(),
-            CallForm::JsonSchema => {
-                // With what stands around it, and its name.
-                estimated_tokens(&reply.to_string()).saturating_add(18)
-            }
-            CallForm::Json | CallForm::ToolCall | CallForm::Auto => 0,
-        };
-        OfferedTools {
-            overhead,
-            tools: Arc::new(tools),
-            names,
-            delegation: delegate.map(|tool| ToolSet::new(vec![tool])),
-            reply: Arc::new(reply),
+impl AnswerForm {
+    /// Whether a reply without a call can be the agent's answer.
+    pub(crate) fn allows_text(self) -> bool {
+        match self {
+            AnswerForm::Text | AnswerForm::Plan => true,
+            AnswerForm::Reflection => false,
         }
     }
 }

@@ -1,4 +1,15 @@
-//! How a provider's token counts compare with [`estimated_tokens`](crate::message::estimated_tokens), learned from its own counts.
+//! How a provider's token counts compare with [`estimated_tokens`](crate::token_ratio::estimated_tokens), learned from its own counts.
+
+/// About how many tokens a text has, where nobody has counted: four characters make one, or one that is not ASCII.
+pub fn estimated_tokens(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    let others = if ascii == text.len() {
+        0
+    } else {
+        text.chars().filter(|character| !character.is_ascii()).count()
+    };
+    u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
+}
 
 /// Tokens that a provider counts for each estimated one.
 ///

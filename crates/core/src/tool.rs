@@ -2,6 +2,7 @@
 
 mod change;
 pub mod code;
+mod not_run;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +10,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::message::estimated_tokens;
 use crate::time::Millis;
+use crate::token_ratio::estimated_tokens;
 
 pub use change::{FileVersion, StateChange, display_path};
+pub(crate) use not_run::guidance_from_error;
 
 /// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

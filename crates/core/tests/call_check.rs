@@ -1,7 +1,8 @@
 //! Whether a call may run (CALL-6).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_core::call::{CallError, ToolCall, ToolSet};
+use dirigent_core::call::{CallError, ToolSet};
+use dirigent_core::message::ToolCall;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 

@@ -331,7 +331,7 @@ fn the_schema_of_a_plan_accepts_what_is_read() {
         requires_approval: false,
         example: Value::Null,
     }]);
-    let submit = |parameters: Value| dirigent_core::call::ToolCall {
+    let submit = |parameters: Value| dirigent_core::message::ToolCall {
         id: String::new(),
         tool: "submit_plan".to_owned(),
         parameters,

@@ -38,12 +38,14 @@ pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent
 pub use builder::{Builder, Dirigent};
 pub use config::{Config, ConfigError};
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
+pub use dirigent_core::end_reason::{EndReason, FailureCause};
 pub use dirigent_core::id::{AgentId, EffectId, RunId};
 pub use dirigent_core::limits::{AgentLimitSettings, AgentLimits, RunLimits};
+pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
 pub use dirigent_core::recording::{Difference, Recording};
-pub use dirigent_core::run::{Detail, EndReason, FailureCause, Phase, Report};
+pub use dirigent_core::run::{Detail, Report};
 pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent_core::call::CallForm;
-use dirigent_core::message::{Message, estimated_tokens};
+use dirigent_core::message::Message;
+use dirigent_core::token_ratio::estimated_tokens;
 use dirigent_core::tool::ToolSpec;
 use serde_json::Value;
 use tokio::time::Instant;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::message::Message;
-use dirigent_core::run::EndReason;
 use dirigent_core::tool::Repeat;
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_runtime::{Orchestrator, Resume, Services, UserPresence};

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use dirigent_core::agent::{
-    Agent, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentTimer,
-};
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
+use dirigent_core::agent_report::{AgentFailure, AgentReport};
+use dirigent_core::brief::AgentBrief;
 use dirigent_core::budget::{BudgetExceeded, ExpectedUsage};
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::message::{ModelFailure, ModelReply};
-use dirigent_core::spec::RunContext;
+use dirigent_core::run_context::RunContext;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
 use dirigent_model::{ChatRequest, DeltaSink, ReplyFormat};

@@ -1,10 +1,10 @@
 //! What is known of an agent whose actor broke down: its state died with it, but its inputs are in the journal. Never asks
 //! a model or runs a tool.
 
-use dirigent_core::agent::{Agent, AgentFailure, AgentInput, AgentReport};
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Machine;
-use dirigent_core::observation::AgentWork;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_store::Journal;
 

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
-use dirigent_core::call::{ToolCall, ToolSet};
+use dirigent_core::call::ToolSet;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
-use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
+use dirigent_core::message::ToolCall;
+use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
 use dirigent_store::{Durability, Journal, MessageId, NewEntry, RunClaim, RunEnding, StoreError};
 

@@ -3,9 +3,9 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use dirigent_core::call::{CallError, ToolCall};
-use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_core::prompt;
+use dirigent_core::call::CallError;
+use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply, ToolCall};
+use dirigent_core::text::shorten;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{ToolOutcome, ToolResult, ToolSpec, code};
 use dirigent_model::{ChatModel, ChatRequest};
@@ -67,7 +67,7 @@ fn access_fault(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
 
 /// The same, visibly cut where a tool flooded.
 fn truncated(outcome: ToolOutcome) -> ToolOutcome {
-    let cut = |text: &str| prompt::shorten(text, MAX_RESULT_BYTES, None).into_owned();
+    let cut = |text: &str| shorten(text, MAX_RESULT_BYTES, None).into_owned();
     let output_cut = |output: Value| match output {
         Value::String(text) if text.len() > MAX_RESULT_BYTES => Value::String(cut(&text)),
         Value::Array(_) | Value::Object(_) => {

@@ -1,10 +1,11 @@
 //! What can go wrong with carrying out a run, as opposed to what a run can end with.
 
 use dirigent_core::approval::DecisionError;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
+use dirigent_core::question::AnswerError;
 use dirigent_core::recording::Difference;
-use dirigent_core::run::{AnswerError, EndReason};
 use dirigent_store::StoreError;
 
 /// Why a run could not be started, watched or carried on.

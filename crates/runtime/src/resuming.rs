@@ -1,11 +1,13 @@
 //! Going on with a run that no process carries out: after a crash (HOST-2), with an answer (PAOR-9), or after it failed at a limit or
 //! for want of a model (PAOR-1).
 
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::{Machine as _, Refusal};
-use dirigent_core::run::{EndReason, Phase, Run, RunInput};
+use dirigent_core::phase::Phase;
+use dirigent_core::run::{Run, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_store::{Durability, NewEntry, RunClaim, StoreError};
 

@@ -1,6 +1,6 @@
 //! PAOR-8, PAOR-9: what the user says, unasked and asked.
 
-use dirigent::core::agent::AgentRole;
+use dirigent::core::brief::AgentRole;
 use dirigent::core::tool::Repeat;
 use dirigent::{EndReason, EventKind, Phase, Resume, UserPresence};
 use dirigent_tests::probes::{Notes, wait};

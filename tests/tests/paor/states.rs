@@ -1,6 +1,6 @@
 //! PAOR-1, PAOR-3.
 
-use dirigent::core::run::Transition;
+use dirigent::core::phase::Transition;
 use dirigent::{Detail, EndReason, EventKind, Phase, RunLimits};
 use dirigent_tests::scripted::{Reply, Scripted, achieved, calls, go_on, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, all_events, timeless};

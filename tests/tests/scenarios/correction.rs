@@ -1,6 +1,6 @@
 //! "Search only in src/utils": the user sees a run look in the wrong places, and says so (PAOR-8).
 
-use dirigent::core::agent::AgentRole;
+use dirigent::core::brief::AgentRole;
 use dirigent::core::tool::Repeat;
 use dirigent::{EventKind, Report};
 use dirigent_tests::probes::{Notes, wait};

@@ -1,7 +1,7 @@
 //! A hundred agents three deep under one budget, some of which misbehave: each is a result for its caller, and the rest goes on (PAOR-5,
 //! PAOR-7).
 
-use dirigent::core::agent::AgentRole;
+use dirigent::core::brief::AgentRole;
 use dirigent::core::budget::BudgetKind;
 use dirigent::{AgentLimits, EndReason, EventKind, Millis, Report, RunHandle, RunLimits};
 use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, call, delegate, plan, says};

@@ -1,6 +1,6 @@
 //! A rejected call ends its loop (APPROVE-2): no later call runs, and everybody who comes after knows.
 
-use dirigent::core::agent::AgentFailure;
+use dirigent::core::agent_report::AgentFailure;
 use dirigent::core::observation::{ObservationStatus, SubTaskResult};
 use dirigent::{ApprovalAnswer, Detail, Report, UserPresence};
 use dirigent_tests::probes::{LAUNCHED, Notes, launch, note};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use dirigent::core::approval::{ApprovalAnswer, Decision, DecisionError};
 use dirigent::core::id::{EffectId, Scope};
-use dirigent::core::run::Question;
+use dirigent::core::question::Question;
 use dirigent::core::steering::Steering;
 use dirigent::{DirigentError, RuntimeError};
 

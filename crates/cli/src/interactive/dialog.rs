@@ -3,7 +3,7 @@
 //! All of it is [`escape_invisible`]: nothing that a model wrote can be obeyed by the terminal, hide itself or pass for a line of ours.
 
 use console::style;
-use dirigent::core::run::Question;
+use dirigent::core::question::Question;
 use serde_json::Value;
 
 use crate::output::escape_invisible;

@@ -2,8 +2,8 @@
 //! stands in the given text unless it is the whole reply (CALL-7). `../Cargo.toml` says how to run it.
 #![no_main]
 
-use dirigent_core::call::{CallForm, ContextCalls, ReplyParser, ReplyContent, ToolCall, parse, read_arguments};
-use dirigent_core::message::{FinishReason, ModelReply};
+use dirigent_core::call::{CallForm, ContextCalls, ReplyParser, ReplyContent, parse, read_arguments};
+use dirigent_core::message::{FinishReason, ModelReply, ToolCall};
 use libfuzzer_sys::fuzz_target;
 
 const FORMS: [CallForm; 5] = [

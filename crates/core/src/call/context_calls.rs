@@ -14,12 +14,12 @@ use std::ops::Range;
 
 use serde_json::{Map, Number, Value};
 
-use super::ToolCall;
+use super::candidate::CallCandidate;
 use super::json::{read_arguments, read_json};
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
 use super::markup::{self, Purpose, Tag};
-use super::scan::CallCandidate;
 use super::submission::Submission;
+use crate::message::ToolCall;
 use crate::tool::ToolSpec;
 
 /// How often a text may be read, with all levels of escapes and all tries.

@@ -5,9 +5,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::candidate::CallCandidate;
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
-use super::name::{json_type, quoted};
-use super::scan::CallCandidate;
+use crate::name::{json_type, quoted};
 
 /// How deep the JSON of a call may be nested.
 const MAX_DEPTH: usize = 64;

@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::shape::CallKeys;
+use super::keys::CallKeys;
 
 /// What is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::name::{quoted, quoted_list};
 use crate::message::{FinishReason, MalformedCall};
+use crate::name::{quoted, quoted_list};
 
 /// How many characters of arguments that can't be read are shown.
 const SHOWN_ARGUMENTS: usize = 400;

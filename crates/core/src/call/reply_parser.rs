@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::ToolCall;
+use super::candidate::CallCandidate;
 use super::context_calls::ContextCalls;
 use super::form::CallForm;
 use super::json::read_json;
@@ -13,10 +13,10 @@ use super::json_scanner::{Dialect, JsonEnd, scan_json};
 use super::lookalike;
 use super::malformed::MalformedReply;
 use super::markup::GapContent;
-use super::scan::{CallCandidate, Scan, scan};
+use super::scan::{Scan, scan};
 use super::shape::read_calls;
 use super::submission::Submission;
-use crate::message::{FinishReason, ModelReply};
+use crate::message::{FinishReason, ModelReply, ToolCall};
 use crate::tool::ToolSpec;
 
 /// More different calls in one reply are not counted: one is too many already, and comparing them takes time.

@@ -2,123 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::ToolCall;
+use super::candidate::{Announced, CallCandidate};
 use super::form::CallForm;
 use super::json::{read_arguments, read_json};
 use super::json_scanner::{JsonEnd, ScannedJson};
+use super::keys::CallKeys;
 use super::malformed::MalformedReply;
-use super::name::json_type;
-use super::scan::CallCandidate;
-
-/// What shows that JSON is meant as a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Announced<'t> {
-    /// Its keys alone.
-    Bare,
-    /// The markup before it.
-    Tagged,
-    /// The markup and the tool's name before it: the JSON is the arguments.
-    Named(&'t str),
-}
-
-impl Announced<'_> {
-    pub(super) fn is_by_markup(self) -> bool {
-        match self {
-            Announced::Bare => false,
-            Announced::Tagged | Announced::Named(_) => true,
-        }
-    }
-}
-
-/// The keys of an object, as far as they tell the forms apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CallKeys(u16);
-
-impl CallKeys {
-    const TOOL: u16 = 1;
-    const TOOL_CALL: u16 = 1 << 1;
-    const TOOL_CALLS: u16 = 1 << 2;
-    const TOOL_NAME: u16 = 1 << 3;
-    const FUNCTION_CALL: u16 = 1 << 4;
-    const FUNCTION: u16 = 1 << 5;
-    const NAME: u16 = 1 << 6;
-    const PARAMETERS: u16 = 1 << 7;
-    const ARGUMENTS: u16 = 1 << 8;
-    const TERMINATE: u16 = 1 << 9;
-    /// A key that no call by name has.
-    const FOREIGN: u16 = 1 << 10;
-
-    pub(super) const ONLY_TERMINATE: CallKeys = CallKeys(CallKeys::TERMINATE);
-
-    pub(super) fn add(&mut self, key: &str) {
-        self.0 |= CallKeys::flag(key);
-    }
-
-    /// Notes that the value of a key is no string: `first` is its first byte.
-    pub(super) fn has_no_string(&mut self, key: &str, first: u8) {
-        let is_call = match CallKeys::flag(key) {
-            CallKeys::TOOL | CallKeys::TOOL_NAME => false,
-            CallKeys::TOOL_CALL | CallKeys::FUNCTION_CALL | CallKeys::FUNCTION => first == b'{',
-            CallKeys::TOOL_CALLS => first == b'[',
-            _ => true,
-        };
-        if !is_call {
-            self.0 = self.0 & !CallKeys::flag(key) | CallKeys::FOREIGN;
-        }
-    }
-
-    fn flag(key: &str) -> u16 {
-        match key {
-            "tool" => CallKeys::TOOL,
-            "tool_call" => CallKeys::TOOL_CALL,
-            "tool_calls" => CallKeys::TOOL_CALLS,
-            "tool_name" => CallKeys::TOOL_NAME,
-            "function_call" | "functionCall" => CallKeys::FUNCTION_CALL,
-            "function" => CallKeys::FUNCTION,
-            "name" => CallKeys::NAME,
-            "parameters" => CallKeys::PARAMETERS,
-            "arguments" => CallKeys::ARGUMENTS,
-            "terminate" => CallKeys::TERMINATE,
-            "id" | "type" => 0,
-            _ => CallKeys::FOREIGN,
-        }
-    }
-
-    fn has(self, keys: u16) -> bool {
-        self.0 & keys == keys
-    }
-
-    fn has_any(self, keys: u16) -> bool {
-        self.0 & keys != 0
-    }
-
-    /// Whether these are the keys of CALL-1 without the tool's name.
-    fn lack_tool(self) -> bool {
-        let others = CallKeys::NAME
-            | CallKeys::FUNCTION
-            | CallKeys::TOOL_NAME
-            | CallKeys::FUNCTION_CALL
-            | CallKeys::FOREIGN;
-        self.has(CallKeys::PARAMETERS | CallKeys::TERMINATE) && !self.has_any(others)
-    }
-
-    /// Whether they belong to calls alone, so that their object is one whatever tool it names.
-    pub(super) fn are_distinctive(self) -> bool {
-        self.has_any(
-            CallKeys::TOOL
-                | CallKeys::TOOL_CALL
-                | CallKeys::TOOL_CALLS
-                | CallKeys::TOOL_NAME
-                | CallKeys::FUNCTION_CALL,
-        ) || self.lack_tool()
-    }
-
-    /// Whether the object says nothing but what a call says.
-    pub(super) fn are_of_call_alone(self) -> bool {
-        self.has_any(CallKeys::PARAMETERS | CallKeys::ARGUMENTS | CallKeys::TERMINATE)
-            && !self.has(CallKeys::FOREIGN)
-    }
-}
+use crate::message::ToolCall;
+use crate::name::json_type;
 
 /// Whether what was read is meant as a call, going by the keys of the object or of an array's first item. What is meant by its `name` alone
 /// may still turn out to be none.

@@ -2,9 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::plan::SUBMIT_PLAN;
-use crate::reflection::SUBMIT_REFLECTION;
 use crate::tool::ToolSpec;
+
+/// The name of the planner's terminating tool.
+pub const SUBMIT_PLAN: &str = "submit_plan";
+
+/// The name of the reflector's terminating tool.
+pub const SUBMIT_REFLECTION: &str = "submit_reflection";
 
 /// The tool by which an agent submits its answer, and the fields of that tool's parameters.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,8 @@ use jsonschema::paths::{Location, LocationSegment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ToolCall;
-use super::name::{json_type, nearest, quoted, quoted_list};
+use crate::message::ToolCall;
+use crate::name::{did_you_mean, json_type, nearest, quoted, quoted_list};
 use crate::tool::{Access, ToolResult, ToolSpec, code};
 
 /// Why a call cannot run. The message is for the model: what is wrong, where, and what to do.
@@ -104,12 +104,6 @@ impl fmt::Display for ParameterProblem {
     }
 }
 
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest
-        .map(|name| format!(" (did you mean {}?)", quoted(name)))
-        .unwrap_or_default()
-}
-
 fn list_problems(problems: &[ParameterProblem]) -> String {
     const SHOWN: usize = 20;
     let mut shown: Vec<String> = problems.iter().take(SHOWN).map(ToString::to_string).collect();
@@ -167,6 +161,12 @@ impl ToolSet {
                 validators,
             }),
         }
+    }
+
+    /// Returns true if a call that may have run already can run again ([`ToolSpec::repeat`]).
+    pub(crate) fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
+        self.get(&call.tool)
+            .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 
     /// The tool of that name.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{PlanGraph, SubTaskState};
+use crate::text::is_invisible;
 
 /// Deeper levels of [`PlanGraph::tree`] are not indented further, so that a long chain is not drawn in quadratic space.
 const DEEPEST_INDENT: usize = 32;
@@ -182,9 +183,4 @@ fn plain_text(text: &str) -> String {
         .filter(|word: &String| !word.is_empty())
         .collect();
     words.join(" ")
-}
-
-/// Whether a character reorders or hides text without being seen itself.
-pub(super) fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -8,8 +8,9 @@ use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 use serde::{Deserialize, Serialize};
 
+use super::Plan;
+use super::error::PlanError;
 use super::structure::{DependencyGraph, PlanStructure, build_structure};
-use super::{Plan, PlanError};
 
 /// Where a sub-task is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

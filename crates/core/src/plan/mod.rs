@@ -1,6 +1,7 @@
 //! The plan: a graph of sub-tasks. [`Plan`] is what the planner submits, [`PlanGraph`] the same while it is carried out.
 
 mod draw;
+mod error;
 mod graph;
 mod structure;
 mod submit;
@@ -9,14 +10,12 @@ mod validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use error::{PlanError, TextField};
 pub use graph::{PlanGraph, Skipped, SubTaskCounts, SubTaskOutcome, SubTaskState};
 pub use submit::plan_schema;
-pub use validate::{PlanError, PlanRules, TextField};
+pub use validate::PlanRules;
 
 use crate::id::SubTaskId;
-
-/// The name of the planner's terminating tool.
-pub const SUBMIT_PLAN: &str = "submit_plan";
 
 /// What a planner submits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

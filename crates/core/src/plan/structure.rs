@@ -7,9 +7,10 @@ use petgraph::Direction;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use super::{Plan, PlanError};
-use crate::call::nearest;
+use super::Plan;
+use super::error::PlanError;
 use crate::id::SubTaskId;
+use crate::name::nearest;
 
 /// Sub-tasks by their place in the plan; an edge leads from a sub-task to one that depends on it.
 pub(super) type DependencyGraph = DiGraph<(), ()>;

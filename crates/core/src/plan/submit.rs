@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Plan, PlannedCall, SubTask, Work};
-use crate::call::{json_type, nearest, quoted, quoted_list};
 use crate::id::SubTaskId;
+use crate::name::{json_type, nearest, quoted, quoted_list};
 
 /// The JSON Schema (2020-12) of the parameters of [`super::SUBMIT_PLAN`]. It has no `oneOf`, which small models and constrained
 /// decoders handle badly: that a sub-task has either an agent or calls is said in words and checked by

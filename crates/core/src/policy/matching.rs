@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::pattern::{matches, parent_components};
 use super::web;
 use crate::digest::canonical;
 
@@ -219,17 +220,6 @@ fn operators(text: &str) -> usize {
     single + text.matches("$(").count() + text.matches("<(").count()
 }
 
-/// How many of its paths' components are `..`, also where it is escaped as in addresses of the web: `..%2f`.
-pub(super) fn parent_components(text: &str) -> usize {
-    let text = text
-        .to_ascii_lowercase()
-        .replace("%2e", ".")
-        .replace("%2f", "/")
-        .replace("%5c", "/");
-    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '\'' | '"' | '=' | ':');
-    text.split(ends).filter(|component| *component == "..").count()
-}
-
 /// The path without `.`, `//` and `a/..`, as its text alone tells: links are not looked at.
 fn normalized_path(path: &str) -> String {
     let is_absolute = path.starts_with('/');
@@ -264,24 +254,4 @@ fn relative_to_workspace(path: &str, workspace: &str) -> String {
         Some(below) => below.strip_prefix('/').map(str::to_owned).unwrap_or(path),
         None => path,
     }
-}
-
-/// Whether the whole text is like the pattern, in which `*` stands for any text. Each piece between two `*` is looked for once, from where the one before ended, so
-/// the time is that of reading both.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(inner) = text.strip_prefix(first).and_then(|text| text.strip_suffix(last)) else {
-        return false;
-    };
-    let mut remaining = inner;
-    middle.split('*').all(|piece| match remaining.split_once(piece) {
-        Some((_, after)) => {
-            remaining = after;
-            true
-        }
-        None => false,
-    })
 }

@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use super::matching::{matches, parent_components};
+use super::pattern::{matches, parent_components};
 
 /// Whether a pattern is about addresses: what stands before its `://` fits `http` or `https`.
 pub(super) fn is_pattern(pattern: &str) -> bool {

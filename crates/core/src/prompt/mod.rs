@@ -4,7 +4,7 @@
 //! an agent share their beginning and a replayed run is prompted as it was.
 //!
 //! What a template fills in is said by users, tools, models and files. None of it can open or close a section
-//! (`escape_tags`), and none of it that stands below a heading can make another.
+//! ([`crate::tags`]), and none of it that stands below a heading can make another.
 
 mod handle;
 mod observations;
@@ -13,13 +13,14 @@ mod requests;
 mod shorten;
 mod system;
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, Output, State, UndefinedBehavior, Value};
 use serde::Serialize;
+
+use crate::tags::escape_tags;
 
 pub use handle::{OutputHandle, ParseHandleError};
 pub(crate) use observations::earlier_observations;
@@ -28,11 +29,10 @@ pub use requests::{
     AnsweredQuestion, IterationContext, PastIteration, PastReflection, plan_request, reflect_request,
     summarise_request, summary, task_request,
 };
+pub use shorten::READ_OUTPUT;
 pub(crate) use shorten::shorten_result;
-pub use shorten::{READ_OUTPUT, shorten, shorten_value};
 pub(crate) use system::last_turn;
-pub(crate) use system::text_allowed;
-pub use system::{call_in_prose, malformed, submission_tool, system_prompt};
+pub use system::{call_in_prose, malformed, system_prompt};
 
 /// The role text of the planner and the reflector, which every run has.
 pub mod roles {
@@ -41,24 +41,6 @@ pub mod roles {
     /// Judges iterations.
     pub const REFLECTOR: &str = include_str!("../../../../config/prompts/reflector.md");
 }
-
-/// The tags of the templates' sections: `<GOAL>`.
-const TAGS: [&str; 14] = [
-    "AGENTS",
-    "AGENT_FLOW",
-    "ANSWERS",
-    "CHANGED_FILES",
-    "FINDINGS",
-    "GOAL",
-    "GUIDANCE",
-    "OBSERVATIONS",
-    "PLAN",
-    "ITERATION",
-    "ITERATIONS",
-    "SUMMARY",
-    "TASK",
-    "TOOLS_FOR_CALLS",
-];
 
 macro_rules! template {
     ($name:literal) => {
@@ -128,42 +110,4 @@ fn write_escaped(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> 
         None => out.write_str(&escape_tags(&value.to_string()))?,
     }
     Ok(())
-}
-
-/// The text with none of the [`TAGS`] in it: their `<` is written `\u003c`, as in JSON, where it means the
-/// same in a string and stands nowhere else; a model reads it well elsewhere too. A closing tag counts in
-/// whatever case and with whatever white space around its slash, as it would end a section; an opening one as
-/// the templates write it. Every other `<` stays, so that code and markup (`Vec<Task>`) are as they were.
-pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
-    let mut pieces = text.split('<');
-    let before = pieces.next().unwrap_or_default();
-    if !pieces.clone().any(starts_tag) {
-        return Cow::Borrowed(text);
-    }
-    let mut escape_tags = before.to_owned();
-    for piece in pieces {
-        escape_tags.push_str(if starts_tag(piece) { r"\u003c" } else { "<" });
-        escape_tags.push_str(piece);
-    }
-    Cow::Owned(escape_tags)
-}
-
-fn starts_tag(text: &str) -> bool {
-    let closing = text.trim_start().strip_prefix('/').map(str::trim_start);
-    TAGS.iter().any(|tag| match closing {
-        Some(name) => name
-            .split_at_checked(tag.len())
-            .is_some_and(|(name, rest)| name.eq_ignore_ascii_case(tag) && is_name_boundary(rest)),
-        None => text.strip_prefix(tag).is_some_and(is_name_boundary),
-    })
-}
-
-/// Whether a tag's name is whole where this follows it.
-fn is_name_boundary(rest: &str) -> bool {
-    !rest.starts_with(|character: char| character.is_ascii_alphanumeric() || character == '_')
-}
-
-/// The text on one line, for lists with one entry a line.
-pub(crate) fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
-use super::shorten::{shorten, shorten_value};
-use crate::agent::{AgentAnswer, AgentReport};
-use crate::observation::{AgentWork, CallSummary, Observation, ObservationStatus, SubTaskResult};
+use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
+use crate::observation::{Observation, ObservationStatus, SubTaskResult};
+use crate::text::{shorten, shorten_value};
 
 /// Characters that one string of an observation may have in a prompt.
 pub(super) const MAX_STRING: usize = 3_000;

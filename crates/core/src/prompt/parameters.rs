@@ -17,7 +17,7 @@
 
 use serde_json::{Map, Value};
 
-use super::one_line;
+use crate::text::one_line;
 
 /// What a list can say of a parameter, and `title`, `$schema` and `additionalProperties`, of which it says
 /// nothing.

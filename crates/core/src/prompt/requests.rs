@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::observations::{MAX_STRING, observation_lines};
-use super::shorten::{shorten, shorten_value};
-use super::{one_line, parameters, render};
+use super::{parameters, render};
 use crate::observation::Observation;
 use crate::plan::Plan;
 use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::spec::AgentSpec;
+use crate::text::{one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
 /// Characters of an agent's task that stand in the request for a summary: the task itself is in the conversation.

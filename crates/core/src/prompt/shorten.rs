@@ -1,58 +1,14 @@
 //! Long text made short, visibly, with the handle under which the rest can be read (PAOR-6).
 
-use std::borrow::Cow;
-
 use serde_json::Value;
+
+use crate::text::{shorten, shorten_value};
 
 /// The tool that reads what was shortened.
 pub const READ_OUTPUT: &str = "read_output";
 
 /// Characters that are left of an output however long the rest of its result is.
 const MIN_OUTPUT: usize = 400;
-
-/// At most about `max` characters: the beginning and the end, and between them how many were left out.
-pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
-    // A byte is at most one character, so that most texts need no counting.
-    if text.len() <= max {
-        return Cow::Borrowed(text);
-    }
-    let count = text.chars().count();
-    if count <= max {
-        return Cow::Borrowed(text);
-    }
-    let (head, tail) = (max * 2 / 3, max / 3);
-    let at = |character: usize| {
-        text.char_indices()
-            .nth(character)
-            .map_or(text.len(), |(byte, _)| byte)
-    };
-    let note = match handle {
-        Some(handle) => format!("read them with read_output, handle {handle}"),
-        None => "not shown".to_owned(),
-    };
-    let left_out = count - head - tail;
-    Cow::Owned(format!(
-        "{}… [{left_out} characters left out: {note}] …{}",
-        &text[..at(head)],
-        &text[at(count - tail)..]
-    ))
-}
-
-/// The same for every string in a JSON value.
-pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
-    match value {
-        Value::String(text) => Value::String(shorten(text, max, handle).into_owned()),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| shorten_value(item, max, handle))
-            .collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, field)| (name.clone(), shorten_value(field, max, handle)))
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
-}
 
 /// A tool's result, as models read it, in about `max` characters: first its long strings are shortened, so that its form stays; where that
 /// is not enough its output becomes a text of which the middle is left out.

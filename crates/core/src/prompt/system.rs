@@ -4,48 +4,13 @@
 use serde_json::{Value, json};
 
 use super::shorten::READ_OUTPUT;
-use super::{one_line, parameters, render};
+use super::{parameters, render};
 use crate::call::CallForm;
 use crate::limits::AgentLimits;
-use crate::plan::{SUBMIT_PLAN, plan_schema};
-use crate::reflection::{SUBMIT_REFLECTION, reflection_schema};
 use crate::spec::{AgentSpec, AnswerForm};
-use crate::tool::{Access, Repeat, ToolSpec};
-
-/// The description of an agent's terminating tool, where its answer needs one.
-pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
-    let (name, description, parameters, example) = match answer {
-        AnswerForm::Text => return None,
-        AnswerForm::Plan => (
-            SUBMIT_PLAN,
-            "Submits the plan and ends your work.",
-            plan_schema(),
-            json!({
-                "summary": "Look for the callers, then change them and check.",
-                "subtasks": [
-                    {"id": "look", "title": "Find the callers", "agent": "explore", "task": "Find every caller of `load` in src/, with file and line."},
-                    {"id": "test", "title": "Run the tests", "depends_on": ["look"],
-                     "calls": [{"tool": "execute_command", "parameters": {"command": ["cargo", "test"]}}]}
-                ]
-            }),
-        ),
-        AnswerForm::Reflection => (
-            SUBMIT_REFLECTION,
-            "Submits your judgement and ends your work.",
-            reflection_schema(),
-            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes.", "changed_files": ["src/lib.rs"]}),
-        ),
-    };
-    Some(ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        parameters,
-        repeat: Repeat::Safe,
-        access: Access::ReadOnly,
-        requires_approval: false,
-        example,
-    })
-}
+use crate::submission::submission_tool;
+use crate::text::one_line;
+use crate::tool::ToolSpec;
 
 /// An agent's system prompt (PROMPT-2): its role, its tools, how to call them in that form, when to finish
 /// (LOOP-9), its limits (LOOP-2), and diagrams. `tools` are those that it may call; its terminating tool is added.
@@ -75,7 +40,7 @@ pub fn system_prompt(
             "form": form_name(calls),
             "has_read_output": has_read_output,
             "terminating": terminating.map(|tool| tool.name),
-            "text_allowed": text_allowed(answer),
+            "text_allowed": answer.allows_text(),
             "max_turns": limits.max_turns,
             "timeout": limits.timeout.to_string(),
         }),
@@ -89,7 +54,7 @@ pub(crate) fn last_turn(spec: &AgentSpec) -> String {
         json!({
             "form": form_name(spec.profile.calls),
             "terminating": submission_tool(spec.answer).map(|tool| tool.name),
-            "text_allowed": text_allowed(spec.answer),
+            "text_allowed": spec.answer.allows_text(),
         }),
     )
 }
@@ -127,7 +92,7 @@ pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Optio
             "shown": shown,
             "form": form_name(spec.profile.calls),
             "terminating": terminating,
-            "text_allowed": text_allowed(spec.answer),
+            "text_allowed": spec.answer.allows_text(),
         }),
     )
 }
@@ -170,13 +135,5 @@ fn form_name(calls: CallForm) -> &'static str {
         CallForm::JsonSchema => "json_schema",
         CallForm::Native => "native",
         CallForm::ToolCall => "tool_call",
-    }
-}
-
-/// Whether a reply without a call can be the agent's answer.
-pub(crate) fn text_allowed(answer: AnswerForm) -> bool {
-    match answer {
-        AnswerForm::Text | AnswerForm::Plan => true,
-        AnswerForm::Reflection => false,
     }
 }

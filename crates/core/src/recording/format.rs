@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordedEntry, Recording, start_spec};
-use crate::run::EndReason;
+use crate::end_reason::EndReason;
 use crate::time::Timestamp;
 
 /// The version that is written, and the only one that is read.

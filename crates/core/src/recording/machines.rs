@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{RecordedRequest, Request};
-use crate::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentReport};
+use crate::agent::{Agent, AgentCommand, AgentInput};
+use crate::agent_report::AgentReport;
 use crate::approval::Approval;
-use crate::call::ToolCall;
+use crate::brief::AgentBrief;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
-use crate::message::Message;
+use crate::message::{Message, ToolCall};
 use crate::run::{Run, RunCommand, RunInput};
 use crate::view::{EventKind, RunView};
 

@@ -19,12 +19,14 @@ pub use format::FormatError;
 pub use replay::replay;
 
 use crate::approval::Approval;
-use crate::call::{CallForm, ToolCall};
+use crate::call::CallForm;
+use crate::end_reason::EndReason;
 use crate::id::Scope;
 use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
-use crate::message::Message;
-use crate::run::{EndReason, Question, RunInput};
+use crate::message::{Message, ToolCall};
+use crate::question::Question;
+use crate::run::RunInput;
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use machines::Machines;

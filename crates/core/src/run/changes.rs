@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Iteration;
-use crate::observation::{AgentWork, Observation};
+use crate::agent_report::AgentWork;
+use crate::observation::Observation;
 use crate::tool::{FileVersion, StateChange};
 
 /// A file that is not what it was.

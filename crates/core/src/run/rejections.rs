@@ -1,10 +1,9 @@
 //! What the user rejected, or had other words for (APPROVE-2): a run that goes on, and even reaches its goal, says so.
 
 use super::Iteration;
-use crate::agent::AgentFailure;
-use crate::approval::{guidance_from_error, rejection_reason};
+use crate::agent_report::AgentFailure;
 use crate::observation::{Observation, SubTaskResult};
-use crate::tool::{ToolOutcome, ToolResult};
+use crate::tool::{ToolOutcome, ToolResult, guidance_from_error};
 
 /// Each rejected call that ended a sub-task, with the user's reason, in the order of the iterations.
 pub(super) fn rejections(iterations: &[Iteration]) -> Vec<String> {
@@ -50,7 +49,7 @@ fn rejected(observation: &Observation) -> Option<String> {
         } => (tool, reason.as_deref()),
         SubTaskResult::Calls { calls } => {
             let last = calls.last()?;
-            (&last.call.tool, rejection_reason(&last.result)?)
+            (&last.call.tool, last.result.rejection_reason()?)
         }
         SubTaskResult::Agent { .. } | SubTaskResult::Skipped { .. } => return None,
     };

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::agent::{AgentFailure, AgentRole};
+use crate::agent_report::AgentFailure;
 use crate::approval::{Approval, Decision};
-use crate::call::ToolCall;
+use crate::brief::AgentRole;
+use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
-use crate::message::Usage;
+use crate::message::{ToolCall, Usage};
 use crate::observation::Observation;
+use crate::phase::Transition;
 use crate::plan::Plan;
-use crate::run::{EndReason, Question, Transition};
+use crate::question::Question;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 

@@ -13,17 +13,17 @@ pub use event::{Event, EventKind};
 use serde_json::json;
 
 use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
+use crate::agent_report::AgentWork;
 use crate::approval::{Approval, Digest};
-use crate::call::ToolCall;
-use crate::delegation::DELEGATE;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::{Machine, Refusal};
-use crate::message::{Message, Usage};
-use crate::observation::AgentWork;
+use crate::message::{Message, ToolCall, Usage};
+use crate::phase::Phase;
 use crate::plan::Plan;
-use crate::prompt::shorten;
-use crate::run::{Phase, Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
+use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
+use crate::spec::DELEGATE;
+use crate::text::shorten;
 use crate::time::Timestamp;
 use crate::usage::{PreviousUsage, RecordedInput, UsageLedger, UsageReport};
 

@@ -11,12 +11,10 @@ mod quoted;
 mod samples;
 mod schema;
 
-use dirigent_core::call::{
-    CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, ToolCall, parse,
-};
-use dirigent_core::message::{FinishReason, ModelReply, Usage};
-use dirigent_core::prompt::submission_tool;
+use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
+use dirigent_core::message::{FinishReason, ModelReply, ToolCall, Usage};
 use dirigent_core::spec::AnswerForm;
+use dirigent_core::submission::submission_tool;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! What holds of every text in every form (CALL-4, CALL-5, CALL-7).
 
-use dirigent_core::call::{CallForm, MalformedReply, ReplyContent, ToolCall};
+use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
+use dirigent_core::message::ToolCall;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

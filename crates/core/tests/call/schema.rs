@@ -2,8 +2,8 @@
 
 use dirigent_core::call::reply_schema;
 use dirigent_core::plan::plan_schema;
-use dirigent_core::prompt::submission_tool;
 use dirigent_core::spec::AnswerForm;
+use dirigent_core::submission::submission_tool;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 

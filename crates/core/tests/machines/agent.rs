@@ -1,9 +1,10 @@
 //! One agent's loop, requirement by requirement: inputs in, the whole list of commands out.
 
-use dirigent_core::agent::{Agent, AgentAnswer, AgentFailure, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentWork, CallSummary};
+use dirigent_core::brief::AgentRole;
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
-use dirigent_core::observation::{AgentWork, CallSummary};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};

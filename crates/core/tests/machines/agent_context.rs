@@ -1,11 +1,11 @@
 //! A conversation that nears its model's context window (LOOP-11), and the order in which it grows.
 
-use dirigent_core::agent::{Agent, AgentInput, AgentRole};
-use dirigent_core::call::{CallForm, ToolCall};
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::brief::AgentRole;
+use dirigent_core::call::CallForm;
 use dirigent_core::machine::Machine;
-use dirigent_core::message::{
-    FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, estimated_tokens,
-};
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall};
+use dirigent_core::token_ratio::estimated_tokens;
 use dirigent_core::tool::{SeenFile, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 

@@ -1,6 +1,8 @@
 //! An agent's limits on turns and time: what its model is told of them, and what is left of an agent that reached one (LOOP-2, LOOP-5).
 
-use dirigent_core::agent::{Agent, AgentFailure, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
+use dirigent_core::agent_report::AgentFailure;
+use dirigent_core::brief::AgentRole;
 use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, AgentLimits};
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};

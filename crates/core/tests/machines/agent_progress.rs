@@ -1,6 +1,8 @@
 //! What a model is told of its own doings: the calls and changes so far (LOOP-8), and that it repeats itself (LOOP-10).
 
-use dirigent_core::agent::{Agent, AgentCommand, AgentFailure, AgentInput, AgentRole};
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent_core::agent_report::AgentFailure;
+use dirigent_core::brief::AgentRole;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Message;
 use dirigent_core::tool::{StateChange, ToolResult};

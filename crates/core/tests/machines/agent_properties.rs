@@ -4,14 +4,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentBrief, AgentCommand, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use dirigent_core::approval::{ApprovalAnswer, Decision, Digest};
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::policy::{Rule, Ruling};
-use dirigent_core::spec::{RunContext, RunSpec};
+use dirigent_core::run_context::RunContext;
+use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::ToolResult;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};

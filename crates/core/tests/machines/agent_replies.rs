@@ -1,6 +1,8 @@
 //! What becomes of replies that quote a call (CALL-7), of those that a provider withheld, and what goes back with a correction (LOOP-3).
 
-use dirigent_core::agent::{Agent, AgentFailure, AgentInput, AgentRole};
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::agent_report::AgentFailure;
+use dirigent_core::brief::AgentRole;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, MalformedCall, Message, ModelReply};
 use dirigent_core::tool::ToolResult;

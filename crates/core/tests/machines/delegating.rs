@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{
-    Agent, AgentAnswer, AgentBrief, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
-};
+use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork, CallSummary};
 use dirigent_core::approval::{ApprovalAnswer, Decision};
+use dirigent_core::brief::{AgentBrief, AgentRole};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
-use dirigent_core::observation::{AgentWork, CallSummary, SubTaskResult};
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::recording::{Difference, Part, Recording, replay};
-use dirigent_core::run::{EndReason, Run, RunInput};
-use dirigent_core::spec::{RunContext, RunSpec};
+use dirigent_core::run::{Run, RunInput};
+use dirigent_core::run_context::RunContext;
+use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};

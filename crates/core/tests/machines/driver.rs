@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{AgentAnswer, AgentBrief, AgentReport};
+use dirigent_core::agent_report::{AgentAnswer, AgentReport};
+use dirigent_core::brief::AgentBrief;
 use dirigent_core::id::EffectId;
 use dirigent_core::machine::Machine;
 use dirigent_core::run::{Run, RunCommand, RunInput};

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{
-    Agent, AgentAnswer, AgentBrief, AgentCommand, AgentInput, AgentReport, AgentRole, AgentTimer,
-};
-use dirigent_core::call::ToolCall;
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
+use dirigent_core::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::machine::Machine;
-use dirigent_core::message::{FinishReason, ModelReply, Usage};
-use dirigent_core::observation::AgentWork;
+use dirigent_core::message::{FinishReason, ModelReply, ToolCall, Usage};
 use dirigent_core::plan::Plan;
 use dirigent_core::policy::Policy;
 use dirigent_core::reflection::Reflection;
 use dirigent_core::run::{RunCommand, RunInput};
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunContext, RunSpec};
+use dirigent_core::run_context::RunContext;
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use serde_json::{Value, json};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentBrief, AgentInput, AgentRole};
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
-use dirigent_core::spec::RunContext;
+use dirigent_core::run_context::RunContext;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use dirigent_core::agent::AgentFailure;
+use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
 use dirigent_core::id::{AgentId, EffectId};
-use dirigent_core::observation::{AgentWork, CallSummary, Observation, ObservedCall, SubTaskResult};
+use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{
     AnsweredQuestion, IterationContext, PastIteration, PastReflection, observation_line, plan_request,
-    reflect_request, shorten, shorten_value, summarise_request, summary, task_request,
+    reflect_request, summarise_request, summary, task_request,
 };
 use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::spec::RunSpec;
+use dirigent_core::text::{shorten, shorten_value};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};

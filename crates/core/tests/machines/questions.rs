@@ -2,7 +2,8 @@
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::machine::Machine;
-use dirigent_core::run::{AnswerError, Question, Run, RunInput};
+use dirigent_core::question::{AnswerError, Question};
+use dirigent_core::run::{Run, RunInput};
 use serde_json::json;
 
 use crate::driver::{brief_of, give, reflected, reflecting, refused};

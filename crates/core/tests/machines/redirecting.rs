@@ -1,9 +1,11 @@
 //! Guidance that cannot wait (PAOR-8).
 
-use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
-use dirigent_core::observation::{AgentWork, SubTaskResult};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::observation::SubTaskResult;
+use dirigent_core::phase::Phase;
 use dirigent_core::plan::SubTaskState;
-use dirigent_core::run::{EndReason, Phase, Run, RunInput};
+use dirigent_core::run::{Run, RunInput};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};

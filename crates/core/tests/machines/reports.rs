@@ -1,8 +1,7 @@
 //! What a user reads of a run: concise and verbose (PAOR-10, PAOR-11), at its end and on the way (PAOR-3).
 
-use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork, CallSummary};
 use dirigent_core::budget::{BudgetExceeded, BudgetKind};
-use dirigent_core::observation::{AgentWork, CallSummary};
 use dirigent_core::price::Cost;
 use dirigent_core::run::{ChangedFile, Detail, FileChangeKind, Run, RunInput};
 use dirigent_core::time::Millis;

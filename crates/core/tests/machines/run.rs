@@ -1,11 +1,13 @@
 //! The run machine from its start to its reflection: phases, the plan's graph, observations, guidance.
 
-use dirigent_core::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Refusal;
-use dirigent_core::observation::{AgentWork, Observation, ObservedCall, SubTaskResult};
+use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
+use dirigent_core::phase::{ImpossibleTransition, Phase};
 use dirigent_core::plan::SubTaskState;
-use dirigent_core::run::{ImpossibleTransition, Phase, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run::{Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};

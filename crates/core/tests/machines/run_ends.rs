@@ -1,9 +1,9 @@
 //! How a run ends, for exactly one reason each (PAOR-12), and how it waits for the user (PAOR-9).
 
-use dirigent_core::agent::{AgentAnswer, AgentFailure, AgentReport};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use dirigent_core::budget::BudgetKind;
-use dirigent_core::observation::AgentWork;
-use dirigent_core::run::{Detail, EndReason, Run, RunInput, RunTimer};
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::run::{Detail, Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;

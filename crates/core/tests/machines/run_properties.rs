@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dirigent_core::agent::{AgentAnswer, AgentBrief, AgentFailure, AgentReport, AgentRole};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
+use dirigent_core::brief::{AgentBrief, AgentRole};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Usage;
-use dirigent_core::observation::{AgentWork, SubTaskResult};
+use dirigent_core::observation::SubTaskResult;
+use dirigent_core::phase::Phase;
 use dirigent_core::plan::{Plan, SubTaskState};
-use dirigent_core::run::{EndReason, Phase, Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run::{Run, RunCommand, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{StateChange, ToolResult};

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use dirigent_core::agent::{AgentFailure, AgentReport};
+use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
+use dirigent_core::end_reason::{EndReason, FailureCause};
 use dirigent_core::id::AgentId;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, Usage};
-use dirigent_core::observation::{AgentWork, SubTaskResult};
-use dirigent_core::run::{EndReason, FailureCause, Phase, RunInput, RunTimer};
+use dirigent_core::observation::SubTaskResult;
+use dirigent_core::phase::Phase;
+use dirigent_core::run::{RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::StateChange;

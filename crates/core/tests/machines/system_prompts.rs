@@ -2,8 +2,9 @@
 
 use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
 use dirigent_core::limits::AgentLimits;
-use dirigent_core::prompt::{malformed, plan_request, roles, submission_tool, system_prompt};
+use dirigent_core::prompt::{malformed, plan_request, roles, system_prompt};
 use dirigent_core::spec::{AgentSpec, AnswerForm, RunSpec};
+use dirigent_core::submission::submission_tool;
 use dirigent_core::tool::{Repeat, ToolSpec};
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{AgentBrief, AgentInput, AgentRole};
+use dirigent_core::agent::AgentInput;
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply, Usage};

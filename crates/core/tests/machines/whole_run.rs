@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentRole};
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent_core::brief::AgentRole;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::machine::Machine;
@@ -287,7 +288,7 @@ fn assert_events(events: &[Event]) {
                 assert_eq!(started.contains(&observation.subtask), !skipped);
             }
             EventKind::RunFinished { reason, .. } => {
-                ends += u32::from(*reason != dirigent_core::run::EndReason::UserRequired);
+                ends += u32::from(*reason != dirigent_core::end_reason::EndReason::UserRequired);
             }
             _ => {}
         }

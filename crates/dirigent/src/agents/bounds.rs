@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dirigent_core::delegation::DELEGATE;
 use dirigent_core::limits::AgentLimits;
+use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use super::AgentDefinition;

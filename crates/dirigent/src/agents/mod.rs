@@ -13,10 +13,10 @@ mod tool_selection;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dirigent_core::delegation::{DELEGATE, delegate_tool};
+use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
+use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
 
@@ -85,7 +85,7 @@ impl AgentDefinition {
         }
     }
 
-    /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::delegation::DELEGATE) among them it may have the run's other
+    /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE) among them it may have the run's other
     /// sub-agents, and others of its own kind, do parts of its task, as long as their access is no wider than its own (PAOR-5). Its own
     /// time stands still while they work.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {

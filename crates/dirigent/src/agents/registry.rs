@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use dirigent_core::delegation::DELEGATE;
 use dirigent_core::limits::AgentLimits;
+use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use super::bounds::{self, ProjectAgentBounds};

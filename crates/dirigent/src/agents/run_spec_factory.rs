@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use dirigent_core::delegation::DELEGATE;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile, RunSpec};
 use dirigent_core::tool::ToolSpec;
 
 use super::limits::{GoalAgentLimits, resolve_limits};

@@ -1,7 +1,8 @@
 //! From what comes of a stream to a [`ModelReply`].
 
-use dirigent_core::call::{ToolCall, read_arguments};
-use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, estimated_tokens};
+use dirigent_core::call::read_arguments;
+use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, ToolCall};
+use dirigent_core::token_ratio::estimated_tokens;
 use genai::chat::{StopReason, StreamEnd};
 use serde_json::Value;
 

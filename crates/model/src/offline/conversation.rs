@@ -5,9 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use dirigent_core::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
 use dirigent_core::message::Message;
-use dirigent_core::plan::SUBMIT_PLAN;
-use dirigent_core::reflection::SUBMIT_REFLECTION;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -4,8 +4,9 @@
 
 use std::collections::HashSet;
 
-use dirigent_core::call::{ToolCall, read_arguments};
-use dirigent_core::message::{MalformedCall, estimated_tokens};
+use dirigent_core::call::read_arguments;
+use dirigent_core::message::{MalformedCall, ToolCall};
+use dirigent_core::token_ratio::estimated_tokens;
 
 use super::reply::CallPiece;
 use crate::secrets::Secrets;

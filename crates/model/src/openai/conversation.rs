@@ -16,8 +16,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use dirigent_core::call::{CallForm, ToolCall};
-use dirigent_core::message::{Message, names_call};
+use dirigent_core::call::CallForm;
+use dirigent_core::message::{Message, ToolCall, names_call};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;

@@ -2,7 +2,8 @@
 //!
 //! Fields that nobody knows are passed over; one that is missing, null or of another type than expected counts as missing.
 
-use dirigent_core::message::{FinishReason, ModelReply, estimated_tokens};
+use dirigent_core::message::{FinishReason, ModelReply};
+use dirigent_core::token_ratio::estimated_tokens;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

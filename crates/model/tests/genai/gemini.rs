@@ -127,7 +127,7 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
         .chat(crate::requests::with_tools(vec![user("Look.")]))
         .await
         .unwrap();
-    let result = |call: &dirigent_core::call::ToolCall| Message::Tool {
+    let result = |call: &dirigent_core::message::ToolCall| Message::Tool {
         call_id: call.id.clone(),
         name: call.tool.clone(),
         content: "{}".to_owned(),

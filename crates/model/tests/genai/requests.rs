@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use dirigent_core::call::{CallForm, ToolCall};
-use dirigent_core::message::Message;
+use dirigent_core::call::CallForm;
+use dirigent_core::message::{Message, ToolCall};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_model::genai::{HostedModel, Provider};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};

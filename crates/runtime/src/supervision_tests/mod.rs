@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dirigent_core::agent::{AgentFailure, AgentInput};
+use dirigent_core::agent::AgentInput;
+use dirigent_core::agent_report::AgentFailure;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::AgentId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::run::{Report, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::{Repeat, StateChange, ToolResult};
 use dirigent_store::Journal;

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{EndReason, RunInput};
+use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::EventKind;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentBrief, AgentCommand, AgentInput};
+use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent_core::brief::AgentBrief;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::machine::{Machine as _, Refusal};
 use dirigent_core::run::{Run, RunCommand, RunInput};

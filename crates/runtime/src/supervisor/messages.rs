@@ -2,9 +2,10 @@
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Decision, DecisionError};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::machine::Refusal;
-use dirigent_core::run::{EndReason, Run, RunCommand, RunInput};
+use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::steering::Steering;
 use ractor::ActorRef;
 

@@ -9,7 +9,8 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
-use dirigent_core::agent::{Agent, AgentReport};
+use dirigent_core::agent::Agent;
+use dirigent_core::agent_report::AgentReport;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::AgentBrief;
+use dirigent_core::brief::AgentBrief;
 use dirigent_core::budget::Budget;
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::run::RunTimer;

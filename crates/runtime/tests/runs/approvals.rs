@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use dirigent_core::agent::{AgentFailure, AgentInput};
+use dirigent_core::agent::AgentInput;
+use dirigent_core::agent_report::AgentFailure;
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError, Digest};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::run::{Report, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};

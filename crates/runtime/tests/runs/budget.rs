@@ -2,10 +2,11 @@
 
 use dirigent_core::budget::BudgetKind;
 use dirigent_core::call::CallForm;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::message::ModelReply;
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::price::{Cost, Price};
-use dirigent_core::run::{EndReason, Report};
+use dirigent_core::run::Report;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;

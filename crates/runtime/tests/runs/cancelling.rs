@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 
-use dirigent_core::run::Phase;
+use dirigent_core::phase::Phase;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{RuntimeError, UserPresence};

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{AgentFailure, AgentInput, AgentRole};
+use dirigent_core::agent::AgentInput;
+use dirigent_core::agent_report::AgentFailure;
+use dirigent_core::brief::AgentRole;
 use dirigent_core::budget::BudgetKind;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{EndReason, Report};
+use dirigent_core::run::Report;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_runtime::{Resume, UserPresence};

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use dirigent_core::agent::AgentFailure;
+use dirigent_core::agent_report::AgentFailure;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{EndReason, Report};
+use dirigent_core::run::Report;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolOutcome, ToolResult};
 use serde_json::{Value, json};

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input, InputRef};
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
-use dirigent_core::run::{EndReason, RunInput};
+use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::EventKind;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::{EndReason, RunInput};
+use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
 use dirigent_core::view::EventKind;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dirigent_core::run::EndReason;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::tool::Repeat;
 use dirigent_runtime::{RuntimeError, UserPresence};
 use dirigent_store::{Journal, JournalOptions, StoreError};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError, Digest};
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId, Scope};
-use dirigent_core::run::EndReason;
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_runtime::{Resume, RuntimeError, SteerOutcome, UserPresence, pending_messages};

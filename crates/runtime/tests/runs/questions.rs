@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::{EndReason, RunInput};
+use dirigent_core::run::RunInput;
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Journal, StoreError};

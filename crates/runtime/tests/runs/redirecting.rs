@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dirigent_core::run::EndReason;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_runtime::UserPresence;
 use serde_json::{Value, json};

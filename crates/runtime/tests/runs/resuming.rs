@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dirigent_core::agent::AgentInput;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::run::{Report, RunInput};
 use dirigent_core::tool::Repeat;
 use dirigent_runtime::{Resume, RuntimeError, UserPresence};
 use dirigent_store::{Durability, Journal, NewEntry};

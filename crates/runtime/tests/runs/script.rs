@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dirigent_core::call::ToolCall;
 use dirigent_core::limits::{AgentLimits, RunLimits};
-use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, ToolCall, Usage};
 use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::Millis;

@@ -1,6 +1,6 @@
 //! HOST-11: runs are independent of each other, and leave nothing behind.
 
-use dirigent_core::run::EndReason;
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::tool::Repeat;
 use dirigent_runtime::UserPresence;
 use serde_json::json;

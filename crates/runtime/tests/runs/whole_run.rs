@@ -1,8 +1,9 @@
 //! A run from its goal to its report, and those who watch it.
 
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::AgentId;
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{EndReason, Phase};
+use dirigent_core::phase::Phase;
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::{Event, EventKind};
 use dirigent_runtime::{Events, UserPresence, read_run};

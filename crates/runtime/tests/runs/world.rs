@@ -4,9 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::run::{EndReason, Report, RunInput};
+use dirigent_core::run::{Report, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use dirigent_core::prompt::shorten;
+use dirigent_core::text::shorten;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 

@@ -7,14 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Agent, Commands, Edited, Pending, State};
-use crate::agent::{AgentCommand, AgentFailure, AgentInput, AgentTimer};
-use crate::approval::{
-    Approval, Decision, DecisionError, ResolvedDecision, expired_result, guided_result, rejected_result,
-    resolve,
-};
-use crate::call::ToolCall;
+use crate::agent::{AgentCommand, AgentInput, AgentTimer};
+use crate::agent_report::AgentFailure;
+use crate::approval::{Approval, Decision, DecisionError, ResolvedDecision, resolve};
 use crate::id::EffectId;
 use crate::machine::Refusal;
+use crate::message::ToolCall;
 use crate::policy::PolicyDecision;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
@@ -31,8 +29,7 @@ impl Agent {
     /// What the run's policy says of a call that was checked.
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = self.context.spec();
-        let tools = self.delegation(call).unwrap_or(self.context.tools());
-        match tools.get(&call.tool) {
+        match self.tools_for(call).get(&call.tool) {
             Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
             None => PolicyDecision::Ask,
         }
@@ -82,13 +79,13 @@ impl Agent {
                 self.execute(now, effect, call, Edited::ByUser, approved, commands);
             }
             ResolvedDecision::Reject(reason) => {
-                self.refuse_call(&call, &rejected_result(reason.as_deref()));
+                self.refuse_call(&call, &ToolResult::rejected(reason.as_deref()));
                 self.skip_remaining_calls();
                 let tool = call.tool;
                 self.finish(now, Err(AgentFailure::Rejected { tool, reason }), commands);
             }
             ResolvedDecision::Guide(guidance) => {
-                self.refuse_call(&call, &guided_result(&guidance));
+                self.refuse_call(&call, &ToolResult::guided(&guidance));
                 self.skip_remaining_calls();
                 self.next_call(now, VecDeque::new(), commands);
             }
@@ -107,7 +104,7 @@ impl Agent {
             }));
         }
         if let Some((_, call, _)) = self.end_approval(now, commands) {
-            self.refuse_call(&call, &expired_result());
+            self.refuse_call(&call, &ToolResult::approval_expired());
             let rest = self.take_calls();
             self.next_call(now, rest, commands);
         }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{Agent, Commands, Pending, State};
-use crate::agent::{AgentCommand, AgentFailure};
+use crate::agent::AgentCommand;
+use crate::agent_report::{AgentFailure, CallSummary};
 use crate::budget::TYPICAL_REPLY_TOKENS;
 use crate::call::{ReplyContent, parse};
 use crate::message::{Message, ModelFailure, ModelFailureKind, ModelReply};
-use crate::observation::CallSummary;
 use crate::prompt;
+use crate::tags::escape_tags;
 use crate::time::Timestamp;
 
 /// How many of its calls stand in a summary that the model could not write itself.
@@ -36,7 +37,7 @@ impl Agent {
     fn ask_next(&mut self, commands: &mut Commands) {
         for guidance in std::mem::take(&mut self.guidance) {
             self.conversation.push(Message::User {
-                content: format!("The user says: {}", prompt::escape_tags(&guidance)),
+                content: format!("The user says: {}", escape_tags(&guidance)),
             });
         }
         self.turns += 1;

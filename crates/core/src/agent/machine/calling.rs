@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 
 use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
-use crate::agent::{AgentAnswer, AgentCommand, AgentFailure};
+use crate::agent::AgentCommand;
+use crate::agent_report::{AgentAnswer, AgentFailure, CallSummary};
 use crate::approval::Approval;
-use crate::call::{CallError, ToolCall};
-use crate::delegation::{DELEGATE, started_agent};
+use crate::call::{CallError, SUBMIT_PLAN, SUBMIT_REFLECTION};
+use crate::delegation::started_agent;
 use crate::id::EffectId;
-use crate::observation::CallSummary;
-use crate::plan::{Plan, PlanRules, SUBMIT_PLAN};
-use crate::policy::{PolicyDecision, denied_result};
-use crate::prompt;
-use crate::reflection::{Reflection, SUBMIT_REFLECTION};
-use crate::spec::AnswerForm;
+use crate::message::ToolCall;
+use crate::plan::{Plan, PlanRules};
+use crate::policy::PolicyDecision;
+use crate::reflection::Reflection;
+use crate::spec::{AnswerForm, DELEGATE};
+use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{Access, ToolOutcome, ToolResult, code};
 
@@ -43,7 +44,7 @@ impl Agent {
         {
             self.calls_of_turn = self.calls_of_turn.saturating_add(1);
             if self.calls_of_turn > most {
-                let refused = too_many_calls(most);
+                let refused = ToolResult::too_many_calls(most);
                 self.record_call(None, &call, &refused);
                 self.conversation.push_result(&call, None, &refused, None);
                 continue;
@@ -58,7 +59,7 @@ impl Agent {
                             continue;
                         }
                         Ok(PolicyDecision::Deny(why)) => {
-                            self.refuse_call(&call, &denied_result(why));
+                            self.refuse_call(&call, &ToolResult::denied(why));
                             continue;
                         }
                         Ok(PolicyDecision::Allow) => {
@@ -105,9 +106,7 @@ impl Agent {
             .as_ref()
             .map_or(&[][..], |brief| self.context.own_tools(brief));
         let access = self.spec().map_or(Access::ReadOnly, |spec| spec.access);
-        self.delegation(call)
-            .unwrap_or(self.context.tools())
-            .check(call, allowed, access)
+        self.tools_for(call).check(call, allowed, access)
     }
 
     /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
@@ -271,26 +270,16 @@ impl Agent {
     }
 }
 
-/// What a call is told that comes after the last one that its reply may have (LOOP-10).
-fn too_many_calls(most: u32) -> ToolResult {
-    let why = format!(
-        "it did not run: of one reply only the first {most} calls run. Make it again if it is still needed"
-    );
-    ToolResult::failure(why).with_code(code::REFUSED)
-}
-
 fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallSummary {
     CallSummary {
         effect,
         tool: call.tool.clone(),
-        parameters: prompt::shorten_value(&call.parameters, DIGEST_STRING, None),
+        parameters: shorten_value(&call.parameters, DIGEST_STRING, None),
         success: result.succeeded(),
         duration: result.duration,
         error: match &result.outcome {
             ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => {
-                Some(prompt::shorten(error, DIGEST_STRING, None).into_owned())
-            }
+            ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, None).into_owned()),
         },
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }

@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::tags::escape_tags;
 use serde_json::{Map, Value};
 
 use crate::budget::RequestSize;
-use crate::call::{ContextCalls, ToolCall};
+use crate::call::ContextCalls;
 use crate::id::EffectId;
-use crate::message::{Message, Usage, estimated_tokens};
+use crate::message::{Message, ToolCall, Usage};
 use crate::prompt;
 use crate::spec::AgentSpec;
-use crate::token_ratio::TokenRatio;
+use crate::text::{shorten, shorten_value};
+use crate::token_ratio::{TokenRatio, estimated_tokens};
 use crate::tool::ToolResult;
 
 /// Bytes up to which a result is left as it is: a line in its place would save nothing.
@@ -29,7 +31,7 @@ pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
     /// The ids of its calls, with the handles of those that were carried out.
     calls: BTreeMap<String, Option<EffectId>>,
-    /// About how many tokens it has, with what goes with each of its requests ([`crate::spec::RunContext::request_overhead`]).
+    /// About how many tokens it has, with what goes with each of its requests ([`crate::run_context::RunContext::request_overhead`]).
     estimated: u64,
     counted: ProviderCounts,
     display: ResultDisplay,
@@ -189,7 +191,7 @@ impl Conversation {
             call_id: call.id.clone(),
             name: call.tool.clone(),
             // What a tool read may look like a part of a prompt.
-            content: prompt::escape_tags(&content.to_string()).into_owned(),
+            content: escape_tags(&content.to_string()).into_owned(),
         });
     }
 
@@ -213,7 +215,7 @@ impl Conversation {
         {
             content.pop();
             let added = format!(",{}:{value}}}", Value::from(field));
-            let added = prompt::escape_tags(&added);
+            let added = escape_tags(&added);
             self.estimated += estimated_tokens(&added);
             content.push_str(&added);
         }
@@ -306,7 +308,7 @@ impl Conversation {
                     let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
                     let handle = display.handle(handles.get(call_id).copied().flatten());
                     let handle = handle.map(|effect| effect.to_string());
-                    let shorten = |output: &str| prompt::shorten(output, max, handle.as_deref()).into_owned();
+                    let shorten = |output: &str| shorten(output, max, handle.as_deref()).into_owned();
                     saved += replace(content, with_output(content, max, shorten));
                 }
             }
@@ -382,7 +384,7 @@ fn with_output(content: &str, max_error: usize, output: impl FnOnce(&str) -> Str
     result.retain(|field, _| ["success", "error", "output", "so_far", EDITED].contains(&field.as_str()));
     for field in ["error", EDITED] {
         if let Some(text) = result.get_mut(field) {
-            *text = prompt::shorten_value(text, max_error, None);
+            *text = shorten_value(text, max_error, None);
         }
     }
     if let Some(whole) = result.get_mut("output") {

@@ -3,15 +3,17 @@
 
 use super::{Agent, Commands, Pending};
 use crate::agent::{AgentCommand, AgentTimer};
-use crate::call::{ToolCall, ToolSet};
-use crate::delegation::{DELEGATE, delegation};
+use crate::call::ToolSet;
+use crate::delegation::delegation;
 use crate::id::EffectId;
+use crate::message::ToolCall;
+use crate::spec::DELEGATE;
 use crate::time::Timestamp;
 
 impl Agent {
     /// What carries out a checked call.
     pub(super) fn call_command(&self, effect: EffectId, call: &ToolCall) -> AgentCommand {
-        match self.delegation(call).and_then(|_| delegation(call)) {
+        match self.delegation(call) {
             Some((agent, task)) => AgentCommand::Delegate { effect, agent, task },
             None => AgentCommand::RunTool {
                 effect,
@@ -25,10 +27,7 @@ impl Agent {
         self.outstanding
             .iter()
             .find_map(|(effect, pending)| match pending {
-                Pending::Tool { call, .. } => {
-                    self.delegation(call)?;
-                    Some((effect, delegation(call)?))
-                }
+                Pending::Tool { call, .. } => Some((effect, self.delegation(call)?)),
                 Pending::Model | Pending::Approval { .. } => None,
             })
     }
@@ -44,8 +43,19 @@ impl Agent {
         }
     }
 
-    /// The set with the agent's own tool, where the call is of it.
-    pub(super) fn delegation(&self, call: &ToolCall) -> Option<&ToolSet> {
+    /// The tools among which a call's tool is looked up: the agent's own `delegate`, or the run's tools.
+    pub(super) fn tools_for(&self, call: &ToolCall) -> &ToolSet {
+        self.delegate_tool(call).unwrap_or(self.context.tools())
+    }
+
+    /// The name of the other agent and its task; `None` if the call is no delegation.
+    fn delegation(&self, call: &ToolCall) -> Option<(String, String)> {
+        self.delegate_tool(call)?;
+        delegation(call)
+    }
+
+    /// The agent's own `delegate`, if the call is for it.
+    fn delegate_tool(&self, call: &ToolCall) -> Option<&ToolSet> {
         if call.tool != DELEGATE {
             return None;
         }

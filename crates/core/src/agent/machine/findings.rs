@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Agent;
 use crate::message::Message;
-use crate::prompt;
+use crate::text::shorten;
 
 /// Characters of all words together.
 const MAX_FINDINGS: usize = 4_000;
@@ -25,7 +25,7 @@ impl Agent {
             .filter(|summary| !summary.is_empty())
             .chain(words)
             .collect();
-        prompt::shorten(&all.join("\n\n"), MAX_FINDINGS, None).into_owned()
+        shorten(&all.join("\n\n"), MAX_FINDINGS, None).into_owned()
     }
 }
 

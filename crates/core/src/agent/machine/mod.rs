@@ -17,19 +17,19 @@ use std::sync::Arc;
 use conversation::Conversation;
 use repeats::Repeats;
 
-use super::{
-    AgentAnswer, AgentBrief, AgentCommand, AgentFailure, AgentInput, AgentReport, AgentRole, AgentTimer,
-};
+use super::{AgentCommand, AgentInput, AgentTimer};
+use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use crate::approval::Approval;
+use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::RequestSize;
-use crate::call::{CallForm, ContextCalls, ToolCall};
+use crate::call::{CallForm, ContextCalls};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::Message;
-use crate::observation::AgentWork;
-use crate::spec::{AgentSpec, AnswerForm, DelegationDepth, RunContext};
+use crate::message::{Message, ToolCall};
+use crate::run_context::RunContext;
+use crate::spec::{AgentSpec, AnswerForm};
 use crate::time::{Millis, Timestamp};
-use crate::tool::{SeenFiles, ToolResult, ToolSpec, code};
+use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 
 /// One agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -342,7 +342,7 @@ impl Agent {
         };
         let timeout = spec.limits.timeout;
         let overhead = self.context.request_overhead(&brief);
-        let prompt = spec.prompt_at(DelegationDepth::new(&brief, &self.context.spec().limits));
+        let prompt = self.context.system_prompt(&brief).unwrap_or_default();
         let given = ContextCalls::new(&self.context.offered(&brief));
         self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
         self.started_at = now;
@@ -396,7 +396,7 @@ impl Agent {
                     started: true,
                     edited,
                     ..
-                } if !self.is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
+                } if !self.tools_for(call).is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
                 Pending::Tool { .. } | Pending::Approval { .. } | Pending::Model => None,
             });
         match interrupted {
@@ -407,7 +407,7 @@ impl Agent {
                     timer: AgentTimer::Deadline,
                     at: self.deadline,
                 });
-                let result = interrupted_result(&call);
+                let result = ToolResult::interrupted(&call.tool);
                 self.handle_result(now, effect, call, edited, result, commands);
             }
             None => {
@@ -417,13 +417,6 @@ impl Agent {
                 *commands = self.outstanding();
             }
         }
-    }
-
-    fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
-        let tools = self.delegation(call).unwrap_or(self.context.tools());
-        tools
-            .get(&call.tool)
-            .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 
     fn finish(&mut self, now: Timestamp, result: Result<AgentAnswer, AgentFailure>, commands: &mut Commands) {
@@ -483,16 +476,6 @@ impl Agent {
             state: format!("the {role} {doing}"),
         }
     }
-}
-
-/// A call that was under way when the process ended and may have happened (HOST-2).
-pub(crate) fn interrupted_result(call: &ToolCall) -> ToolResult {
-    ToolResult::failure(format!(
-        "`{}` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the present \
-         state before you decide whether to call it again",
-        call.tool
-    ))
-    .with_code(code::INTERRUPTED)
 }
 
 impl AgentInput {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::call::ToolCall;
+use crate::message::ToolCall;
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
 /// The calls that had the same result before. Only their digests are kept: they are compared within one machine and written nowhere.

@@ -1,12 +1,12 @@
 //! What a reply leads to: calls, an answer, or being asked again.
 
 use super::{Agent, Commands};
-use crate::agent::{AgentAnswer, AgentFailure};
-use crate::call::{MalformedReply, ReplyContent, ReplyParser, ToolCall};
-use crate::message::{FinishReason, Message, ModelReply};
+use crate::agent_report::{AgentAnswer, AgentFailure};
+use crate::call::{MalformedReply, ReplyContent, ReplyParser, SUBMIT_REFLECTION};
+use crate::message::{FinishReason, Message, ModelReply, ToolCall};
 use crate::prompt;
-use crate::reflection::SUBMIT_REFLECTION;
 use crate::spec::AnswerForm;
+use crate::text::shorten;
 use crate::time::Timestamp;
 use crate::tool::ToolSpec;
 
@@ -98,7 +98,7 @@ impl Agent {
         self.asked_to_send_alone = false;
         let Some(spec) = self.spec() else { return };
         if self.malformed >= spec.limits.max_malformed {
-            let last_reply = prompt::shorten(&reply.content, 2_000, None).into_owned();
+            let last_reply = shorten(&reply.content, 2_000, None).into_owned();
             let failure = AgentFailure::Malformed {
                 attempts: self.malformed,
                 error,

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Commands, Pending, Run, redirected_result};
-use crate::agent::{AgentFailure, AgentRole};
+use super::{Commands, Pending, Run};
+use crate::agent_report::AgentFailure;
 use crate::approval::Approval;
-use crate::call::ToolCall;
+use crate::brief::AgentRole;
 use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
+use crate::message::ToolCall;
 use crate::observation::{Observation, ObservedCall, SubTaskResult};
+use crate::phase::Phase;
 use crate::plan::{Plan, SubTaskOutcome, Work};
-use crate::policy::{PolicyDecision, denied_result};
+use crate::policy::PolicyDecision;
 use crate::prompt;
 use crate::run::iteration::ActiveSubTask;
-use crate::run::{Phase, RunCommand, RunTimer};
+use crate::run::{RunCommand, RunTimer};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
@@ -139,7 +141,14 @@ impl Run {
             PolicyDecision::Deny(why) => {
                 // It is waited for by nobody, but its handle is that of no other call.
                 let effect = self.outstanding.skip();
-                self.finish_unexecuted(now, effect, call_position, call, denied_result(why), commands)
+                self.finish_unexecuted(
+                    now,
+                    effect,
+                    call_position,
+                    call,
+                    ToolResult::denied(why),
+                    commands,
+                )
             }
         }
     }
@@ -218,7 +227,14 @@ impl Run {
                     index,
                     position: position + 1,
                 };
-                self.finish_unexecuted(now, effect, call_position, call, redirected_result(), commands)?;
+                self.finish_unexecuted(
+                    now,
+                    effect,
+                    call_position,
+                    call,
+                    ToolResult::redirected(),
+                    commands,
+                )?;
                 self.advance(now, commands)
             }
             Some(_) | None => {

@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
+use crate::tool::ToolResult;
 use serde_json::Value;
 
 use super::acting::CallPosition;
 use super::{Commands, Pending, Run};
-use crate::approval::{
-    Approval, Decision, DecisionError, ResolvedDecision, expired_result, guided_result, rejected_result,
-    resolve,
-};
-use crate::call::ToolCall;
+use crate::approval::{Approval, Decision, DecisionError, ResolvedDecision, resolve};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
+use crate::message::ToolCall;
+use crate::phase::Phase;
 use crate::policy::{Policy, PolicyDecision};
-use crate::run::{Phase, RunCommand, RunInput, RunTimer};
+use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 
 /// That all that is under way waits for people.
@@ -117,12 +116,12 @@ impl Run {
                 self.execute(now, effect, call_position, call, approved, commands);
             }
             ResolvedDecision::Reject(reason) => {
-                let result = rejected_result(reason.as_deref());
+                let result = ToolResult::rejected(reason.as_deref());
                 self.finish_unexecuted(now, effect, call_position, call, result, commands)?;
                 self.advance(now, commands)?;
             }
             ResolvedDecision::Guide(guidance) => {
-                let result = guided_result(&guidance);
+                let result = ToolResult::guided(&guidance);
                 self.guidance.push(guidance);
                 self.finish_unexecuted(now, effect, call_position, call, result, commands)?;
                 self.advance(now, commands)?;
@@ -142,7 +141,14 @@ impl Run {
         let ended = expired.map(|approval| approval.effect);
         match ended.and_then(|effect| self.end_approval(effect)) {
             Some((effect, call_position, call)) => {
-                self.finish_unexecuted(now, effect, call_position, call, expired_result(), commands)?;
+                self.finish_unexecuted(
+                    now,
+                    effect,
+                    call_position,
+                    call,
+                    ToolResult::approval_expired(),
+                    commands,
+                )?;
                 self.advance(now, commands)
             }
             None => Err(self.invalid_state(&RunInput::TimerFired {

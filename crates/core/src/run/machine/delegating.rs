@@ -9,11 +9,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Commands, Pending, Run};
-use crate::agent::{AgentAnswer, AgentBrief, AgentReport, AgentRole};
+use crate::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use crate::brief::{AgentBrief, AgentRole};
 use crate::delegation::{delegation_targets, with_started_agent};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
-use crate::observation::AgentWork;
 use crate::plan::{SubTaskState, Work};
 use crate::prompt;
 use crate::run::RunCommand;

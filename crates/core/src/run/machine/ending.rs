@@ -1,15 +1,18 @@
 //! What follows from the end of an agent, and the ends of the run itself (PAOR-12).
 
 use super::{Commands, Pending, Run};
-use crate::agent::{AgentAnswer, AgentFailure, AgentReport, AgentRole};
+use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport};
+use crate::brief::AgentRole;
 use crate::budget::{BudgetExceeded, BudgetKind};
+use crate::end_reason::{EndReason, FailureCause};
 use crate::id::{EffectId, Scope};
 use crate::limits::RunLimits;
 use crate::machine::Refusal;
 use crate::message::ModelFailureKind;
 use crate::observation::SubTaskResult;
+use crate::phase::Phase;
 use crate::plan::SubTaskOutcome;
-use crate::run::{EndReason, FailureCause, Phase, RunCommand};
+use crate::run::RunCommand;
 use crate::time::Timestamp;
 
 impl Run {

@@ -18,17 +18,21 @@ use approving::AwaitingUser;
 use delegating::LastDelegation;
 use pending::Pending;
 
-use super::{EndReason, Iteration, Phase, Question, RunCommand, RunInput, RunTimer, Transition};
-use crate::agent::{AgentBrief, AgentReport, AgentRole};
+use super::{Iteration, RunCommand, RunInput, RunTimer};
+use crate::agent_report::{AgentReport, CallSummary};
+use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::BudgetExceeded;
-use crate::call::ToolCall;
+use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::Usage;
-use crate::observation::{CallSummary, Observation};
+use crate::message::{ToolCall, Usage};
+use crate::observation::Observation;
+use crate::phase::{Phase, Transition};
 use crate::plan::SubTask;
 use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection};
-use crate::spec::{RunContext, RunSpec};
+use crate::question::Question;
+use crate::run_context::RunContext;
+use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 
@@ -244,10 +248,7 @@ impl Run {
         if idle != matches!(input, RunInput::Started { .. }) {
             return Err(self.invalid_state(&input));
         }
-        if self.phase.is_terminal() && !self.is_allowed_after_end(&input) {
-            return Err(self.invalid_state(&input));
-        }
-        if self.end.is_some() && !is_allowed_while_awaiting_user(&input) {
+        if self.end.is_some() && !self.is_allowed_after_end(&input) {
             return Err(self.invalid_state(&input));
         }
         let mut commands = Vec::new();
@@ -298,12 +299,13 @@ impl Run {
         Ok(commands)
     }
 
-    /// Whether the input may come although the run has ended: only a run that failed and can be resumed takes any.
+    /// Returns true if the run accepts the input after its end: it can be resumed, guided before that, and cancelled while it waits for the user.
     fn is_allowed_after_end(&self, input: &RunInput) -> bool {
         let is_resumable = self.end.as_ref().is_some_and(EndReason::is_resumable);
         match input {
             RunInput::Resumed { .. } => true,
             RunInput::Guided { .. } => is_resumable,
+            RunInput::Cancelled => !self.phase.is_terminal(),
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
             | RunInput::ToolStarted { .. }
@@ -315,8 +317,7 @@ impl Run {
             | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
-            | RunInput::TimerFired { .. }
-            | RunInput::Cancelled => false,
+            | RunInput::TimerFired { .. } => false,
         }
     }
 
@@ -444,31 +445,6 @@ impl Run {
             input: input.name(),
             state: format!("the run is in {}", self.phase),
         }
-    }
-}
-
-/// A call of a plan's own that did not run to its end, or not at all, as the user's guidance could not wait (PAOR-8).
-fn redirected_result() -> ToolResult {
-    ToolResult::failure("it did not run to its end, as the user gave guidance that changes the plan")
-        .with_code(code::REDIRECTED)
-}
-
-/// Whether it may come in while the run stands still: anything else waits until it is resumed.
-fn is_allowed_while_awaiting_user(input: &RunInput) -> bool {
-    match input {
-        RunInput::Guided { .. } | RunInput::Resumed { .. } | RunInput::Cancelled => true,
-        RunInput::Started { .. }
-        | RunInput::AgentFinished { .. }
-        | RunInput::ToolStarted { .. }
-        | RunInput::ToolFinished { .. }
-        | RunInput::Redirected { .. }
-        | RunInput::ApprovalAsked { .. }
-        | RunInput::ApprovalSettled { .. }
-        | RunInput::Decided { .. }
-        | RunInput::Delegated { .. }
-        | RunInput::UserAnswered { .. }
-        | RunInput::UserAbsent { .. }
-        | RunInput::TimerFired { .. } => false,
     }
 }
 

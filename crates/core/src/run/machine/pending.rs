@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::acting::CallPosition;
-use crate::agent::AgentBrief;
 use crate::approval::Approval;
-use crate::call::ToolCall;
+use crate::brief::AgentBrief;
 use crate::id::EffectId;
-use crate::run::Question;
+use crate::message::ToolCall;
+use crate::question::Question;
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::{Commands, Pending, Run};
-use crate::agent::{AgentBrief, AgentRole};
+use crate::brief::{AgentBrief, AgentRole};
+use crate::end_reason::EndReason;
 use crate::machine::Refusal;
+use crate::phase::Phase;
 use crate::plan::{Plan, PlanError, PlanGraph, Work};
 use crate::prompt;
-use crate::run::{EndReason, Iteration, Phase};
+use crate::run::Iteration;
 use crate::time::Timestamp;
 
 impl Run {

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use super::ending::budgets;
 use super::{Commands, Pending, Run};
-use crate::agent::{AgentFailure, AgentReport};
+use crate::agent_report::{AgentFailure, AgentReport, AgentWork};
+use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId};
 use crate::limits::RunLimits;
 use crate::machine::Refusal;
 use crate::message::Usage;
-use crate::observation::AgentWork;
-use crate::run::EndReason;
 use crate::run::report::remaining;
-use crate::spec::{RunContext, RunSpec};
+use crate::run_context::RunContext;
+use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
-use crate::tool::{ToolResult, code};
+use crate::tool::ToolResult;
 
 impl Run {
     /// Whether the run can be resumed with these limits (its own for `None`). `last_seen` is when its last entry was journaled;
@@ -159,10 +159,17 @@ impl Run {
                 };
                 self.agent_finished(now, effect, report, nothing)?;
             } else if pending.running_call().is_some() {
-                self.end_call(now, effect, cut_off_result(), nothing)?;
+                self.end_call(now, effect, ToolResult::cut_off(), nothing)?;
             } else if pending.approval().is_some() {
                 if let Some((effect, call_position, call)) = self.end_approval(effect) {
-                    self.finish_unexecuted(now, effect, call_position, call, undecided_result(), nothing)?;
+                    self.finish_unexecuted(
+                        now,
+                        effect,
+                        call_position,
+                        call,
+                        ToolResult::undecided(),
+                        nothing,
+                    )?;
                 }
             } else {
                 // A question, which the next reflection may ask again.
@@ -171,21 +178,4 @@ impl Run {
         }
         Ok(())
     }
-}
-
-/// The result of a call that was under way when the run ended.
-fn cut_off_result() -> ToolResult {
-    ToolResult::failure(
-        "the run ended at a limit before this call had a result: it may or may not have happened. Look at the present state before \
-         you decide whether to call it again",
-    )
-    .with_code(code::INTERRUPTED)
-}
-
-/// The result of a call that waited for an approval when the run ended.
-fn undecided_result() -> ToolResult {
-    ToolResult::failure(
-        "the run ended at a limit before a person had decided about this call: it did not run",
-    )
-    .with_code(code::INTERRUPTED)
 }

@@ -4,12 +4,14 @@
 //! ended nothing new starts. A planner or a reflector is stopped and not waited for: what it says no longer matters, and its report only
 //! counts for what it used.
 
-use super::{Commands, Pending, Run, redirected_result};
+use super::{Commands, Pending, Run};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::observation::SubTaskResult;
-use crate::run::{Phase, RunCommand};
+use crate::phase::Phase;
+use crate::run::RunCommand;
 use crate::time::Timestamp;
+use crate::tool::ToolResult;
 
 impl Run {
     pub(super) fn redirect(
@@ -93,7 +95,14 @@ impl Run {
         }
         for effect in waiting {
             if let Some((effect, call_position, call)) = self.end_approval(effect) {
-                self.finish_unexecuted(now, effect, call_position, call, redirected_result(), commands)?;
+                self.finish_unexecuted(
+                    now,
+                    effect,
+                    call_position,
+                    call,
+                    ToolResult::redirected(),
+                    commands,
+                )?;
             }
         }
         Ok(())

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::{Commands, Pending, Run};
-use crate::agent::{AgentBrief, AgentRole};
+use crate::brief::{AgentBrief, AgentRole};
+use crate::end_reason::EndReason;
 use crate::id::EffectId;
 use crate::machine::Refusal;
+use crate::phase::Phase;
 use crate::prompt::{self, AnsweredQuestion};
+use crate::question::Question;
 use crate::reflection::{Reflection, ReflectionVerdict};
+use crate::run::RunCommand;
 use crate::run::changes::{changed_files, changes};
-use crate::run::{EndReason, Phase, Question, RunCommand};
 use crate::time::Timestamp;
 
 impl Run {

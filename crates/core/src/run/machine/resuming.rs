@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::acting::CallPosition;
-use super::{Commands, Pending, Run, approving, redirected_result};
-use crate::agent::interrupted_result;
-use crate::call::ToolCall;
+use super::{Commands, Pending, Run, approving};
 use crate::id::EffectId;
 use crate::machine::Refusal;
-use crate::run::{Phase, RunCommand, RunTimer};
+use crate::phase::Phase;
+use crate::run::{RunCommand, RunTimer};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
@@ -145,24 +144,18 @@ impl Run {
 
     /// The plan's own calls that are not done again: they are not safe to repeat, or were being stopped.
     fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
+        let tools = self.context.as_ref().map(|context| context.tools());
         let calls = self.outstanding.iter().filter_map(|(effect, pending)| {
             let Pending::Tool { call, started, .. } = pending else {
                 return None;
             };
-            if *started && !self.is_safe_to_repeat(call) {
-                return Some((effect, interrupted_result(call)));
+            if *started && !tools.is_some_and(|tools| tools.is_safe_to_repeat(call)) {
+                return Some((effect, ToolResult::interrupted(&call.tool)));
             }
             let is_stopping = self.stopping.contains(&effect.step);
-            is_stopping.then(|| (effect, redirected_result()))
+            is_stopping.then(|| (effect, ToolResult::redirected()))
         });
         calls.collect()
-    }
-
-    fn is_safe_to_repeat(&self, call: &ToolCall) -> bool {
-        let tools = self.context.as_ref().map(|context| context.tools());
-        tools
-            .and_then(|tools| tools.get(&call.tool))
-            .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 }
 

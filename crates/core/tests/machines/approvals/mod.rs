@@ -5,8 +5,9 @@ mod of_forks;
 mod of_plans;
 mod seen;
 
-use dirigent_core::agent::{Agent, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
+use dirigent_core::brief::AgentRole;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Machine;
 use dirigent_core::policy::{Rule, Ruling};

@@ -1,7 +1,8 @@
 //! In an agent's loop.
 
-use dirigent_core::agent::{Agent, AgentInput, AgentRole, AgentTimer};
+use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::approval::{Approval, ApprovalAnswer, Digest};
+use dirigent_core::brief::AgentRole;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Message;
 use dirigent_core::policy::Ruling;

@@ -1,8 +1,10 @@
 //! Of a plan's own, and what the run does while its agents' calls wait.
 
 use dirigent_core::approval::ApprovalAnswer;
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::phase::Phase;
 use dirigent_core::policy::Ruling;
-use dirigent_core::run::{EndReason, Phase, RunInput, RunTimer};
+use dirigent_core::run::{RunInput, RunTimer};
 use dirigent_core::tool::ToolResult;
 use serde_json::json;
 

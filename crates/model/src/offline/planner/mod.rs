@@ -9,8 +9,9 @@ mod repair;
 mod replace;
 mod undo;
 
+use dirigent_core::call::SUBMIT_PLAN;
 use dirigent_core::id::SubTaskId;
-use dirigent_core::plan::{Plan, PlannedCall, SUBMIT_PLAN, SubTask, Work};
+use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
 use serde_json::json;
 
 use super::checks::{self, Check};

@@ -7,8 +7,9 @@ mod change;
 mod query;
 mod undo;
 
+use dirigent_core::call::SUBMIT_REFLECTION;
 use dirigent_core::plan::Plan;
-use dirigent_core::reflection::{Reflection, ReflectionVerdict, SUBMIT_REFLECTION};
+use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 use serde_json::json;
 
 use super::conversation::{Call, Conversation};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::prompt::{one_line, shorten};
+use crate::text::{one_line, shorten};
 
 /// Characters of a choice that stand in an error.
 const SHOWN_CHOICE: usize = 200;

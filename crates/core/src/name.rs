@@ -70,3 +70,9 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
         Value::Object(_) => "an object",
     }
 }
+
+pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest
+        .map(|name| format!(" (did you mean {}?)", quoted(name)))
+        .unwrap_or_default()
+}

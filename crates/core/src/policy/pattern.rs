@@ -1,0 +1,32 @@
+//! Texts with `*` in rules.
+
+/// Whether the whole text is like the pattern, in which `*` stands for any text. Each piece between two `*` is looked for once, from where the one before ended, so
+/// the time is that of reading both.
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(inner) = text.strip_prefix(first).and_then(|text| text.strip_suffix(last)) else {
+        return false;
+    };
+    let mut remaining = inner;
+    middle.split('*').all(|piece| match remaining.split_once(piece) {
+        Some((_, after)) => {
+            remaining = after;
+            true
+        }
+        None => false,
+    })
+}
+
+/// How many of its paths' components are `..`, also where it is escaped as in addresses of the web: `..%2f`.
+pub(super) fn parent_components(text: &str) -> usize {
+    let text = text
+        .to_ascii_lowercase()
+        .replace("%2e", ".")
+        .replace("%2f", "/")
+        .replace("%5c", "/");
+    let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '\'' | '"' | '=' | ':');
+    text.split(ends).filter(|component| *component == "..").count()
+}

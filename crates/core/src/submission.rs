@@ -1,0 +1,44 @@
+//! The tools by which planner and reflector submit their answers.
+
+use serde_json::json;
+
+use crate::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
+use crate::plan::plan_schema;
+use crate::reflection::reflection_schema;
+use crate::spec::AnswerForm;
+use crate::tool::{Access, Repeat, ToolSpec};
+
+/// The description of an agent's terminating tool, where its answer needs one.
+pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
+    let (name, description, parameters, example) = match answer {
+        AnswerForm::Text => return None,
+        AnswerForm::Plan => (
+            SUBMIT_PLAN,
+            "Submits the plan and ends your work.",
+            plan_schema(),
+            json!({
+                "summary": "Look for the callers, then change them and check.",
+                "subtasks": [
+                    {"id": "look", "title": "Find the callers", "agent": "explore", "task": "Find every caller of `load` in src/, with file and line."},
+                    {"id": "test", "title": "Run the tests", "depends_on": ["look"],
+                     "calls": [{"tool": "execute_command", "parameters": {"command": ["cargo", "test"]}}]}
+                ]
+            }),
+        ),
+        AnswerForm::Reflection => (
+            SUBMIT_REFLECTION,
+            "Submits your judgement and ends your work.",
+            reflection_schema(),
+            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes.", "changed_files": ["src/lib.rs"]}),
+        ),
+    };
+    Some(ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters,
+        repeat: Repeat::Safe,
+        access: Access::ReadOnly,
+        requires_approval: false,
+        example,
+    })
+}
