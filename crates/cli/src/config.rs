@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use console::style;
-use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Provider, Sources};
+use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Sources};
 use dirigent::{
     AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Price, Sandbox,
 };
@@ -346,11 +346,11 @@ impl CheckReport {
 
     fn model_json(&self, model: &ModelSettings) -> Value {
         let result = self.results.get(&model.reference);
-        let served = (model.provider != Provider::Offline).then_some(model);
+        let served = model.provider.map(|_| model);
         let limits = served.map(|model| self.config.model_limits(model));
         json!({
             "model": model.reference,
-            "provider": model.provider.name(),
+            "provider": model.provider_name(),
             "name": model.name,
             "base_url": model.display_url(),
             "api_key": key(&model.api_key),
@@ -373,7 +373,7 @@ impl CheckReport {
 
     /// What is to be known of a model that a server answers for.
     fn facts(&self, model: &ModelSettings) -> Vec<(&'static str, String)> {
-        if model.provider == Provider::Offline {
+        if model.provider.is_none() {
             return Vec::new();
         }
         let tokens = |count: Option<u64>| {
@@ -439,11 +439,10 @@ fn connection_json((settings, tested): &(ConnectionSettings, TestResult)) -> Val
 fn title(model: &ModelSettings) -> String {
     let reference = style(sanitize(&model.reference)).bold();
     match model.provider {
-        Provider::Offline if model.reference == "offline" => reference.to_string(),
-        Provider::Offline => format!("{reference}: the offline model"),
-        Provider::OpenAi | Provider::Anthropic | Provider::Gemini => format!(
-            "{reference}: {} {} at {}",
-            model.provider,
+        None if model.reference == "offline" => reference.to_string(),
+        None => format!("{reference}: the offline model"),
+        Some(provider) => format!(
+            "{reference}: {provider} {} at {}",
             sanitize(&model.name),
             sanitize(model.display_url())
         ),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use console::style;
 use dirigent::Config;
-use dirigent::config::{ModelSettings, Provider};
+use dirigent::config::ModelSettings;
 use serde_json::json;
 
 use crate::args::ModelsCommand;
@@ -59,7 +59,7 @@ fn print_models(
     if command.json {
         for name in names {
             let line = json!({
-                "provider": model.provider.name(),
+                "provider": model.provider_name(),
                 "base_url": model.display_url(),
                 "model": name,
                 "configured": configured.contains(name),
@@ -69,11 +69,11 @@ fn print_models(
         return;
     }
     match model.provider {
-        Provider::Offline => output.print(
+        None => output.print(
             "offline: one model, built in; it needs no server. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml.",
         ),
-        Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
-            let title = format!("{} at {}", model.provider, sanitize(model.display_url()));
+        Some(provider) => {
+            let title = format!("{provider} at {}", sanitize(model.display_url()));
             output.print(&style(title).bold().to_string());
             for name in names {
                 let mark = if configured.contains(name) { "*" } else { " " };

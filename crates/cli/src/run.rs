@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use dirigent::config::Provider;
 use dirigent::{
     Builder, Config, Delta, Dirigent, DirigentError, Goal, Resume, RunHandle, RunId, UserPresence,
 };
@@ -91,7 +90,7 @@ fn warn_unpriced(config: &Config, output: &Output) {
     for reference in config.used_models() {
         let unpriced = config
             .model(&reference)
-            .is_ok_and(|model| model.provider != Provider::Offline && model.price.is_none());
+            .is_ok_and(|model| model.provider.is_some() && model.price.is_none());
         if unpriced {
             output.note(&sanitize(&format!(
                 "note: the cost limit has no effect for `{reference}`, whose price is not known: set its `price` (docs/models.md)"

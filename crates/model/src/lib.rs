@@ -13,6 +13,7 @@ mod limits;
 pub mod offline;
 pub mod openai;
 mod priced;
+pub mod provider;
 mod request;
 mod retry;
 mod secrets;
@@ -23,11 +24,12 @@ use dirigent_core::message::{ModelFailure, ModelReply};
 use futures::future::BoxFuture;
 
 pub use fallback::{Alternative, Fallback};
-pub use genai::{HostedModel, HostedOptions, Provider};
+pub use genai::{HostedApi, HostedModel, HostedOptions};
 pub use limits::{Limited, ModelLimits};
 pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use priced::Priced;
+pub use provider::{Protocol, Provider};
 pub use request::{ChatRequest, DeltaSink, ReplyFormat};
 pub use retry::{Jitter, RetryPolicy, Retrying};
 

@@ -35,8 +35,9 @@ use dirigent_core::price::Price;
 use dirigent_core::spec::ModelProfile;
 use dirigent_model::ModelLimits;
 
+pub use dirigent_model::Provider;
 pub use error::{ConfigError, Origin};
-pub use model::{ApiKey, ModelSettings, Provider};
+pub use model::{ApiKey, ModelSettings};
 pub use models::ConfiguredModels;
 pub use probe::{ProbeError, ProbeOutcome};
 use settings::{Key, Settings, read_file, read_file_if_exists};
@@ -164,7 +165,7 @@ impl Config {
             if next == name {
                 return Err(table.invalid("fallback", "names the model itself: leave it out"));
             }
-            if self.find(next, origin)?.provider == Provider::Offline {
+            if self.find(next, origin)?.provider.is_none() {
                 return Err(table.invalid(
                     "fallback",
                     "names the offline model, which understands only its own goals and can't stand in for another: leave it out",
@@ -309,10 +310,8 @@ impl Config {
             price: model.price,
             max_result: match model.provider {
                 // It reads JSON, not what is left of it.
-                model::Provider::Offline => None,
-                model::Provider::OpenAi | model::Provider::Anthropic | model::Provider::Gemini => {
-                    ModelProfile::default().max_result
-                }
+                None => None,
+                Some(_) => ModelProfile::default().max_result,
             },
         };
         for next in &model.fallback {

@@ -7,84 +7,16 @@ use dirigent_core::price::Price;
 use dirigent_core::time::Millis;
 use dirigent_model::RetryPolicy;
 use dirigent_model::openai::Delivery;
+use dirigent_model::provider::{self, Protocol, Provider};
 use secrecy::SecretString;
 use serde_json::{Map, Value as Json};
 use url::Url;
 
 use super::error::{ConfigError, Origin};
-use super::schema::PROVIDERS;
+use super::schema::OFFLINE;
 use super::settings::{Settings, Table};
 use super::sources::Sources;
 use super::value::{self, Value};
-
-/// Who serves a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Provider {
-    /// The built-in model.
-    Offline,
-    /// OpenAI, or any server that speaks its API.
-    OpenAi,
-    /// Anthropic.
-    Anthropic,
-    /// Google's Gemini.
-    Gemini,
-}
-
-impl Provider {
-    fn named(word: &str) -> Option<Provider> {
-        let all = [
-            Provider::Offline,
-            Provider::OpenAi,
-            Provider::Anthropic,
-            Provider::Gemini,
-        ];
-        all.into_iter().find(|provider| provider.name() == word)
-    }
-
-    /// As it is written in the configuration: `offline`, `openai`, `anthropic`, `gemini`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Provider::Offline => "offline",
-            Provider::OpenAi => "openai",
-            Provider::Anthropic => "anthropic",
-            Provider::Gemini => "gemini",
-        }
-    }
-
-    /// Its own address, as a setting would have it.
-    fn default_base_url(self) -> &'static str {
-        match self {
-            Provider::Offline => "",
-            Provider::OpenAi => "https://api.openai.com/v1",
-            Provider::Anthropic => "https://api.anthropic.com/v1",
-            Provider::Gemini => "https://generativelanguage.googleapis.com/v1beta",
-        }
-    }
-
-    /// The variables that may hold its key, the first that is set counts.
-    pub(super) fn key_variables(self) -> &'static [&'static str] {
-        match self {
-            Provider::Offline => &[],
-            Provider::OpenAi => &["OPENAI_API_KEY"],
-            Provider::Anthropic => &["ANTHROPIC_API_KEY"],
-            Provider::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        }
-    }
-
-    pub(super) fn base_url_variable(self) -> Option<&'static str> {
-        match self {
-            Provider::Offline | Provider::Gemini => None,
-            Provider::OpenAi => Some("OPENAI_BASE_URL"),
-            Provider::Anthropic => Some("ANTHROPIC_BASE_URL"),
-        }
-    }
-}
-
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A key to a provider. `Debug` does not show it.
 #[derive(Clone, Debug)]
@@ -110,8 +42,8 @@ pub enum ApiKey {
 pub struct ModelSettings {
     /// Its name in the configuration, and in journals: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
     pub reference: String,
-    /// Who serves it.
-    pub provider: Provider,
+    /// Its provider; `None` for the offline model.
+    pub provider: Option<&'static Provider>,
     /// The provider's name for it; empty for the offline model.
     pub name: String,
     /// Where the API begins; empty for the offline model.
@@ -146,12 +78,8 @@ pub struct ModelSettings {
 impl fmt::Display for ModelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.provider {
-            Provider::Offline => f.write_str("the offline model"),
-            Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
-                // What follows may hold a secret.
-                let address = self.base_url.split(['?', '#']).next().unwrap_or_default();
-                write!(f, "{} {} at {address}", self.provider, self.name)
-            }
+            None => f.write_str("the offline model"),
+            Some(provider) => write!(f, "{provider} {} at {}", self.name, self.display_url()),
         }
     }
 }
@@ -160,8 +88,8 @@ impl ModelSettings {
     /// The offline model.
     fn offline() -> Self {
         ModelSettings {
-            reference: "offline".to_owned(),
-            provider: Provider::Offline,
+            reference: OFFLINE.to_owned(),
+            provider: None,
             name: String::new(),
             base_url: String::new(),
             api_key: ApiKey::None,
@@ -188,9 +116,15 @@ impl ModelSettings {
         }
     }
 
+    /// The provider's name in configurations; `offline` for the offline model.
+    pub fn provider_name(&self) -> &'static str {
+        self.provider.map_or(OFFLINE, |provider| provider.name)
+    }
+
     /// Whether the address is the provider's own.
     pub fn is_official_endpoint(&self) -> bool {
-        is_official_url(self.provider, &self.base_url)
+        self.provider
+            .is_some_and(|provider| is_official_url(provider, &self.base_url))
     }
 
     /// The address, as far as it may be shown.
@@ -207,11 +141,11 @@ pub(super) fn find(
 ) -> Result<Option<ModelSettings>, ConfigError> {
     let named = |name| settings.table(&["models", name]);
     match reference {
-        "offline" => Ok(Some(ModelSettings::offline())),
+        OFFLINE => Ok(Some(ModelSettings::offline())),
         "default" => read(reference, &settings.table(&["model"]), settings, sources).map(Some),
         name if !named(name).is_empty() => read(name, &named(name), settings, sources).map(Some),
         other => match other.split_once('/') {
-            Some((provider, name)) if PROVIDERS.contains(&provider) && !name.is_empty() => {
+            Some((provider, name)) if !name.is_empty() => {
                 let table = settings.table(&["models", other]);
                 Provider::named(provider)
                     .map(|provider| complete(other, provider, name, &table, settings, sources))
@@ -229,13 +163,7 @@ fn read(
     settings: &Settings,
     sources: &Sources,
 ) -> Result<ModelSettings, ConfigError> {
-    let Some(provider) = table.text("provider").and_then(Provider::named) else {
-        return Err(table.invalid(
-            "provider",
-            format!("is not set: say one of offline, {}", PROVIDERS.join(", ")),
-        ));
-    };
-    if provider == Provider::Offline {
+    if table.text("provider") == Some(OFFLINE) {
         return match table.iter().find(|(name, _)| *name != "provider") {
             None => Ok(ModelSettings {
                 reference: reference.to_owned(),
@@ -245,11 +173,17 @@ fn read(
                 name,
                 format!(
                     "means nothing for the offline model: set `provider` of the same table to one of {}, or leave it out",
-                    PROVIDERS.join(", ")
+                    provider_names()
                 ),
             )),
         };
     }
+    let Some(provider) = table.text("provider").and_then(Provider::named) else {
+        return Err(table.invalid(
+            "provider",
+            format!("is not set: say one of {OFFLINE}, {}", provider_names()),
+        ));
+    };
     let Some(name) = table.text("name") else {
         return Err(table.invalid(
             "name",
@@ -259,15 +193,22 @@ fn read(
     let foreign = ["extra", "delivery"]
         .into_iter()
         .find(|name| table.value(name).is_some());
-    if let (Provider::Anthropic | Provider::Gemini, Some(name)) = (provider, foreign) {
+    if let (Protocol::Hosted(_), Some(name)) = (provider.protocol, foreign) {
         return Err(table.invalid(name, "is for provider \"openai\" alone: leave it out"));
     }
     complete(reference, provider, name, table, settings, sources)
 }
 
+fn provider_names() -> String {
+    provider::PROVIDERS
+        .each_ref()
+        .map(|provider| provider.name)
+        .join(", ")
+}
+
 fn complete(
     reference: &str,
-    provider: Provider,
+    provider: &'static Provider,
     name: &str,
     table: &Table<'_>,
     settings: &Settings,
@@ -278,11 +219,14 @@ fn complete(
     let offline = ModelSettings::offline();
     Ok(ModelSettings {
         reference: reference.to_owned(),
-        provider,
+        provider: Some(provider),
         name: name.to_owned(),
         api_key: api_key(provider, is_own, table, sources)?,
         base_url,
-        calls: calls(table.text("calls"), is_own || provider != Provider::OpenAi),
+        calls: calls(
+            table.text("calls"),
+            is_own || provider.protocol != Protocol::OpenAi,
+        ),
         context_window: table.count("context_window"),
         max_output_tokens: table.count("max_output_tokens"),
         delivery: match table.text("delivery") {
@@ -310,7 +254,7 @@ fn complete(
 
 /// The table's address, or the variable's, or the provider's own. A variable never moves a model that has an address or a key of its
 /// own, as that one's key would go there.
-fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<String, ConfigError> {
+fn base_url(provider: &Provider, table: &Table<'_>, sources: &Sources) -> Result<String, ConfigError> {
     if let Some(address) = table.text("base_url") {
         return Ok(address.to_owned());
     }
@@ -318,7 +262,7 @@ fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<
         .iter()
         .any(|name| table.value(name).is_some());
     let set = provider
-        .base_url_variable()
+        .base_url_variable
         .filter(|_| !has_key)
         .and_then(|name| Some((name, sources.variable(name)?)));
     match set {
@@ -327,16 +271,16 @@ fn base_url(provider: Provider, table: &Table<'_>, sources: &Sources) -> Result<
             key: name.to_owned(),
             problem,
         }),
-        None => Ok(provider.default_base_url().to_owned()),
+        None => Ok(provider.base_url.to_owned()),
     }
 }
 
-fn is_official_url(provider: Provider, base_url: &str) -> bool {
+fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     let host = |address: &str| {
         let url = Url::parse(address).ok().filter(|url| url.scheme() == "https")?;
         url.host_str().map(str::to_owned)
     };
-    let (Some(own), Some(host)) = (host(provider.default_base_url()), host(base_url)) else {
+    let (Some(own), Some(host)) = (host(provider.base_url), host(base_url)) else {
         return false;
     };
     // A region's address, such as eu.api.openai.com, is the provider's own, too.
@@ -346,7 +290,7 @@ fn is_official_url(provider: Provider, base_url: &str) -> bool {
 /// A key goes only where it belongs: the provider's variable counts where the address is the provider's or came from the
 /// environment, as the key did.
 fn api_key(
-    provider: Provider,
+    provider: &Provider,
     is_own: bool,
     table: &Table<'_>,
     sources: &Sources,
@@ -375,7 +319,7 @@ fn api_key(
         },
         (Some(_) | None, None) if !is_own && table.text("base_url").is_some() => Ok(ApiKey::None),
         (Some(_) | None, None) => {
-            let variables = provider.key_variables();
+            let variables = provider.key_variables;
             match variables.iter().find_map(|name| from(name)) {
                 Some(key) => Ok(key),
                 None if is_own => not_set(format!(
@@ -402,7 +346,7 @@ fn calls(word: Option<&str>, native_at_home: bool) -> CallForm {
 }
 
 /// The price of the longest name in the table that stands for this one.
-fn listed_price(provider: Provider, name: &str, settings: &Settings) -> Option<Price> {
+fn listed_price(provider: &Provider, name: &str, settings: &Settings) -> Option<Price> {
     let stands_for = |listed: &str| {
         name.strip_prefix(listed).is_some_and(|version| {
             let version = version.strip_prefix(['-', '@']).unwrap_or(version);
@@ -412,7 +356,7 @@ fn listed_price(provider: Provider, name: &str, settings: &Settings) -> Option<P
                         || ["latest", "preview"].iter().any(|word| version.starts_with(word)))
         })
     };
-    let table = settings.table(&["prices", provider.name()]);
+    let table = settings.table(&["prices", provider.name]);
     let (_, found) = table
         .iter()
         .filter(|(listed, _)| stands_for(listed))

@@ -11,7 +11,7 @@ use dirigent_model::{
 };
 use futures::future::BoxFuture;
 
-use super::model::{ModelSettings, Provider};
+use super::model::ModelSettings;
 use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 
@@ -108,13 +108,13 @@ impl ConfiguredModels {
         settings: &ModelSettings,
         state: &mut State,
     ) -> Result<PreparedModel, ConfigError> {
-        if settings.provider == Provider::Offline {
+        let Some(provider) = settings.provider else {
             return Ok(PreparedModel {
                 model: Arc::new(OfflineModel),
                 name: None,
             });
-        }
-        let server = RemoteModel::connect(settings, timeouts(settings), &mut state.client)?;
+        };
+        let server = RemoteModel::connect(provider, settings, timeouts(settings), &mut state.client)?;
         let place = (settings.base_url.clone(), settings.name.clone());
         let shared = state
             .limits

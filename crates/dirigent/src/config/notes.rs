@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use dirigent_model::provider::PROVIDERS;
+
 use super::Config;
 use super::error::Origin;
-use super::model::{ModelSettings, Provider};
+use super::model::ModelSettings;
 use super::value::{self, Value};
 
 /// Less memory than interpreters begin with, in bytes.
@@ -31,21 +33,15 @@ impl Config {
             Origin::Variable(_) | Origin::Flag(_) => return None,
         }
         let used = self.used_models();
-        let is_offline = |reference: &String| {
-            self.model(reference)
-                .is_ok_and(|model| model.provider == Provider::Offline)
-        };
+        let is_offline =
+            |reference: &String| self.model(reference).is_ok_and(|model| model.provider.is_none());
         if !used.iter().all(is_offline) {
             return None;
         }
-        let providers = [
-            (Provider::OpenAi, "gpt-4.1-mini"),
-            (Provider::Anthropic, "claude-sonnet-4-5"),
-            (Provider::Gemini, "gemini-2.5-flash"),
-        ];
-        providers.into_iter().find_map(|(provider, name)| {
-            let variables = provider.key_variables().iter().copied().chain(provider.base_url_variable());
-            let set = variables.into_iter().find(|name| self.shared.sources.variable(name).is_some())?;
+        PROVIDERS.iter().find_map(|provider| {
+            let name = provider.suggested_model;
+            let mut variables = provider.key_variables.iter().copied().chain(provider.base_url_variable);
+            let set = variables.find(|name| self.shared.sources.variable(name).is_some())?;
             Some(format!(
                 "{set} is set, but no model is chosen, so the offline model is asked. Choose one: DIRIGENT_MODEL={provider}/{name}, \
                  --model {provider}/{name}, or [model] in a file"
@@ -106,10 +102,10 @@ impl Config {
             .iter()
             .filter_map(|name| self.model(name).ok())
             .collect();
-        [Provider::OpenAi, Provider::Anthropic].into_iter().filter_map(move |provider| {
-            let variable = provider.base_url_variable()?;
+        PROVIDERS.iter().filter_map(move |provider| {
+            let variable = provider.base_url_variable?;
             let address = value::address(&self.shared.sources.variable(variable)?).ok()?;
-            let mut of_provider = models.iter().filter(|model| model.provider == provider).peekable();
+            let mut of_provider = models.iter().filter(|model| model.provider == Some(provider)).peekable();
             of_provider.peek()?;
             of_provider.all(|model| model.base_url != address).then(|| {
                 format!("{variable} is not used: the models of provider `{provider}` have a base_url or a key of their own")

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dirigent_core::message::{Message, ModelFailure, ModelFailureKind};
 use dirigent_model::openai::Timeouts;
-use dirigent_model::{ChatModel, ChatRequest};
+use dirigent_model::{ChatModel, ChatRequest, Provider};
 
-use super::model::{ModelSettings, Provider};
+use super::model::ModelSettings;
 use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 
@@ -59,10 +59,8 @@ impl Config {
     pub async fn list_models(&self, reference: &str) -> Result<Vec<String>, ProbeError> {
         let settings = self.model(reference)?;
         match settings.provider {
-            Provider::Offline => Ok(Vec::new()),
-            Provider::OpenAi | Provider::Anthropic | Provider::Gemini => {
-                Ok(server(&settings)?.models().await?)
-            }
+            None => Ok(Vec::new()),
+            Some(provider) => Ok(server(provider, &settings)?.models().await?),
         }
     }
 
@@ -73,10 +71,10 @@ impl Config {
     /// As [`Config::list_models`], or [`ProbeError::NotListed`].
     pub async fn probe(&self, reference: &str) -> Result<ProbeOutcome, ProbeError> {
         let settings = self.model(reference)?;
-        if settings.provider == Provider::Offline {
+        let Some(provider) = settings.provider else {
             return Ok(ProbeOutcome::BuiltIn);
-        }
-        let server = server(&settings)?;
+        };
+        let server = server(provider, &settings)?;
         let models = match server.models().await {
             Ok(models) => models,
             Err(failure) if settings.is_official_endpoint() && !is_request_error(failure.kind) => {
@@ -107,13 +105,13 @@ impl Config {
     }
 }
 
-fn server(settings: &ModelSettings) -> Result<RemoteModel, ConfigError> {
+fn server(provider: &Provider, settings: &ModelSettings) -> Result<RemoteModel, ConfigError> {
     let timeouts = Timeouts {
         first: PROBE_TIMEOUT,
         total: PROBE_TIMEOUT,
         ..Timeouts::default()
     };
-    RemoteModel::connect(settings, timeouts, &mut None)
+    RemoteModel::connect(provider, settings, timeouts, &mut None)
 }
 
 /// Whether the server answers, and finds fault with the request.

@@ -2,12 +2,14 @@
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_model::openai::{HttpClient, ModelSetupError, Timeouts};
-use dirigent_model::{ChatModel, ChatRequest, HostedModel, HostedOptions, OpenAiModel, OpenAiOptions};
+use dirigent_model::{
+    ChatModel, ChatRequest, HostedModel, HostedOptions, OpenAiModel, OpenAiOptions, Protocol, Provider,
+};
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 
 use super::ConfigError;
-use super::model::{ApiKey, ModelSettings, Provider};
+use super::model::{ApiKey, ModelSettings};
 
 /// A model at its server.
 #[derive(Clone, Debug)]
@@ -17,8 +19,9 @@ pub(super) enum RemoteModel {
 }
 
 impl RemoteModel {
-    /// The model of these settings, which is not the offline one. Those that are set up with the same `client` share its connections.
+    /// The provider's model of these settings. Models that are set up with the same `client` share its connections.
     pub(super) fn connect(
+        provider: &Provider,
         settings: &ModelSettings,
         timeouts: Timeouts,
         client: &mut Option<HttpClient>,
@@ -32,18 +35,16 @@ impl RemoteModel {
             Some(client) => client,
             None => client.insert(HttpClient::new(timeouts.connect).map_err(wrong)?),
         };
-        let hosted = |provider| {
-            let mut options = HostedOptions::new(provider, &settings.name).base_url(&settings.base_url);
-            options.api_key = key.clone();
-            options.timeouts = timeouts;
-            HostedModel::with_client(options, client)
-                .map(RemoteModel::Hosted)
-                .map_err(wrong)
-        };
-        match settings.provider {
-            Provider::Anthropic => hosted(dirigent_model::Provider::Anthropic),
-            Provider::Gemini => hosted(dirigent_model::Provider::Gemini),
-            Provider::OpenAi | Provider::Offline => {
+        match provider.protocol {
+            Protocol::Hosted(api) => {
+                let mut options = HostedOptions::new(api, &settings.base_url, &settings.name);
+                options.api_key = key;
+                options.timeouts = timeouts;
+                HostedModel::with_client(options, client)
+                    .map(RemoteModel::Hosted)
+                    .map_err(wrong)
+            }
+            Protocol::OpenAi => {
                 let mut options = OpenAiOptions::new(&settings.base_url, &settings.name);
                 options.api_key = key;
                 options.delivery = settings.delivery;
@@ -84,7 +85,9 @@ fn key(settings: &ModelSettings) -> Result<Option<SecretString>, ConfigError> {
         ApiKey::NotSet { how } => Err(ConfigError::Missing {
             problem: format!(
                 "the model `{}` ({} {}) needs an API key: {how}",
-                settings.reference, settings.provider, settings.name
+                settings.reference,
+                settings.provider_name(),
+                settings.name
             ),
         }),
     }

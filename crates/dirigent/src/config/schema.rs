@@ -1,6 +1,7 @@
 //! Which settings there are. Whatever is not here is refused, with the nearest that is.
 
 use dirigent_core::limits::{AgentLimit, AgentLimitSetting};
+use dirigent_model::provider::{ANTHROPIC, GEMINI, OPENAI, PROVIDERS, Provider};
 use toml::de::DeValue;
 
 use super::value::Kind;
@@ -12,8 +13,8 @@ pub(super) enum SchemaNode {
     Setting(Kind),
 }
 
-/// Providers whose models can be named as `provider/name`.
-pub(super) const PROVIDERS: [&str; 3] = ["openai", "anthropic", "gemini"];
+/// The provider and the reference of the offline model.
+pub(super) const OFFLINE: &str = "offline";
 
 const SECTIONS: [&str; 10] = [
     "model",
@@ -39,7 +40,7 @@ const COUNT_U32: Kind = Kind::Count {
 const MODEL: [(&str, Kind); 16] = [
     (
         "provider",
-        Kind::OneOf(&["offline", "openai", "anthropic", "gemini"]),
+        Kind::OneOf(&[OFFLINE, OPENAI.name, ANTHROPIC.name, GEMINI.name]),
     ),
     ("name", Kind::Text),
     ("base_url", Kind::Address),
@@ -131,7 +132,7 @@ pub(super) fn lookup(path: &[&str], value: &DeValue<'_>) -> Option<SchemaNode> {
         // A table is an agent's, by its name.
         ["limits", key] => among(&LIMITS, key).or(value.is_table().then_some(SchemaNode::Table)),
         ["limits", _, key] => agent_limit(key).map(SchemaNode::Setting),
-        ["prices", provider] => PROVIDERS.contains(&provider).then_some(SchemaNode::Table),
+        ["prices", provider] => Provider::named(provider).map(|_| SchemaNode::Table),
         ["prices", _, _] => Some(SchemaNode::Setting(Kind::Price)),
         _ => None,
     }
@@ -173,7 +174,10 @@ pub(super) fn hint(path: &[&str]) -> String {
             names(&LIMITS).into_iter().chain(of_agents).collect()
         }
         ["limits", _] => limits().map(str::to_owned).collect(),
-        ["prices"] => PROVIDERS.map(str::to_owned).into(),
+        ["prices"] => PROVIDERS
+            .iter()
+            .map(|provider| provider.name.to_owned())
+            .collect(),
         _ => Vec::new(),
     };
     // A setting that stands in the wrong table is found again.

@@ -41,14 +41,14 @@ enum StreamOutcome {
 impl Shared {
     /// Sends a request and reads its reply.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
-        let provider = self.options.provider;
+        let api = self.options.api;
         let wire_names = WireNames::new(&request.tools).map_err(|(one, other)| {
             let message = format!("the tools `{one}` and `{other}` would have one name: rename one of them");
             self.failures.0.failure(ModelFailureKind::Rejected, &message)
         })?;
-        let frame_sink = Arc::new(RawFrameSink::new(provider));
+        let frame_sink = Arc::new(RawFrameSink::new(api));
         let model = request.model.as_deref().unwrap_or(&self.options.model);
-        let chat = wire::chat_request(provider, request);
+        let chat = wire::chat_request(api, request);
         let options = wire::chat_options(&self.options, request, frame_sink.clone());
         // Nothing is sent before the stream is read.
         let stream = self
@@ -57,7 +57,7 @@ impl Shared {
         let stream = stream
             .await
             .map_err(|error| self.failures.classify_genai(error, &frame_sink.metadata()))?;
-        let mut reply = Collector::new(provider, &self.failures.0.secrets);
+        let mut reply = Collector::new(api, &self.failures.0.secrets);
         let outcome = self
             .read(UntracedStream(stream.stream), &frame_sink, &mut reply, request)
             .await;
@@ -73,7 +73,7 @@ impl Shared {
         ServiceTarget {
             endpoint: Endpoint::from_owned(self.base_url.as_str()),
             auth: AuthData::from_single(key.unwrap_or_default()),
-            model: ModelIden::new(self.options.provider.adapter(), model),
+            model: ModelIden::new(self.options.api.adapter(), model),
         }
     }
 

@@ -6,11 +6,11 @@ use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::Provider;
+use super::HostedApi;
 
 /// Sees each event of one stream before `genai` reads it.
 pub(super) struct RawFrameSink {
-    provider: Provider,
+    api: HostedApi,
     metadata: Mutex<StreamMetadata>,
 }
 
@@ -63,9 +63,9 @@ struct Candidate {
 }
 
 impl RawFrameSink {
-    pub(super) fn new(provider: Provider) -> Self {
+    pub(super) fn new(api: HostedApi) -> Self {
         RawFrameSink {
-            provider,
+            api,
             metadata: Mutex::default(),
         }
     }
@@ -93,9 +93,9 @@ impl ChatFrameSink for RawFrameSink {
         }
         let mut metadata = self.lock();
         metadata.last_event_at = Some(Instant::now());
-        match self.provider {
-            Provider::Anthropic => metadata.anthropic(frame.event, frame.data),
-            Provider::Gemini => metadata.gemini(frame.data),
+        match self.api {
+            HostedApi::Anthropic => metadata.anthropic(frame.event, frame.data),
+            HostedApi::Gemini => metadata.gemini(frame.data),
         }
     }
 }

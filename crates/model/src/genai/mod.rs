@@ -70,7 +70,7 @@ use crate::openai::{HttpClient, ModelSetupError};
 use crate::secrets::Secrets;
 use crate::{ChatModel, ChatRequest};
 use failure::GenaiFailureClassifier;
-pub use options::{HostedOptions, Provider};
+pub use options::{HostedApi, HostedOptions};
 
 /// A model of a provider's, by the provider's own API. Clones are the same model.
 #[derive(Clone)]
@@ -108,11 +108,7 @@ impl HostedModel {
                 problem: error.to_string(),
             })?;
         let failures = GenaiFailureClassifier(FailureClassifier {
-            server: format!(
-                "{} at {}",
-                options.provider.name(),
-                redacted_url(&options.base_url)
-            ),
+            server: format!("{} at {}", options.api.name(), redacted_url(&options.base_url)),
             secrets: Secrets::new(
                 url_secrets(&parse_base_url(&options.base_url)?)
                     .iter()

@@ -6,7 +6,7 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Provider, Shared};
+use super::{HostedApi, Shared};
 use crate::openai::options::endpoint;
 use crate::openai::reply::is_model_name;
 use crate::request::deadline_after;
@@ -46,20 +46,20 @@ struct GeminiModel {
 impl Shared {
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
         let until = deadline_after(self.options.timeouts.first);
-        let provider = self.options.provider;
+        let api = self.options.api;
         let mut url = endpoint(&self.base_url, &["models"]);
-        let mut request = match provider {
-            Provider::Anthropic => {
+        let mut request = match api {
+            HostedApi::Anthropic => {
                 url.query_pairs_mut().append_pair("limit", PAGE_SIZE);
                 self.http.get(url).header("anthropic-version", ANTHROPIC_VERSION)
             }
-            Provider::Gemini => {
+            HostedApi::Gemini => {
                 url.query_pairs_mut().append_pair("pageSize", PAGE_SIZE);
                 self.http.get(url)
             }
         };
         if let Some(key) = &self.api_key {
-            request = request.header(provider.key_header(), key.expose_secret());
+            request = request.header(api.key_header(), key.expose_secret());
         }
         let response = match timeout_at(until, request.send()).await {
             Ok(sent) => sent.map_err(|error| self.failures.classify_http(error))?,
@@ -71,7 +71,7 @@ impl Shared {
             return Err(self.failures.classify_status(status.as_u16(), &headers, &body));
         }
         let said = self.failures.0.secrets.redact(&body);
-        let mut names = names(provider, &said).map_err(|_| {
+        let mut names = names(api, &said).map_err(|_| {
             let said = self.failures.0.excerpt(&said);
             let message = format!("its list of models can't be read: {said}. Check base_url");
             self.failures.0.failure(ModelFailureKind::Configuration, &message)
@@ -94,13 +94,13 @@ impl Shared {
     }
 }
 
-fn names(provider: Provider, body: &str) -> serde_json::Result<Vec<String>> {
-    Ok(match provider {
-        Provider::Anthropic => {
+fn names(api: HostedApi, body: &str) -> serde_json::Result<Vec<String>> {
+    Ok(match api {
+        HostedApi::Anthropic => {
             let list: AnthropicList = serde_json::from_str(body)?;
             list.data.into_iter().map(|model| model.id).collect()
         }
-        Provider::Gemini => {
+        HostedApi::Gemini => {
             let list: GeminiList = serde_json::from_str(body)?;
             let chats = |model: &GeminiModel| {
                 let methods = &model.supported_generation_methods;

@@ -6,58 +6,48 @@ use genai::adapter::AdapterKind;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
 
 use crate::openai::options::{endpoint, parse_base_url, redacted_url};
 use crate::openai::{ModelSetupError, Timeouts};
 
-/// Whose API a model is asked by. JSON: `"anthropic"`, `"gemini"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Provider {
+/// A provider's own API, as opposed to OpenAI's chat completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostedApi {
     /// Anthropic's Messages.
     Anthropic,
     /// Google's Gemini API: `streamGenerateContent`.
     Gemini,
 }
 
-impl Provider {
+impl HostedApi {
     /// Its name, for people.
     pub fn name(self) -> &'static str {
         match self {
-            Provider::Anthropic => "Anthropic",
-            Provider::Gemini => "Gemini",
-        }
-    }
-
-    /// Where its API begins.
-    pub fn base_url(self) -> &'static str {
-        match self {
-            Provider::Anthropic => "https://api.anthropic.com/v1",
-            Provider::Gemini => "https://generativelanguage.googleapis.com/v1beta",
+            HostedApi::Anthropic => "Anthropic",
+            HostedApi::Gemini => "Gemini",
         }
     }
 
     /// Anthropic wants a limit in each request. This one is more than a whole file of source takes.
     fn max_output_tokens(self) -> Option<u64> {
         match self {
-            Provider::Anthropic => Some(16_384),
-            Provider::Gemini => None,
+            HostedApi::Anthropic => Some(16_384),
+            HostedApi::Gemini => None,
         }
     }
 
     /// The header that carries the key.
     pub(super) fn key_header(self) -> &'static str {
         match self {
-            Provider::Anthropic => "x-api-key",
-            Provider::Gemini => "x-goog-api-key",
+            HostedApi::Anthropic => "x-api-key",
+            HostedApi::Gemini => "x-goog-api-key",
         }
     }
 
     pub(super) fn adapter(self) -> AdapterKind {
         match self {
-            Provider::Anthropic => AdapterKind::Anthropic,
-            Provider::Gemini => AdapterKind::Gemini,
+            HostedApi::Anthropic => AdapterKind::Anthropic,
+            HostedApi::Gemini => AdapterKind::Gemini,
         }
     }
 }
@@ -65,9 +55,9 @@ impl Provider {
 /// Which model is asked, where and how. `Debug` shows neither the key nor what may hold one in the address.
 #[derive(Clone)]
 pub struct HostedOptions {
-    /// Whose API is spoken.
-    pub provider: Provider,
-    /// Where the API begins: [`Provider::base_url`], or another place that speaks it.
+    /// The API that the server speaks.
+    pub api: HostedApi,
+    /// Address at which the API begins, such as [`Provider::base_url`](crate::Provider::base_url).
     pub base_url: String,
     /// The key. Without one the server is asked with an empty one.
     pub api_key: Option<SecretString>,
@@ -83,14 +73,14 @@ pub struct HostedOptions {
 }
 
 impl HostedOptions {
-    /// A provider's model at the provider's own address, without a key. Replies of Anthropic's have at most 16,384 tokens.
-    pub fn new(provider: Provider, model: impl Into<String>) -> Self {
+    /// Options for a model at this address, without a key. Replies of Anthropic's models have at most 16,384 tokens.
+    pub fn new(api: HostedApi, base_url: impl Into<String>, model: impl Into<String>) -> Self {
         HostedOptions {
-            provider,
-            base_url: provider.base_url().to_owned(),
+            api,
+            base_url: base_url.into(),
             api_key: None,
             model: model.into(),
-            max_output_tokens: provider.max_output_tokens(),
+            max_output_tokens: api.max_output_tokens(),
             timeouts: Timeouts::default(),
             max_reply_bytes: 16 * 1024 * 1024,
         }
@@ -101,18 +91,12 @@ impl HostedOptions {
         self.api_key = Some(key.into());
         self
     }
-
-    /// At that address.
-    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
-        self.base_url = base_url.into();
-        self
-    }
 }
 
 impl fmt::Debug for HostedOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostedOptions")
-            .field("provider", &self.provider)
+            .field("api", &self.api)
             .field("base_url", &redacted_url(&self.base_url))
             .field("api_key", &self.api_key)
             .field("model", &self.model)

@@ -6,7 +6,7 @@ use dirigent_core::token_ratio::estimated_tokens;
 use genai::chat::{StopReason, StreamEnd};
 use serde_json::Value;
 
-use super::Provider;
+use super::HostedApi;
 use super::frame_sink::StreamMetadata;
 use super::wire::original_tool_name;
 use crate::ChatRequest;
@@ -16,7 +16,7 @@ use crate::usage::TokenCounts;
 
 /// A reply that is under way.
 pub(super) struct Collector {
-    provider: Provider,
+    api: HostedApi,
     secrets: Secrets,
     redactor: Redactor,
     content: String,
@@ -32,9 +32,9 @@ struct PartialCall {
 }
 
 impl Collector {
-    pub(super) fn new(provider: Provider, secrets: &Secrets) -> Self {
+    pub(super) fn new(api: HostedApi, secrets: &Secrets) -> Self {
         Collector {
-            provider,
+            api,
             secrets: secrets.clone(),
             redactor: Redactor::new(secrets),
             content: String::new(),
@@ -64,24 +64,24 @@ impl Collector {
     /// Takes a call, or what there is of it now. Gemini's come whole; of Anthropic's, the text of the arguments comes each time
     /// with what was added to it.
     pub(super) fn add_call(&mut self, call: genai::chat::ToolCall) {
-        let arguments = match (self.provider, call.fn_arguments) {
+        let arguments = match (self.api, call.fn_arguments) {
             (_, Value::Null) => String::new(),
-            (Provider::Anthropic, Value::String(text)) => text,
-            (Provider::Anthropic | Provider::Gemini, value) => value.to_string(),
+            (HostedApi::Anthropic, Value::String(text)) => text,
+            (HostedApi::Anthropic | HostedApi::Gemini, value) => value.to_string(),
         };
-        let name = original_tool_name(self.provider, &call.fn_name).to_owned();
+        let name = original_tool_name(self.api, &call.fn_name).to_owned();
         let came = PartialCall {
             id: call.call_id,
             name,
             arguments,
         };
-        match (self.provider, self.calls.last_mut()) {
-            (Provider::Anthropic, Some(last))
+        match (self.api, self.calls.last_mut()) {
+            (HostedApi::Anthropic, Some(last))
                 if last.id == came.id && came.arguments.len() >= last.arguments.len() =>
             {
                 *last = came;
             }
-            (Provider::Anthropic | Provider::Gemini, _) => self.calls.push(came),
+            (HostedApi::Anthropic | HostedApi::Gemini, _) => self.calls.push(came),
         }
     }
 
@@ -114,12 +114,12 @@ impl Collector {
             .map(|call| estimated_tokens(&call.name) + estimated_tokens(&call.arguments));
         let said = called.fold(estimated_tokens(&self.content), u64::saturating_add);
         let usage = counted.map(counts).unwrap_or_default().usage(request, said);
-        let (provider, secrets) = (self.provider, self.secrets);
+        let (api, secrets) = (self.api, self.secrets);
         let (calls, mut malformed_calls) = self
             .calls
             .into_iter()
             .zip(request.messages.len()..)
-            .map(|(call, number)| call.redact(&secrets).into_call(provider, number))
+            .map(|(call, number)| call.redact(&secrets).into_call(api, number))
             .fold((Vec::new(), Vec::new()), |(mut calls, mut malformed), read| {
                 match read {
                     Ok(call) => calls.push(call),
@@ -153,14 +153,14 @@ impl PartialCall {
         }
     }
 
-    fn into_call(self, provider: Provider, number: usize) -> Result<ToolCall, MalformedCall> {
+    fn into_call(self, api: HostedApi, number: usize) -> Result<ToolCall, MalformedCall> {
         let parameters = match read_arguments(&self.arguments) {
             _ if self.name.is_empty() => Err("it names no tool".to_owned()),
             read => read,
         };
         match parameters {
             Ok(parameters) => Ok(ToolCall {
-                id: unique_call_id(provider, self.id, number),
+                id: unique_call_id(api, self.id, number),
                 tool: self.name,
                 parameters,
                 terminate: false,
@@ -176,10 +176,10 @@ impl PartialCall {
 
 /// Where Gemini gives a call no id, `genai` makes one that another call may have too, and keeps it from Gemini when it comes back.
 /// It does the same with this one, whose number no other call of the conversation has, as each call adds a message, its result.
-fn unique_call_id(provider: Provider, id: String, number: usize) -> String {
-    match provider {
-        Provider::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),
-        Provider::Anthropic | Provider::Gemini => id,
+fn unique_call_id(api: HostedApi, id: String, number: usize) -> String {
+    match api {
+        HostedApi::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),
+        HostedApi::Anthropic | HostedApi::Gemini => id,
     }
 }
 

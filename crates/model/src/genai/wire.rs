@@ -12,7 +12,7 @@ use genai::chat::{
 };
 
 use super::frame_sink::RawFrameSink;
-use super::{HostedOptions, Provider};
+use super::{HostedApi, HostedOptions};
 use crate::ReplyFormat;
 use crate::openai::names::wire_name;
 
@@ -36,21 +36,21 @@ fn is_native(request: &crate::ChatRequest) -> bool {
 }
 
 /// The conversation and the tools.
-pub(super) fn chat_request(provider: Provider, request: &crate::ChatRequest) -> ChatRequest {
+pub(super) fn chat_request(api: HostedApi, request: &crate::ChatRequest) -> ChatRequest {
     let native = is_native(request);
     let mut messages: Vec<ChatMessage> = request
         .messages
         .chunk_by(|a, b| role(a) == role(b))
-        .map(|group| message(provider, native, group))
+        .map(|group| message(api, native, group))
         .collect();
     let mut tools: Vec<Tool> = match native {
-        true => request.tools.iter().map(|spec| tool(provider, spec)).collect(),
+        true => request.tools.iter().map(|spec| tool(api, spec)).collect(),
         false => Vec::new(),
     };
-    match provider {
-        Provider::Anthropic => mark_for_caching(&mut messages, &mut tools),
+    match api {
+        HostedApi::Anthropic => mark_for_caching(&mut messages, &mut tools),
         // It does so by itself.
-        Provider::Gemini => {}
+        HostedApi::Gemini => {}
     }
     let chat = ChatRequest::new(messages);
     if tools.is_empty() {
@@ -74,16 +74,16 @@ pub(super) fn chat_options(
         .or(options.max_output_tokens)
         .map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
     let native = is_native(request);
-    match (options.provider, &request.format) {
-        (Provider::Gemini, ReplyFormat::JsonSchema { name, schema }) if !native => {
+    match (options.api, &request.format) {
+        (HostedApi::Gemini, ReplyFormat::JsonSchema { name, schema }) if !native => {
             chat = chat.with_response_format(JsonSpec::new(name, schema.as_ref().clone()));
         }
-        (Provider::Anthropic | Provider::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
+        (HostedApi::Anthropic | HostedApi::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
     }
-    match options.provider {
+    match options.api {
         // Its thinking would have to be sent back with the results.
-        Provider::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
-        Provider::Anthropic | Provider::Gemini => chat,
+        HostedApi::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
+        HostedApi::Anthropic | HostedApi::Gemini => chat,
     }
 }
 
@@ -96,16 +96,16 @@ fn role(message: &Message) -> Role {
 }
 
 /// Messages of one side as one.
-fn message(provider: Provider, native: bool, group: &[Message]) -> ChatMessage {
+fn message(api: HostedApi, native: bool, group: &[Message]) -> ChatMessage {
     match group.first().map(role) {
-        None | Some(Role::User) => ChatMessage::user(user_content(provider, native, group)),
+        None | Some(Role::User) => ChatMessage::user(user_content(api, native, group)),
         Some(Role::System) => ChatMessage::system(join_nonblank(group.iter().map(Message::content))),
-        Some(Role::Assistant) => ChatMessage::assistant(assistant_content(provider, native, group)),
+        Some(Role::Assistant) => ChatMessage::assistant(assistant_content(api, native, group)),
     }
 }
 
 /// Results come first: they answer the message before.
-fn user_content(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
+fn user_content(api: HostedApi, native: bool, group: &[Message]) -> MessageContent {
     let mut parts = Vec::new();
     let mut texts = Vec::new();
     for message in group {
@@ -115,8 +115,8 @@ fn user_content(provider: Provider, native: bool, group: &[Message]) -> MessageC
                 name,
                 content,
             } if native => {
-                let result = ToolResponse::new(wire_call_id(provider, call_id), content)
-                    .with_fn_name(provider_tool_name(provider, name));
+                let result = ToolResponse::new(wire_call_id(api, call_id), content)
+                    .with_fn_name(provider_tool_name(api, name));
                 parts.push(ContentPart::ToolResponse(result));
             }
             Message::Tool { name, content, .. } => {
@@ -136,7 +136,7 @@ fn user_content(provider: Provider, native: bool, group: &[Message]) -> MessageC
     MessageContent::from_parts(parts)
 }
 
-fn assistant_content(provider: Provider, native: bool, group: &[Message]) -> MessageContent {
+fn assistant_content(api: HostedApi, native: bool, group: &[Message]) -> MessageContent {
     let made = group.iter().flat_map(|message| match message {
         Message::Assistant { calls, .. } if native => calls.as_slice(),
         Message::Assistant { .. } | Message::System { .. } | Message::User { .. } | Message::Tool { .. } => {
@@ -146,8 +146,8 @@ fn assistant_content(provider: Provider, native: bool, group: &[Message]) -> Mes
     let calls: Vec<ContentPart> = made
         .map(|call| {
             ContentPart::ToolCall(ToolCall {
-                call_id: wire_call_id(provider, &call.id),
-                fn_name: provider_tool_name(provider, &call.tool),
+                call_id: wire_call_id(api, &call.id),
+                fn_name: provider_tool_name(api, &call.tool),
                 fn_arguments: call.parameters.clone(),
                 thought_signatures: None,
             })
@@ -179,9 +179,9 @@ fn join_nonblank<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
 }
 
 /// A call's id as the provider takes it: Anthropic refuses those of others that hold more than letters, digits, `_` and `-`.
-fn wire_call_id(provider: Provider, id: &str) -> String {
-    match provider {
-        Provider::Anthropic => id
+fn wire_call_id(api: HostedApi, id: &str) -> String {
+    match api {
+        HostedApi::Anthropic => id
             .chars()
             .map(|c| {
                 if c.is_ascii_alphanumeric() || c == '-' {
@@ -191,15 +191,15 @@ fn wire_call_id(provider: Provider, id: &str) -> String {
                 }
             })
             .collect(),
-        Provider::Gemini => id.to_owned(),
+        HostedApi::Gemini => id.to_owned(),
     }
 }
 
 /// Names that `genai` takes for the provider's own tools, whoever's they are.
-fn is_provider_tool(provider: Provider, name: &str) -> bool {
-    match provider {
-        Provider::Anthropic => name == "web_search",
-        Provider::Gemini => matches!(
+fn is_provider_tool(api: HostedApi, name: &str) -> bool {
+    match api {
+        HostedApi::Anthropic => name == "web_search",
+        HostedApi::Gemini => matches!(
             name,
             "googleSearch" | "googleSearchRetrieval" | "codeExecution" | "urlContext"
         ),
@@ -207,23 +207,23 @@ fn is_provider_tool(provider: Provider, name: &str) -> bool {
 }
 
 /// A tool's name as the provider hears it.
-fn provider_tool_name(provider: Provider, name: &str) -> String {
-    match is_provider_tool(provider, name) {
+fn provider_tool_name(api: HostedApi, name: &str) -> String {
+    match is_provider_tool(api, name) {
         true => format!("_{name}"),
         false => wire_name(name).into_owned(),
     }
 }
 
 /// The name of the tool that the provider knows by that name.
-pub(super) fn original_tool_name(provider: Provider, name: &str) -> &str {
+pub(super) fn original_tool_name(api: HostedApi, name: &str) -> &str {
     match name.strip_prefix('_') {
-        Some(own) if is_provider_tool(provider, own) => own,
+        Some(own) if is_provider_tool(api, own) => own,
         Some(_) | None => name,
     }
 }
 
-fn tool(provider: Provider, spec: &ToolSpec) -> Tool {
-    Tool::new(ToolName::Custom(provider_tool_name(provider, &spec.name)))
+fn tool(api: HostedApi, spec: &ToolSpec) -> Tool {
+    Tool::new(ToolName::Custom(provider_tool_name(api, &spec.name)))
         .with_description(&spec.description)
         .with_schema(spec.parameters.clone())
 }

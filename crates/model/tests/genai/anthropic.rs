@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
-use dirigent_model::genai::{HostedModel, Provider};
+use dirigent_model::genai::{HostedApi, HostedModel};
 use dirigent_model::openai::Timeouts;
 use dirigent_model::{ChatModel, DeltaSink};
 use serde_json::{Value, json};
@@ -60,7 +60,9 @@ fn ping() -> Value {
 }
 
 async fn reply(events: &[Value]) -> ModelReply {
-    ask(Provider::Anthropic, Answer::anthropic(events)).await.unwrap()
+    ask(HostedApi::Anthropic, Answer::anthropic(events))
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -81,7 +83,7 @@ async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
     let telling = told.clone();
     let deltas = DeltaSink::new(move |text| telling.lock().unwrap().push(text.to_owned()));
     let reply = server
-        .model(Provider::Anthropic)
+        .model(HostedApi::Anthropic)
         .chat(request().deltas(deltas))
         .await
         .unwrap();
@@ -268,7 +270,7 @@ async fn call_7_an_event_that_is_not_read_interrupts_the_reply() {
         event(&done),
     ]
     .concat();
-    let reply = ask(Provider::Anthropic, Answer::stream(stream)).await.unwrap();
+    let reply = ask(HostedApi::Anthropic, Answer::stream(stream)).await.unwrap();
     assert_eq!(reply.finish, FinishReason::Interrupted);
 }
 
@@ -290,7 +292,7 @@ async fn however_a_stream_is_cut_the_reply_is_the_same() {
     ];
     for size in 1..40 {
         let answer = Answer::anthropic(&events).in_chunks(size);
-        let reply = ask(Provider::Anthropic, answer).await.unwrap();
+        let reply = ask(HostedApi::Anthropic, answer).await.unwrap();
         assert_eq!(reply.content, "Größe: 5 € 🦀");
         assert_eq!(calls(&reply), [r#"look {"path":"ä"}"#]);
         assert_eq!(reply.finish, FinishReason::ToolCalls);
@@ -307,7 +309,7 @@ async fn a_stream_without_a_reply_is_a_failure() {
         (vec![start(), overloaded], "Overloaded"),
         (vec![limited], "Slow down"),
     ] {
-        let failure = ask(Provider::Anthropic, Answer::anthropic(&events))
+        let failure = ask(HostedApi::Anthropic, Answer::anthropic(&events))
             .await
             .unwrap_err();
         assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after: None });
@@ -318,13 +320,13 @@ async fn a_stream_without_a_reply_is_a_failure() {
         &["content-type: text/html"],
         "<html><body>\n\nHello</body></html>",
     );
-    let failure = ask(Provider::Anthropic, page).await.unwrap_err();
+    let failure = ask(HostedApi::Anthropic, page).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after: None });
 }
 
 async fn with_timeouts(timeouts: Timeouts, answer: Answer) -> Result<ModelReply, String> {
     let server = Server::start([answer]).await;
-    let mut options = server.options(Provider::Anthropic);
+    let mut options = server.options(HostedApi::Anthropic);
     options.timeouts = timeouts;
     let model = HostedModel::new(options).unwrap();
     model.chat(request()).await.map_err(|failure| failure.message)
@@ -366,7 +368,7 @@ async fn a_stream_that_stalls_is_left() {
 async fn a_reply_that_is_too_long_is_left() {
     let events = [start(), text_block(0)];
     let server = Server::start([Answer::anthropic(&events).then(Then::Repeat(ENDLESS))]).await;
-    let mut options = server.options(Provider::Anthropic);
+    let mut options = server.options(HostedApi::Anthropic);
     options.max_reply_bytes = 1_000;
     let reply = HostedModel::new(options).unwrap().chat(request()).await.unwrap();
     assert_eq!(reply.finish, FinishReason::Oversized);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::time::Millis;
 use dirigent_model::ChatModel;
-use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
+use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::openai::{ModelSetupError, Timeouts};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn gemini(code: u64, status: &str, message: &str, details: Value) -> Value {
     json!({"error": {"code": code, "message": message, "status": status, "details": details}})
 }
 
-async fn failure(provider: Provider, status: &str, headers: &[&str], body: &Value) -> ModelFailure {
+async fn failure(provider: HostedApi, status: &str, headers: &[&str], body: &Value) -> ModelFailure {
     let headers = [&["content-type: application/json"], headers].concat();
     let answer = Answer::new(status, &headers, body.to_string());
     ask(provider, answer).await.unwrap_err()
@@ -87,7 +87,7 @@ async fn what_anthropic_refuses_is_typed_by_what_can_be_done() {
         ("500 Oops", "api_error", "Internal server error", UNAVAILABLE),
         ("529 Overloaded", "overloaded_error", "Overloaded", UNAVAILABLE),
     ] {
-        let failure = failure(Provider::Anthropic, status, &[], &anthropic(kind, message)).await;
+        let failure = failure(HostedApi::Anthropic, status, &[], &anthropic(kind, message)).await;
         assert_eq!(failure.kind, expected, "{failure}");
         assert!(failure.message.contains(message), "{failure}");
     }
@@ -124,7 +124,7 @@ async fn what_gemini_refuses_is_typed_by_what_can_be_done() {
             UNAVAILABLE,
         ),
     ] {
-        let failure = failure(Provider::Gemini, status, &[], &body).await;
+        let failure = failure(HostedApi::Gemini, status, &[], &body).await;
         assert_eq!(failure.kind, expected, "{failure}");
     }
 }
@@ -134,7 +134,7 @@ async fn what_to_do_is_said() {
     let wrong_key = anthropic("authentication_error", "invalid x-api-key");
     let server = Server::start([Answer::json("401 Unauthorized", wrong_key.to_string())]).await;
     let failure = server
-        .model(Provider::Anthropic)
+        .model(HostedApi::Anthropic)
         .chat(request())
         .await
         .unwrap_err();
@@ -145,7 +145,7 @@ async fn what_to_do_is_said() {
     );
     let bad_key = json!([{"reason": "API_KEY_INVALID"}]);
     let body = gemini(400, "INVALID_ARGUMENT", "API key not valid.", bad_key);
-    let failure = self::failure(Provider::Gemini, "400 Bad Request", &[], &body).await;
+    let failure = self::failure(HostedApi::Gemini, "400 Bad Request", &[], &body).await;
     assert!(
         failure
             .message
@@ -161,7 +161,7 @@ async fn host_7_how_long_to_wait_is_told() {
         retry_after: Some(Millis(millis)),
     };
     let failure = failure(
-        Provider::Anthropic,
+        HostedApi::Anthropic,
         "429 Too Many",
         &["retry-after: 20"],
         &limited,
@@ -178,14 +178,14 @@ async fn host_7_how_long_to_wait_is_told() {
         "You exceeded your current quota.",
         details,
     );
-    let failure = self::failure(Provider::Gemini, "429 Too Many", &[], &limited).await;
+    let failure = self::failure(HostedApi::Gemini, "429 Too Many", &[], &limited).await;
     assert_eq!(failure.kind, asked(26_500));
     // Nobody is kept waiting longer than a day.
     let for_ever = limited.to_string().replace("26.5s", "1000000000s");
     let for_ever = serde_json::from_str(&for_ever).unwrap();
-    let failure = self::failure(Provider::Gemini, "429 Too Many", &[], &for_ever).await;
+    let failure = self::failure(HostedApi::Gemini, "429 Too Many", &[], &for_ever).await;
     assert_eq!(failure.kind, asked(86_400_000));
-    let failure = ask(Provider::Gemini, Answer::gemini(&[limited]))
+    let failure = ask(HostedApi::Gemini, Answer::gemini(&[limited]))
         .await
         .unwrap_err();
     assert_eq!(failure.kind, asked(26_500));
@@ -195,7 +195,7 @@ async fn host_7_how_long_to_wait_is_told() {
 async fn messages_are_bounded() {
     let long = "word ".repeat(10_000);
     let body = anthropic("invalid_request_error", &long);
-    let failure = failure(Provider::Anthropic, "400 Bad Request", &[], &body).await;
+    let failure = failure(HostedApi::Anthropic, "400 Bad Request", &[], &body).await;
     assert!(failure.message.len() < 700, "{}", failure.message.len());
 }
 
@@ -203,7 +203,7 @@ async fn messages_are_bounded() {
 async fn a_redirect_is_not_followed() {
     let elsewhere = Server::start([]).await;
     let to = format!("location: {}/messages", elsewhere.base_url);
-    for provider in [Provider::Anthropic, Provider::Gemini] {
+    for provider in [HostedApi::Anthropic, HostedApi::Gemini] {
         let failure = ask(provider, Answer::new("307 Moved", &[&to], ""))
             .await
             .unwrap_err();
@@ -216,7 +216,7 @@ async fn a_redirect_is_not_followed() {
 #[tokio::test]
 async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
     let server = Server::start([Answer::stream("").then(Then::Hang)]).await;
-    let mut options = server.options(Provider::Anthropic);
+    let mut options = server.options(HostedApi::Anthropic);
     options.timeouts = Timeouts {
         first: Duration::from_millis(50),
         ..Timeouts::default()
@@ -228,7 +228,7 @@ async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
         .unwrap_err();
     assert_eq!(silent.kind, UNAVAILABLE);
 
-    let nobody = HostedOptions::new(Provider::Anthropic, "m").base_url("http://127.0.0.1:1/v1");
+    let nobody = HostedOptions::new(HostedApi::Anthropic, "http://127.0.0.1:1/v1", "m");
     let nobody = HostedModel::new(nobody)
         .unwrap()
         .chat(request())
@@ -238,22 +238,25 @@ async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
     assert!(nobody.message.contains("it can't be reached"), "{nobody}");
 
     let torn = Answer::new("200 OK", &["content-length: 1000"], "data: ");
-    let torn = ask(Provider::Gemini, torn).await.unwrap_err();
+    let torn = ask(HostedApi::Gemini, torn).await.unwrap_err();
     assert_eq!(torn.kind, UNAVAILABLE);
     assert!(torn.message.contains("its answer broke off"), "{torn}");
 }
 
 #[test]
 fn what_cant_be_set_up_is_said() {
-    let options = || HostedOptions::new(Provider::Anthropic, "m");
+    let options = |base_url| HostedOptions::new(HostedApi::Anthropic, base_url, "m");
     let error = |options| HostedModel::new(options).unwrap_err();
     assert!(matches!(
-        error(options().base_url("somewhere")),
+        error(options("somewhere")),
         ModelSetupError::BaseUrl { .. }
     ));
     assert_eq!(
-        error(options().base_url("https://me@example.com")),
+        error(options("https://me@example.com")),
         ModelSetupError::CredentialsInUrl
     );
-    assert_eq!(error(options().api_key("two\nlines")), ModelSetupError::ApiKey);
+    assert_eq!(
+        error(options("https://example.com").api_key("two\nlines")),
+        ModelSetupError::ApiKey
+    );
 }

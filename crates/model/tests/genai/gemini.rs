@@ -1,7 +1,7 @@
 //! What is made of Gemini's streams.
 
 use dirigent_core::message::{FinishReason, Message, ModelFailureKind, ModelReply};
-use dirigent_model::genai::Provider;
+use dirigent_model::genai::HostedApi;
 use dirigent_model::{ChatModel, ChatRequest};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn end(reason: &str) -> Value {
 }
 
 async fn reply(events: &[Value]) -> ModelReply {
-    ask(Provider::Gemini, Answer::gemini(events)).await.unwrap()
+    ask(HostedApi::Gemini, Answer::gemini(events)).await.unwrap()
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn however_a_stream_is_cut_the_reply_is_the_same() {
     for size in 1..40 {
         let events = [text("Größe: "), text("5 € 🦀"), call.clone(), end("STOP")];
         let answer = Answer::gemini(&events).in_chunks(size);
-        let reply = ask(Provider::Gemini, answer).await.unwrap();
+        let reply = ask(HostedApi::Gemini, answer).await.unwrap();
         assert_eq!(reply.content, "Größe: 5 € 🦀");
         assert_eq!(calls(&reply), [r#"look {"path":"ä"}"#]);
         assert_eq!(reply.finish, FinishReason::ToolCalls);
@@ -66,7 +66,7 @@ async fn however_a_stream_is_cut_the_reply_is_the_same() {
 async fn a_complete_reply_does_not_wait_for_the_connection_to_close() {
     let answer = Answer::gemini(&[text("Hello"), end("STOP")]).then(Then::Hang);
     assert_eq!(
-        ask(Provider::Gemini, answer).await.unwrap().finish,
+        ask(HostedApi::Gemini, answer).await.unwrap().finish,
         FinishReason::Stop
     );
 }
@@ -122,7 +122,7 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
         end("STOP"),
     ];
     let server = Server::start([Answer::gemini(&events), Answer::gemini(&[end("STOP")])]).await;
-    let model = server.model(Provider::Gemini);
+    let model = server.model(HostedApi::Gemini);
     let reply = model
         .chat(crate::requests::with_tools(vec![user("Look.")]))
         .await
@@ -233,7 +233,7 @@ async fn call_7_a_reply_whose_stream_breaks_off_is_interrupted() {
         );
     }
     let cut = Answer::stream(format!("data: {}\n\ndata: {{\"candidates\": [", text("Hello")));
-    let reply = ask(Provider::Gemini, cut).await.unwrap();
+    let reply = ask(HostedApi::Gemini, cut).await.unwrap();
     assert_eq!(
         (reply.content.as_str(), reply.finish),
         ("Hello", FinishReason::Interrupted)
@@ -258,11 +258,11 @@ async fn a_stream_without_a_reply_is_a_failure() {
             "it refuses to answer this conversation (PROHIBITED_CONTENT)",
         ),
     ] {
-        let failure = ask(Provider::Gemini, Answer::gemini(&events)).await.unwrap_err();
+        let failure = ask(HostedApi::Gemini, Answer::gemini(&events)).await.unwrap_err();
         assert_eq!(failure.kind, kind, "{failure}");
         assert!(failure.message.ends_with(said), "{failure}");
     }
-    let not_json = ask(Provider::Gemini, Answer::stream("data: <html>\n\n"))
+    let not_json = ask(HostedApi::Gemini, Answer::stream("data: <html>\n\n"))
         .await
         .unwrap_err();
     assert_eq!(not_json.kind, unavailable);
@@ -272,7 +272,7 @@ async fn a_stream_without_a_reply_is_a_failure() {
 #[tokio::test]
 async fn a_request_without_messages_sends_nothing_odd() {
     let server = Server::start([Answer::gemini(&[text("Hello"), end("STOP")])]).await;
-    let model = server.model(Provider::Gemini);
+    let model = server.model(HostedApi::Gemini);
     model
         .chat(ChatRequest::new(std::sync::Arc::default()))
         .await

@@ -1,7 +1,7 @@
 //! Which models a provider offers.
 
 use dirigent_core::message::ModelFailureKind;
-use dirigent_model::genai::Provider;
+use dirigent_model::genai::HostedApi;
 use serde_json::json;
 
 use crate::server::{Answer, Server};
@@ -25,14 +25,14 @@ async fn the_models_for_conversations_are_listed() {
     ]});
     for (provider, list, line, key, names) in [
         (
-            Provider::Anthropic,
+            HostedApi::Anthropic,
             anthropic,
             "GET /v1/models?limit=1000 HTTP/1.1\r\n",
             "x-api-key: the-whole-secret-key\r\n",
             &["claude-b", "with [secret]"][..],
         ),
         (
-            Provider::Gemini,
+            HostedApi::Gemini,
             gemini,
             "GET /v1/models?pageSize=1000 HTTP/1.1\r\n",
             "x-goog-api-key: the-whole-secret-key\r\n",
@@ -71,7 +71,7 @@ async fn a_list_that_cant_be_had_says_why() {
         ),
     ] {
         let server = Server::start([answer]).await;
-        let failure = server.model(Provider::Gemini).models().await.unwrap_err();
+        let failure = server.model(HostedApi::Gemini).models().await.unwrap_err();
         assert_eq!(failure.kind, kind);
         assert!(failure.message.ends_with(said), "{failure}");
     }

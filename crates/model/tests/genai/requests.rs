@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dirigent_core::call::CallForm;
 use dirigent_core::message::{Message, ToolCall};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
-use dirigent_model::genai::{HostedModel, Provider};
+use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use serde_json::{Value, json};
 
@@ -73,23 +73,23 @@ fn conversation() -> Vec<Message> {
     ]
 }
 
-fn done(provider: Provider) -> Answer {
+fn done(provider: HostedApi) -> Answer {
     match provider {
-        Provider::Anthropic => Answer::anthropic(&[
+        HostedApi::Anthropic => Answer::anthropic(&[
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
             json!({"type": "message_stop"}),
         ]),
-        Provider::Gemini => Answer::gemini(&[json!({"candidates": [{"finishReason": "STOP"}]})]),
+        HostedApi::Gemini => Answer::gemini(&[json!({"candidates": [{"finishReason": "STOP"}]})]),
     }
 }
 
-async fn sent(provider: Provider, request: ChatRequest) -> Got {
+async fn sent(provider: HostedApi, request: ChatRequest) -> Got {
     let server = Server::start([done(provider)]).await;
     server.model(provider).chat(request).await.unwrap();
     server.got().remove(0)
 }
 
-async fn body(provider: Provider, request: ChatRequest) -> Value {
+async fn body(provider: HostedApi, request: ChatRequest) -> Value {
     sent(provider, request).await.json()
 }
 
@@ -99,7 +99,7 @@ fn cached() -> Value {
 
 #[tokio::test]
 async fn the_key_is_in_its_header_and_nowhere_else() {
-    let anthropic = sent(Provider::Anthropic, request()).await;
+    let anthropic = sent(HostedApi::Anthropic, request()).await;
     assert!(
         anthropic.head.starts_with("POST /v1/messages HTTP/1.1\r\n"),
         "{}",
@@ -115,7 +115,7 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
         "{}",
         anthropic.head
     );
-    let gemini = sent(Provider::Gemini, request()).await;
+    let gemini = sent(HostedApi::Gemini, request()).await;
     let line = "POST /v1/models/test-model:streamGenerateContent?alt=sse HTTP/1.1\r\n";
     assert!(gemini.head.starts_with(line), "{}", gemini.head);
     assert!(
@@ -137,7 +137,7 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
 
 #[tokio::test]
 async fn without_a_key_the_environment_is_not_asked() {
-    for provider in [Provider::Anthropic, Provider::Gemini] {
+    for provider in [HostedApi::Anthropic, HostedApi::Gemini] {
         let server = Server::start([done(provider)]).await;
         let mut options = server.options(provider);
         options.api_key = None;
@@ -149,11 +149,11 @@ async fn without_a_key_the_environment_is_not_asked() {
 
 #[tokio::test]
 async fn an_address_may_end_as_it_likes() {
-    let server = Server::start((0..3).map(|_| done(Provider::Anthropic))).await;
+    let server = Server::start((0..3).map(|_| done(HostedApi::Anthropic))).await;
     for end in ["", "/", "/?key=x#y"] {
-        let options = server.options(Provider::Anthropic);
+        let options = server.options(HostedApi::Anthropic);
         let base_url = format!("{}{end}", options.base_url);
-        let model = HostedModel::new(options.base_url(base_url)).unwrap();
+        let model = HostedModel::new(HostedOptions { base_url, ..options }).unwrap();
         model.chat(request()).await.unwrap();
     }
     for got in server.got() {
@@ -172,7 +172,7 @@ async fn call_2_anthropic_hears_native_calls_with_their_results() {
         .max_output_tokens(100);
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     assert_eq!(
-        body(Provider::Anthropic, conversation).await,
+        body(HostedApi::Anthropic, conversation).await,
         json!({
             "model": "claude-test",
             "stream": true,
@@ -213,7 +213,7 @@ async fn call_2_gemini_hears_native_calls_with_their_results() {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let answer = |id: &str| format!(r#"{{"success":true,"output":"{id}"}}"#);
     assert_eq!(
-        body(Provider::Gemini, with_tools(conversation())).await,
+        body(HostedApi::Gemini, with_tools(conversation())).await,
         json!({
             "systemInstruction": {"parts": [{"text": "Be brief."}]},
             "tools": [{"functionDeclarations": [
@@ -260,7 +260,7 @@ async fn call_4_calls_in_the_text_stay_text_and_roles_alternate() {
     }
     for request in requests {
         assert_eq!(
-            body(Provider::Anthropic, request.clone()).await,
+            body(HostedApi::Anthropic, request.clone()).await,
             json!({
                 "model": "test-model",
                 "stream": true,
@@ -278,7 +278,7 @@ async fn call_4_calls_in_the_text_stay_text_and_roles_alternate() {
             })
         );
         assert_eq!(
-            body(Provider::Gemini, request).await,
+            body(HostedApi::Gemini, request).await,
             json!({
                 "systemInstruction": {"parts": [{"text": "Be brief."}]},
                 "contents": [
@@ -300,8 +300,8 @@ async fn a_turn_reads_what_the_turn_before_it_had_cached() {
     let first = with_tools(conversation()[..3].to_vec());
     let second = with_tools(conversation()[..6].to_vec());
     let [first, second] = [
-        body(Provider::Anthropic, first).await,
-        body(Provider::Anthropic, second).await,
+        body(HostedApi::Anthropic, first).await,
+        body(HostedApi::Anthropic, second).await,
     ];
     assert_eq!(first["tools"], second["tools"]);
     assert_eq!(first["system"], second["system"]);
@@ -310,7 +310,7 @@ async fn a_turn_reads_what_the_turn_before_it_had_cached() {
     assert_eq!(second["messages"][1]["content"][2], *last);
     assert_eq!(second["messages"][2]["content"][2]["cache_control"], cached());
 
-    let without_system = body(Provider::Anthropic, with_tools(vec![user("Hello?")])).await;
+    let without_system = body(HostedApi::Anthropic, with_tools(vec![user("Hello?")])).await;
     assert_eq!(without_system["tools"][0].get("cache_control"), None);
     assert_eq!(without_system["tools"][1]["cache_control"], cached());
 }
@@ -319,29 +319,29 @@ async fn a_turn_reads_what_the_turn_before_it_had_cached() {
 async fn models_that_think_unasked_do_not_where_their_thinking_would_have_to_be_sent_back() {
     let native = with_tools(vec![user("Hello?")]).model("claude-sonnet-5".to_owned());
     assert_eq!(
-        body(Provider::Anthropic, native.clone()).await["thinking"],
+        body(HostedApi::Anthropic, native.clone()).await["thinking"],
         json!({"type": "disabled"})
     );
-    let in_text = body(Provider::Anthropic, native.call_form(CallForm::Json)).await;
+    let in_text = body(HostedApi::Anthropic, native.call_form(CallForm::Json)).await;
     assert_eq!(in_text.get("thinking"), None);
 }
 
 #[tokio::test]
 async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
     for (provider, name, hidden) in [
-        (Provider::Anthropic, "web_search", "_web_search"),
-        (Provider::Gemini, "googleSearch", "_googleSearch"),
-        (Provider::Anthropic, "files.read", "files_read_feef3122"),
-        (Provider::Gemini, "files.read", "files_read_feef3122"),
+        (HostedApi::Anthropic, "web_search", "_web_search"),
+        (HostedApi::Gemini, "googleSearch", "_googleSearch"),
+        (HostedApi::Anthropic, "files.read", "files_read_feef3122"),
+        (HostedApi::Gemini, "files.read", "files_read_feef3122"),
     ] {
         let answer = match provider {
-            Provider::Anthropic => Answer::anthropic(&[
+            HostedApi::Anthropic => Answer::anthropic(&[
                 json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": hidden}}),
                 json!({"type": "content_block_stop", "index": 0}),
                 json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
                 json!({"type": "message_stop"}),
             ]),
-            Provider::Gemini => Answer::gemini(&[json!({"candidates": [
+            HostedApi::Gemini => Answer::gemini(&[json!({"candidates": [
                 {"content": {"parts": [{"functionCall": {"id": "x", "name": hidden}}]}, "finishReason": "STOP"},
             ]})]),
         };
@@ -358,8 +358,8 @@ async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
         assert_eq!(reply.calls[0].tool, name);
         let body = server.got().remove(0).json();
         let (offered, called) = match provider {
-            Provider::Anthropic => ("/tools/0/name", "/messages/1/content/0/name"),
-            Provider::Gemini => (
+            HostedApi::Anthropic => ("/tools/0/name", "/messages/1/content/0/name"),
+            HostedApi::Gemini => (
                 "/tools/0/functionDeclarations/0/name",
                 "/contents/1/parts/0/functionCall/name",
             ),
@@ -377,12 +377,15 @@ async fn gemini_is_told_the_form_of_the_text_where_it_takes_one() {
     };
     let full = request().format(format.clone()).max_output_tokens(50);
     assert_eq!(
-        body(Provider::Gemini, full.clone()).await["generationConfig"],
+        body(HostedApi::Gemini, full.clone()).await["generationConfig"],
         json!({
             "responseMimeType": "application/json", "responseJsonSchema": {"type": "object"}, "maxOutputTokens": 50,
         })
     );
     let native = with_tools(vec![user("Hello?")]).format(format);
-    assert_eq!(body(Provider::Gemini, native).await.get("generationConfig"), None);
-    assert_eq!(body(Provider::Anthropic, full).await.get("output_config"), None);
+    assert_eq!(
+        body(HostedApi::Gemini, native).await.get("generationConfig"),
+        None
+    );
+    assert_eq!(body(HostedApi::Anthropic, full).await.get("output_config"), None);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
+use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, DeltaSink};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
     let text =
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}});
     let part = json!({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]});
-    for (provider, begun) in [(Provider::Anthropic, text), (Provider::Gemini, part)] {
+    for (provider, begun) in [(HostedApi::Anthropic, text), (HostedApi::Gemini, part)] {
         let mut answers = Vec::new();
         for body in &bodies {
             for status in [
@@ -75,7 +75,7 @@ async fn a_reply_that_says_the_key_holds_none() {
         {"content": {"parts": [{"functionCall": {"name": "files_read_feef3122", "args": {"path": KEY}}}]}, "finishReason": "STOP"},
     ]});
     let server = Server::start([Answer::gemini(&[text("It is "), text(half), text(rest), call])]).await;
-    let model = HostedModel::new(server.options(Provider::Gemini).api_key(KEY)).unwrap();
+    let model = HostedModel::new(server.options(HostedApi::Gemini).api_key(KEY)).unwrap();
     let told = Arc::<Mutex<String>>::default();
     let telling = told.clone();
     let deltas = DeltaSink::new(move |text| telling.lock().unwrap().push_str(text));
@@ -87,9 +87,12 @@ async fn a_reply_that_says_the_key_holds_none() {
 
 #[test]
 fn options_show_neither_key_nor_what_an_address_may_hold() {
-    let options = HostedOptions::new(Provider::Gemini, "m")
-        .base_url("https://me:canary@example.com/v1?key=canary")
-        .api_key(KEY);
+    let options = HostedOptions::new(
+        HostedApi::Gemini,
+        "https://me:canary@example.com/v1?key=canary",
+        "m",
+    )
+    .api_key(KEY);
     check(&format!("{options:?}"));
     check(&HostedModel::new(options).unwrap_err().to_string());
 }

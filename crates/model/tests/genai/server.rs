@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use dirigent_core::message::{Message, ModelFailure, ModelReply};
-use dirigent_model::genai::{HostedModel, HostedOptions, Provider};
+use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, ChatRequest};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,11 +68,11 @@ impl Answer {
         )
     }
 
-    /// A stream of that provider's.
-    pub fn events(provider: Provider, events: &[Value]) -> Self {
-        match provider {
-            Provider::Anthropic => Answer::anthropic(events),
-            Provider::Gemini => Answer::gemini(events),
+    /// A stream of that API's.
+    pub fn events(api: HostedApi, events: &[Value]) -> Self {
+        match api {
+            HostedApi::Anthropic => Answer::anthropic(events),
+            HostedApi::Gemini => Answer::gemini(events),
         }
     }
 
@@ -144,14 +144,12 @@ impl Server {
         self.got.lock().unwrap().clone()
     }
 
-    pub fn options(&self, provider: Provider) -> HostedOptions {
-        HostedOptions::new(provider, "test-model")
-            .base_url(&self.base_url)
-            .api_key("the-whole-secret-key")
+    pub fn options(&self, api: HostedApi) -> HostedOptions {
+        HostedOptions::new(api, &self.base_url, "test-model").api_key("the-whole-secret-key")
     }
 
-    pub fn model(&self, provider: Provider) -> HostedModel {
-        HostedModel::new(self.options(provider)).unwrap()
+    pub fn model(&self, api: HostedApi) -> HostedModel {
+        HostedModel::new(self.options(api)).unwrap()
     }
 }
 
@@ -207,9 +205,9 @@ pub fn request() -> ChatRequest {
 }
 
 /// What comes of one answer.
-pub async fn ask(provider: Provider, answer: Answer) -> Result<ModelReply, ModelFailure> {
+pub async fn ask(api: HostedApi, answer: Answer) -> Result<ModelReply, ModelFailure> {
     let server = Server::start([answer]).await;
-    server.model(provider).chat(request()).await
+    server.model(api).chat(request()).await
 }
 
 /// The calls of a reply, each as `tool arguments`, then those that can't be read, each as `! tool arguments`.

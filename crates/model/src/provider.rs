@@ -1,0 +1,79 @@
+//! The providers of hosted models: one table for all that depends on a provider.
+//!
+//! Any other server that speaks one of these protocols is reached by its own address, under the provider whose protocol it speaks.
+
+use std::fmt;
+
+use crate::genai::HostedApi;
+
+/// A provider of hosted models. `Display` shows its name in configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Provider {
+    /// Name in configurations and references: `openai` in `openai/gpt-4.1-mini`.
+    pub name: &'static str,
+    /// Protocol of the provider's API.
+    pub protocol: Protocol,
+    /// Address at which the provider's own API begins.
+    pub base_url: &'static str,
+    /// Environment variables that may hold the API key, the preferred one first.
+    pub key_variables: &'static [&'static str],
+    /// Environment variable that overrides `base_url`, if the provider's own tools have one.
+    pub base_url_variable: Option<&'static str>,
+    /// Model to suggest to a user who has a key but has not chosen a model.
+    pub suggested_model: &'static str,
+}
+
+/// The protocol of a provider's API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// OpenAI's chat completions, asked with [`OpenAiModel`](crate::OpenAiModel).
+    OpenAi,
+    /// A provider's own API, asked with [`HostedModel`](crate::HostedModel).
+    Hosted(HostedApi),
+}
+
+/// OpenAI, and any server that speaks OpenAI's chat completions.
+pub const OPENAI: Provider = Provider {
+    name: "openai",
+    protocol: Protocol::OpenAi,
+    base_url: "https://api.openai.com/v1",
+    key_variables: &["OPENAI_API_KEY"],
+    base_url_variable: Some("OPENAI_BASE_URL"),
+    suggested_model: "gpt-4.1-mini",
+};
+
+/// Anthropic.
+pub const ANTHROPIC: Provider = Provider {
+    name: "anthropic",
+    protocol: Protocol::Hosted(HostedApi::Anthropic),
+    base_url: "https://api.anthropic.com/v1",
+    key_variables: &["ANTHROPIC_API_KEY"],
+    base_url_variable: Some("ANTHROPIC_BASE_URL"),
+    suggested_model: "claude-sonnet-4-5",
+};
+
+/// Google's Gemini.
+pub const GEMINI: Provider = Provider {
+    name: "gemini",
+    protocol: Protocol::Hosted(HostedApi::Gemini),
+    base_url: "https://generativelanguage.googleapis.com/v1beta",
+    key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    base_url_variable: None,
+    suggested_model: "gemini-2.5-flash",
+};
+
+/// All providers.
+pub static PROVIDERS: [Provider; 3] = [OPENAI, ANTHROPIC, GEMINI];
+
+impl Provider {
+    /// Returns the provider with this name in configurations.
+    pub fn named(name: &str) -> Option<&'static Provider> {
+        PROVIDERS.iter().find(|provider| provider.name == name)
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
