@@ -1,4 +1,4 @@
-//! `demo`: the main job on a sample project, with nothing to set up.
+//! `demo`: a rename in a sample project, without any setup.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,10 @@ use crate::args::{DemoCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
+use crate::open::{open, open_configured};
 use crate::output::Output;
-use crate::run::{ShutdownSignals, open, open_configured, user_presence, watch};
+use crate::signals::ShutdownSignals;
+use crate::watch::{user_presence, watch};
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
 
@@ -26,7 +28,7 @@ pub(crate) async fn demo(
     command: DemoCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    // A journal that cannot be used leaves no folder behind. What is configured is asked only where that is said.
+    // Opened before the folder is created, so that an unusable journal leaves no folder behind.
     let dirigent = match command.model {
         Some(model) => open_configured(db, &config::load(file, Some(model))?).await?,
         None => open(db).await?,
@@ -34,7 +36,7 @@ pub(crate) async fn demo(
     let folder = tempfile::Builder::new()
         .prefix("dirigent-demo-")
         .tempdir()
-        .context("no temporary folder")?
+        .context("cannot create a temporary folder")?
         .keep();
     copy_sample(&folder)
         .with_context(|| format!("cannot copy the sample project to {}", folder.display()))?;

@@ -1,32 +1,27 @@
-//! The exit codes, in one place.
+//! The exit codes.
 
 use std::process::ExitCode;
 
 use dirigent::{DirigentError, EndReason, RuntimeError, StoreError};
 
-/// What `--help` says of them.
+/// The exit codes in `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  0    the goal was achieved (or what was asked for was shown)
-  1    the run failed: the goal cannot be reached, or something broke; or standard output could not be
-       written (a reader that has gone is no error)
-  2    bad usage: arguments, an empty goal, a workspace that cannot be used, no such run,
-       a run that is over or that another process owns, a recording that cannot be used,
-       a message that the run cannot accept, a file that cannot be undone
-  3    a limit ended the run: iterations, time, tokens, money or model calls;
-       dirigent resume RUN with a higher limit goes on
+  0    the goal was achieved, or the command succeeded
+  1    the run failed: the goal cannot be achieved, or an error ended the run; or standard output
+       could not be written (a closed pipe is no error)
+  2    bad usage: invalid arguments, empty goal, unusable workspace or recording, unknown run,
+       a run that has ended or that another process owns, a message that the run rejects,
+       a file that cannot be undone
+  3    a limit ended the run: iterations, time, tokens, cost or model calls;
+       continue it with a higher limit: dirigent resume RUN
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
   5    the journal cannot be used: locked, damaged, from a newer version, not a journal, disk full
   6    a replay differs from its recording
-  7    the configuration is wrong, or a model or database can't be reached that
-       `config check` or `models` asks
+  7    the configuration is invalid, or `config check` or `models` cannot reach a model or database
   130  cancelled (Ctrl-C)";
 
-/// What to do about a replay that differs.
-pub(crate) const REPLAY_MISMATCH_HELP: &str = "\
-Nothing was journaled. Undo what changed, or, if the change is meant, record the run anew: dirigent run GOAL --record FILE";
-
-/// How the command ended.
+/// The result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
@@ -38,7 +33,7 @@ pub(crate) enum Exit {
     Configuration,
     ReplayMismatch,
     Cancelled,
-    /// By a second Ctrl-C, while the run had not ended: nothing more is done about it.
+    /// A second Ctrl-C ended the process before the run had ended.
     Killed,
 }
 

@@ -1,4 +1,4 @@
-//! A run as a tree that is redrawn: the phase, and every sub-task with who works on it, its state and how long it took.
+//! A run as a redrawn tree: the phase, and each sub-task with its agent, state and duration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use dirigent::core::plan::{Plan, Work};
 use dirigent::{Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::interactive::Prompt;
 use crate::output::sanitize;
 use crate::plain;
+use crate::prompt::Prompt;
 use crate::tail::Tail;
 
 const TICK: Duration = Duration::from_millis(120);
-/// Plans with more sub-tasks show those that run.
+/// Sub-tasks shown at most; larger plans show only those that run.
 const MAX_LINES: usize = 24;
-/// Lines of a terminal that are for other things than a plan: the phase, what models say, what is typed.
+/// Lines of the terminal reserved for the phase, previews of replies and the prompt.
 const OTHER_LINES: usize = 10;
 
 pub(crate) struct LiveTree {
@@ -27,26 +27,26 @@ pub(crate) struct LiveTree {
     phase: String,
     subtasks: BTreeMap<SubTaskId, Line>,
     whole_plan: bool,
-    /// Which agent works on what.
+    /// The sub-task of each agent.
     workers: BTreeMap<AgentId, SubTaskId>,
-    /// The last turn of each agent whose reply is there.
+    /// The last turn of each agent with a complete reply.
     replied: BTreeMap<AgentId, u32>,
     previews: BTreeMap<AgentId, ReplyPreview>,
-    /// What is being typed, the last line; none where nobody types.
+    /// The prompt, on the last line; `None` without a person at the terminal.
     prompt: Option<ProgressBar>,
-    /// What waits until the person has answered.
+    /// Output held back while a dialog is open; `None` while none is.
     deferred: Option<Vec<String>>,
 }
 
-/// A sub-task's line.
+/// The line of a sub-task.
 struct Line {
     bar: ProgressBar,
-    /// Two spaces for each sub-task on the longest way to it.
+    /// Two spaces for each sub-task on the longest path to it.
     indent: String,
     label: String,
 }
 
-/// What an agent's model is saying, in a line under the agent's.
+/// The streamed reply of an agent's model, on a line beneath the agent's.
 struct ReplyPreview {
     turn: u32,
     tail: Tail,
@@ -100,8 +100,8 @@ impl LiveTree {
                 self.print_event(event);
             }
             EventKind::ToolStarted { tool, .. } => {
-                let what = style(sanitize(&format!("{} {tool}", event.scope))).dim();
-                self.status.set_message(format!("{} {what}", self.phase));
+                let call = style(sanitize(&format!("{} {tool}", event.scope))).dim();
+                self.status.set_message(format!("{} {call}", self.phase));
             }
             EventKind::AgentStarted { .. }
             | EventKind::ModelReplied { .. }
@@ -110,10 +110,10 @@ impl LiveTree {
         }
     }
 
-    /// Shows the next piece of what an agent's model says in that turn, until its reply is there.
+    /// Appends a piece to the preview of an agent's reply, unless that turn's reply is complete.
     pub(crate) fn show_delta(&mut self, agent: AgentId, turn: u32, text: &str) {
         let has_replied = self.replied.get(&agent).is_some_and(|last| turn <= *last);
-        // Pieces may come after the event that tells of the whole.
+        // Pieces may arrive after the event with the complete reply.
         if has_replied || self.status.is_finished() {
             return;
         }
@@ -134,16 +134,16 @@ impl LiveTree {
         }
         preview.tail.push(text);
         let (_, columns) = console::Term::stderr().size();
-        // A full line would wrap on some terminals.
+        // A line of full width wraps on some terminals.
         let columns = usize::from(columns).saturating_sub(preview.indent + 1);
         preview.bar.set_message(preview.tail.line(columns));
     }
 
-    /// What an event says of who speaks.
+    /// Starts and ends previews as an event requires.
     fn update_previews(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
             (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.stop_preview(agent, *turn),
-            // The same turn is asked for again.
+            // The model is asked again in the same turn.
             (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => self.remove_preview(agent, u32::MAX),
             (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.stop_preview(agent, u32::MAX),
             (
@@ -185,13 +185,13 @@ impl LiveTree {
         }
     }
 
-    /// Takes away what was said up to that turn, and shows no more of it.
+    /// Removes the agent's preview up to this turn, and ignores further pieces of these turns.
     fn stop_preview(&mut self, agent: AgentId, turn: u32) {
         self.replied.insert(agent, turn);
         self.remove_preview(agent, turn);
     }
 
-    /// Takes away what was said up to that turn.
+    /// Removes the agent's preview unless it is of a later turn.
     fn remove_preview(&mut self, agent: AgentId, turn: u32) {
         if let Some(preview) = self.previews.remove(&agent) {
             if preview.turn > turn {
@@ -234,14 +234,14 @@ impl LiveTree {
         }
     }
 
-    /// Says something above the tree, at once.
+    /// Prints text above the tree, even while a dialog is open.
     pub(crate) fn print_now(&self, text: &str) {
         let _ = self.lines.println(text);
     }
 
-    /// Shows what is being typed beneath the tree. While the person is asked something, nothing is said between it and what was asked.
-    pub(crate) fn prompt(&mut self, prompt: &Prompt, asks: bool) {
-        if asks {
+    /// Draws the prompt beneath the tree. While a dialog is open, other output is held back.
+    pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
+        if has_dialog {
             self.deferred.get_or_insert_default();
         } else {
             for text in self.deferred.take().unwrap_or_default() {
@@ -296,18 +296,18 @@ impl LiveTree {
         self.whole_plan = plan.subtasks.len() <= room;
         if !self.whole_plan {
             self.print(format!(
-                "  {} sub-tasks; those that run are shown",
+                "  {} sub-tasks; only running ones are shown",
                 plan.subtasks.len()
             ));
             return;
         }
         let depths = depths(plan);
         for subtask in &plan.subtasks {
-            let who = match &subtask.work {
+            let agent = match &subtask.work {
                 Work::Agent { agent, .. } => format!(" ({agent})"),
                 Work::Calls { .. } => String::new(),
             };
-            let label = format!("{}: {}{who}", subtask.id, subtask.title);
+            let label = format!("{}: {}{agent}", subtask.id, subtask.title);
             self.add(&subtask.id, label, depths.get(&subtask.id).copied().unwrap_or(0));
         }
     }
@@ -326,10 +326,10 @@ impl LiveTree {
     }
 }
 
-/// For each sub-task the number of others on the longest way to it: its indentation. Plans have no cycles.
+/// The depth of each sub-task: the length of the longest path to it. Plans have no cycles.
 fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
     let mut depths: BTreeMap<&SubTaskId, usize> = BTreeMap::new();
-    // The longest way has fewer steps than there are sub-tasks; mostly one pass does, as planners write them in order.
+    // A path is shorter than the number of sub-tasks. Usually one pass is enough, as planners list sub-tasks in order.
     for _ in &plan.subtasks {
         let before = depths.clone();
         for subtask in &plan.subtasks {
@@ -344,7 +344,7 @@ fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
 }
 
 fn style_of(template: &str) -> ProgressStyle {
-    // The templates are constants but for spaces.
+    // Templates are constants apart from spaces, so they are valid.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
@@ -379,7 +379,7 @@ mod tests {
         event(Scope::Agent(ONE), kind)
     }
 
-    /// What is shown of what the first agent's model says.
+    /// The preview of the first agent's reply.
     fn preview(tree: &LiveTree) -> Option<String> {
         tree.previews.get(&ONE).map(|preview| preview.bar.message())
     }
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(preview(&tree).unwrap(), "I will look");
         tree.show(&replied(1));
         assert_eq!(preview(&tree), None);
-        // Pieces and events come by ways of their own.
+        // Pieces and events arrive independently.
         tree.show_delta(ONE, 1, " at it");
         assert_eq!(preview(&tree), None);
         tree.show_delta(ONE, 3, "Found");

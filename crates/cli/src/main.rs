@@ -1,28 +1,35 @@
-//! The `dirigent` command: arguments in, progress and summaries out, and an exit code that means something.
+//! The `dirigent` command: parses arguments, shows progress and summaries, and sets the exit code.
 //!
-//! No orchestration is decided here; everything is asked of the `dirigent` library.
+//! It decides nothing about orchestration; the `dirigent` library does.
 
 mod agents;
 mod args;
 mod config;
 mod demo;
 mod exit;
+mod hint;
 mod interactive;
 mod live;
 mod models;
+mod open;
 mod output;
 mod pending_messages;
 mod pending_requests;
 mod plain;
+mod prompt;
 mod replay;
+mod request_text;
 mod run;
 mod screen;
 mod show;
+mod signals;
 mod steer;
 mod steps;
+mod summary;
 mod tail;
 mod time;
 mod undo;
+mod watch;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -34,25 +41,25 @@ use crate::args::{Arguments, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// How long the process stays for what goes on after the command's end. It leaves as soon as all of that has ended, which takes
-/// milliseconds, but on a busy machine seconds: the journal is closed, and of commands that were cancelled the processes are killed, what
-/// they may not change is put back and their temporary files are removed. What blocks, such as asking for the address of a host, takes all of it.
+/// The longest time to wait for background tasks after the command has finished. They close the journal and clean up after cancelled
+/// commands: kill their processes, restore protected files and delete temporary ones. This takes milliseconds, on a busy machine
+/// seconds. Only a blocked task, such as a DNS lookup, takes all of the time.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same, where the user has no patience: the processes of commands are killed.
+/// The same after a second Ctrl-C: time to kill the processes of commands.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> std::process::ExitCode {
     let output = Output::new();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(shown) => return show_usage(&shown, &output),
+        Err(message) => return show_usage(&message, &output),
     };
     forbid_inspection();
     start_log();
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
-            let ended = runtime.block_on(dispatch(arguments, &output));
-            let exit = ended.unwrap_or_else(|error| fail(&error, &output));
+            let result = runtime.block_on(dispatch(arguments, &output));
+            let exit = result.unwrap_or_else(|error| fail(&error, &output));
             shutdown(runtime, exit);
             exit
         }
@@ -61,29 +68,29 @@ fn main() -> std::process::ExitCode {
     exit_after_output(exit, &output).into()
 }
 
-/// Prints the help or the version that was asked for, or what is wrong with the arguments.
-fn show_usage(shown: &clap::Error, output: &Output) -> std::process::ExitCode {
-    let exit = if shown.use_stderr() {
+/// Prints the requested help or version, or the errors in the arguments.
+fn show_usage(message: &clap::Error, output: &Output) -> std::process::ExitCode {
+    let exit = if message.use_stderr() {
         Exit::Usage
     } else {
         Exit::Success
     };
-    let printed = shown.print().and_then(|()| std::io::stdout().flush());
+    let printed = message.print().and_then(|()| std::io::stdout().flush());
     if let Err(error) = printed
-        && !shown.use_stderr()
+        && !message.use_stderr()
     {
         output.note_failure(error);
     }
     exit_after_output(exit, output).into()
 }
 
-/// The command's end, given that what it printed may not have been written.
+/// Reports a failed write to standard output, which turns success into failure.
 fn exit_after_output(exit: Exit, output: &Output) -> Exit {
     let Some(error) = output.failure() else {
         return exit;
     };
     output.error(&format!(
-        "standard output cannot be written, so that what was printed is not complete: {error}"
+        "standard output cannot be written, so the output is incomplete: {error}"
     ));
     match exit {
         Exit::Success => Exit::Failed,
@@ -101,11 +108,10 @@ fn exit_after_output(exit: Exit, output: &Output) -> Exit {
 
 fn fail(error: &anyhow::Error, output: &Output) -> Exit {
     output.error(&output::sanitize(&format!("{error:#}")));
-    let exit = Exit::from_error(error);
-    if exit == Exit::ReplayMismatch {
-        output.note(exit::REPLAY_MISMATCH_HELP);
+    if let Some(hint) = hint::next_step(error) {
+        output.note(&hint);
     }
-    exit
+    Exit::from_error(error)
 }
 
 async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit> {
@@ -117,7 +123,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Guide(command) => steer::guide(db, command, output).await,
         Command::Approve(command) => steer::approve(db, command, output).await,
         Command::Answer(command) => steer::answer(db, command, output).await,
-        Command::Watch(command) => run::follow(db, command, output).await,
+        Command::Watch(command) => watch::follow(db, command, output).await,
         Command::Cancel(command) => steer::cancel(db, command, output).await,
         Command::Fork(command) => run::fork(db, file, command, output).await,
         Command::Runs(command) => show::runs(db, &command, output).await,
@@ -130,14 +136,14 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
     }
 }
 
-/// Drops all tasks, which kills what they have started, and waits for what winds up on other threads; what ignores that it was cancelled
-/// is left behind. Ctrl-C or SIGTERM ends the waiting.
+/// Drops all tasks, which kills their child processes, and waits for cleanup on other threads, within a time limit. Ctrl-C or SIGTERM
+/// ends the wait.
 fn shutdown(runtime: Runtime, exit: Exit) {
-    // Where there can be no such thread, the waiting is as long as it is.
+    // Without this thread the wait merely cannot be interrupted.
     let _ = std::thread::Builder::new()
-        .name("impatience".to_owned())
+        .name("shutdown-signals".to_owned())
         .spawn(move || {
-            if run::wait_for_interrupt().is_ok() {
+            if signals::wait_for_interrupt().is_ok() {
                 std::process::exit(exit.code().into());
             }
         });
@@ -148,17 +154,17 @@ fn shutdown(runtime: Runtime, exit: Exit) {
     });
 }
 
-/// What this process holds, such as keys from its environment, is not for the commands that agents run: the system lets no other
-/// process of the user look into it.
+/// Protects the memory of this process, such as API keys from its environment, from the commands that agents run: other processes of
+/// the user can neither trace it nor read its `/proc` entries.
 fn forbid_inspection() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {
-        tracing::warn!("other processes can look into this one: {error}");
+        tracing::warn!("other processes of the user can inspect this one: {error}");
     }
 }
 
-/// Warnings to standard error; `DIRIGENT_LOG` says otherwise (`DIRIGENT_LOG=debug`).
+/// Logs warnings to standard error. `DIRIGENT_LOG` sets another filter, such as `DIRIGENT_LOG=debug`.
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DIRIGENT_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
@@ -167,7 +173,7 @@ fn start_log() {
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(console::colors_enabled_stderr())
-        // Where standard error is a terminal that is gone, that would panic in whatever actor warns.
+        // On a closed terminal, reporting a failed write would panic in the actor that logs.
         .log_internal_errors(false)
         .init();
 }

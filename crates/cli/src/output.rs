@@ -1,4 +1,4 @@
-//! Standard output and error: colours where they are wanted, and no panic where nobody reads.
+//! Standard output and standard error: colours where supported, and no panic on a closed pipe.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -6,11 +6,10 @@ use std::sync::OnceLock;
 
 use console::Style;
 
-/// Where the command writes.
 pub(crate) struct Output {
     interactive: bool,
     redraws: bool,
-    /// Why standard output could not be written, since when nothing more is: part of it would be missing.
+    /// The first error of writing to standard output. Nothing is written after it, as part of the output would be missing.
     failure: OnceLock<io::Error>,
 }
 
@@ -31,32 +30,32 @@ impl Output {
         }
     }
 
-    /// Whether a person can be asked: sees what is printed and the prompt, and can write.
+    /// Returns true if input, output and error are all a terminal, so that a person can be asked.
     pub(crate) fn is_interactive(&self) -> bool {
         self.interactive
     }
 
-    /// Whether a person watches and lines can be redrawn.
+    /// Returns true if the terminal can redraw lines.
     pub(crate) fn can_redraw(&self) -> bool {
         self.redraws
     }
 
-    /// A line or several on standard output. A reader that has gone is no error: `dirigent runs | head` is fine. Any other failure is told
-    /// by [`Self::failure`].
+    /// Prints text to standard output, with a line break at its end. A closed pipe is no error, as in `dirigent runs | head`;
+    /// [`Self::failure`] returns any other.
     pub(crate) fn print(&self, text: &str) {
         let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
         self.write(&[text.as_bytes(), end]);
     }
 
-    /// Why something could not be written to standard output, if so.
+    /// The first error of writing to standard output.
     pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.failure.get()
     }
 
-    /// Notes that standard output could not be written, unless its reader has gone.
+    /// Records an error of writing to standard output, unless it is a closed pipe.
     pub(crate) fn note_failure(&self, error: io::Error) {
         if error.kind() != io::ErrorKind::BrokenPipe {
-            // The first failure counts.
+            // Keeps the first error.
             let _ = self.failure.set(error);
         }
     }
@@ -72,20 +71,20 @@ impl Output {
         }
     }
 
-    /// The same for bytes that are not to be changed: where they are piped on, they are. A person sees them as text that does no harm.
-    pub(crate) fn print_bytes(&self, bytes: &[u8]) {
+    /// Prints a diff: to a terminal as sanitized, coloured text, otherwise byte for byte.
+    pub(crate) fn print_diff(&self, bytes: &[u8]) {
         if io::stdout().is_terminal() {
             return self.print(&coloured_diff(&sanitize(&String::from_utf8_lossy(bytes))));
         }
         self.write(&[bytes]);
     }
 
-    /// Something for the person at the terminal, out of the way of what is piped on.
+    /// Prints a line for people to standard error.
     pub(crate) fn note(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 
-    /// Asks the person at the terminal for a line; none where it is at its end.
+    /// Asks for a line on the terminal; `None` at the end of the input.
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
         self.write(&[question.as_bytes()]);
         let mut line = String::new();
@@ -99,7 +98,7 @@ impl Output {
     }
 }
 
-/// A diff with its lines coloured.
+/// A unified diff in colours.
 pub(crate) fn coloured_diff(diff: &str) -> String {
     let colour = |line: &str| {
         let style = match line.as_bytes() {
@@ -114,16 +113,16 @@ pub(crate) fn coloured_diff(diff: &str) -> String {
     diff.lines().map(colour).collect::<Vec<_>>().join("\n")
 }
 
-/// Text from a model or a tool without what a terminal would obey or a person could not see: control characters, changes of direction
-/// and characters without a width. For what a person decides about there is [`escape_invisible`].
+/// Makes text from models and tools safe to print: replaces control characters, bidirectional controls and zero-width characters by
+/// `U+FFFD`. For text on which a decision rests, use [`escape_invisible`].
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// The same for a text that a person decides about: nothing of it is replaced by the like, as each such character is shown by its number,
-/// `⟨U+202E⟩`, and so is every blank that is not a space. Line breaks stay.
+/// Makes text safe to print and unambiguous: shows each character that [`sanitize`] would replace, every other invisible character and
+/// every blank but the space as its number, such as `⟨U+202E⟩`. Line breaks remain.
 pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -137,16 +136,16 @@ pub(crate) fn escape_invisible(text: &str) -> String {
     shown
 }
 
-/// What a terminal obeys, and what lets text look like other text.
+/// Control characters, bidirectional controls and zero-width characters, which change the terminal or disguise text.
 fn is_harmful(c: char) -> bool {
     let direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let nothing = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
+    let zero_width = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
-    c.is_control() && c != '\n' && c != '\t' || direction || nothing
+    c.is_control() && c != '\n' && c != '\t' || direction || zero_width
 }
 
-/// What has no shape of its own but is part of ordinary text: joiners, variation selectors, fillers.
+/// Invisible characters of ordinary text: joiners, variation selectors, fillers.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200c}' | '\u{200d}' | '\u{2800}'
         | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}')
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn approve_3_nothing_in_a_text_can_be_obeyed_turned_iteration_or_hidden() {
+    fn approve_3_control_and_invisible_characters_are_replaced_or_escaped() {
         let harmful = [
             '\u{1b}',
             '\u{7}',
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn approve_3_what_is_decided_about_shows_every_blank_that_is_no_space() {
+    fn approve_3_every_blank_but_the_space_is_escaped() {
         assert_eq!(
             escape_invisible("rm\u{a0}-rf\t~ \u{200d}\u{fe0f}\u{3000}\n"),
             "rm⟨U+00A0⟩-rf⟨U+0009⟩~ ⟨U+200D⟩⟨U+FE0F⟩⟨U+3000⟩\n"

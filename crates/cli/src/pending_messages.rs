@@ -1,4 +1,4 @@
-//! What was said to a run that no process carries out, and waits until it goes on.
+//! Messages to a run that no process owns. They are stored until the run is resumed.
 
 use dirigent::core::steering::Steering;
 use dirigent::{ApprovalAnswer, Dirigent, DirigentError, EffectId, MessageState, PendingMessage, RunRecord};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::output::{Output, sanitize};
 
-/// What waits for the next resume. A process that carries the run out takes it at once.
+/// The run's pending messages; empty while a process owns the run, as it handles messages at once.
 pub(crate) fn load_pending_messages(
     dirigent: &Dirigent,
     record: &RunRecord,
@@ -17,16 +17,16 @@ pub(crate) fn load_pending_messages(
     }
 }
 
-/// All of it in a line; none where nothing is kept.
+/// All messages on one line; `None` if there are none.
 pub(crate) fn pending_messages_line(messages: &[PendingMessage]) -> Option<String> {
-    let words: Vec<String> = messages
+    let summaries: Vec<String> = messages
         .iter()
         .map(|message| summary(&message.steering))
         .collect();
-    (!words.is_empty()).then(|| format!("pending until the next resume: {}", words.join(" · ")))
+    (!summaries.is_empty()).then(|| format!("pending until the next resume: {}", summaries.join(" · ")))
 }
 
-/// For programs: what was said, in that order.
+/// The messages as JSON, in the order in which they were sent.
 pub(crate) fn pending_messages_json(messages: &[PendingMessage]) -> Value {
     json!(
         messages
@@ -36,17 +36,17 @@ pub(crate) fn pending_messages_json(messages: &[PendingMessage]) -> Value {
     )
 }
 
-/// Tells what of that was not taken after all, and why.
+/// Prints the messages that were rejected after the resume, each with its reason.
 pub(crate) fn report_rejected(
     dirigent: &Dirigent,
     messages: &[PendingMessage],
     output: &Output,
 ) -> Result<(), DirigentError> {
-    for word in messages {
-        if let MessageState::Rejected { reason } = dirigent.message(word.message)? {
+    for message in messages {
+        if let MessageState::Rejected { reason } = dirigent.message(message.message)? {
             output.note(&format!(
                 "rejected: {}: {}",
-                summary(&word.steering),
+                summary(&message.steering),
                 sanitize(&reason)
             ));
         }
@@ -54,13 +54,13 @@ pub(crate) fn report_rejected(
     Ok(())
 }
 
-fn summary(said: &Steering) -> String {
-    match said {
+fn summary(message: &Steering) -> String {
+    match message {
         Steering::Guide { guidance } => format!("guidance {}", quoted(guidance)),
-        Steering::Redirect { guidance } => format!("guidance that cannot wait {}", quoted(guidance)),
+        Steering::Redirect { guidance } => format!("immediate guidance {}", quoted(guidance)),
         Steering::GuideAgent { agent, guidance } => format!("guidance for {agent} {}", quoted(guidance)),
         Steering::Decide { effect, decision } => {
-            // The effect id of the call, whatever its attempt.
+            // People name a call without its attempt.
             let call = EffectId {
                 attempt: 0,
                 ..*effect
@@ -77,7 +77,7 @@ fn summary(said: &Steering) -> String {
     }
 }
 
-fn quoted(words: &str) -> String {
-    let line = sanitize(words).replace(['\n', '\t'], " ");
+fn quoted(text: &str) -> String {
+    let line = sanitize(text).replace(['\n', '\t'], " ");
     format!("\"{}\"", console::truncate_str(&line, 60, "…"))
 }

@@ -1,4 +1,4 @@
-//! What of a run waits for a person: calls to be approved and a question, with what depends on them.
+//! The requests of a run that wait for a person: calls to approve and a question.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,18 @@ use dirigent::core::question::Question;
 use dirigent::core::run::WaitingCall;
 use serde_json::{Value, json};
 
-/// All that waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PendingRequests {
-    /// The oldest first.
+    /// Oldest first.
     pub(crate) calls: Vec<PendingCall>,
     pub(crate) question: Option<(EffectId, Question)>,
 }
 
-/// A call that waits for an approval.
+/// A call that waits for approval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PendingCall {
     pub(crate) call: WaitingCall,
-    /// The sub-task that it belongs to, and those that wait for that one, each with its title.
+    /// The call's sub-task and all that depend on it, each as `id: title`.
     pub(crate) affected_subtasks: Vec<String>,
 }
 
@@ -44,7 +43,7 @@ impl PendingRequests {
         self.calls.is_empty() && self.question.is_none()
     }
 
-    /// Whether that waits, whatever its attempt.
+    /// Returns true if the call or question is pending, at any attempt.
     pub(crate) fn contains(&self, effect: EffectId) -> bool {
         let question = self
             .question
@@ -53,16 +52,16 @@ impl PendingRequests {
         question || self.call(effect).is_some()
     }
 
-    /// The call with that handle, whatever its attempt.
+    /// The pending call with this id, at any attempt.
     pub(crate) fn call(&self, effect: EffectId) -> Option<&PendingCall> {
         self.calls
             .iter()
-            .find(|waiting| same_call(waiting.call.approval.effect, effect))
+            .find(|pending| same_call(pending.call.approval.effect, effect))
     }
 
-    /// Adds it to an object for programs: `"waiting"`, the calls as in a report, and `"question"`, which is `null` where there is none.
+    /// Adds `"waiting"`, the calls as in a report, and `"question"`, which may be `null`, to a JSON object.
     pub(crate) fn add_to_json(&self, object: &mut Value) {
-        let calls: Vec<&WaitingCall> = self.calls.iter().map(|waiting| &waiting.call).collect();
+        let calls: Vec<&WaitingCall> = self.calls.iter().map(|pending| &pending.call).collect();
         object["waiting"] = json!(calls);
         object["question"] = json!(self.question.as_ref().map(|(_, question)| question));
     }
@@ -72,7 +71,7 @@ fn same_call(one: EffectId, other: EffectId) -> bool {
     (one.scope, one.step) == (other.scope, other.step)
 }
 
-/// A sub-task, then all that cannot start before it has ended.
+/// The sub-task, then all that cannot start before it has finished.
 fn affected_subtasks(view: &RunView, subtask: &SubTaskId) -> Vec<String> {
     let Some(iteration) = view.run().iterations().last() else {
         return Vec::new();

@@ -1,14 +1,14 @@
-//! A run as lines of text: for files, pipes and terminals that can't redraw.
+//! Events as lines of text, for files, pipes and terminals that cannot redraw.
 
 use console::style;
 use dirigent::core::observation::{Observation, SubTaskResult};
 use dirigent::core::plan::{Plan, Work};
-use dirigent::{ApprovalAnswer, Decision, Event, EventKind};
+use dirigent::{Event, EventKind};
 
-use crate::interactive::question_lines;
 use crate::output::sanitize;
+use crate::request_text::{decision_text, question_lines};
 
-/// What an event says in a line or a few; none for what would only be noise.
+/// An event as one or more lines; `None` if it is not worth a line.
 pub(crate) fn lines(event: &Event) -> Option<String> {
     let text = match &event.kind {
         EventKind::RunStarted { goal, workspace } => {
@@ -20,7 +20,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
                 sanitize(workspace)
             )
         }
-        // How it ended, the summary says better.
+        // The summary tells how the run ended.
         EventKind::PhaseChanged { transition } if transition.to.is_terminal() => return None,
         EventKind::PhaseChanged { transition } => {
             let iteration = if transition.iteration > 1 {
@@ -32,8 +32,8 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         }
         EventKind::PlanMade { plan } => plan_lines(plan),
         EventKind::SubTaskStarted { subtask, title, .. } => {
-            let what = sanitize(&format!("{subtask}: {title}"));
-            format!("  {} {what}", style("▶").cyan())
+            let label = sanitize(&format!("{subtask}: {title}"));
+            format!("  {} {label}", style("▶").cyan())
         }
         EventKind::SubTaskFinished { observation } => {
             let label = sanitize(&format!("{}: {}", observation.subtask, observation.title));
@@ -74,20 +74,20 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             immediate: true,
         } => format!("  guidance, at once: {}", sanitize(guidance)),
         EventKind::ApprovalAsked { approval } => {
-            let what = sanitize(&format!("{} {}", approval.tool, approval.parameters));
-            let what = what.replace('\n', " ");
+            let call = sanitize(&format!("{} {}", approval.tool, approval.parameters));
+            let call = call.replace('\n', " ");
             format!(
-                "  {} {} waits for an approval: {}\n    all of it: dirigent approve {}",
+                "  {} {} waits for approval: {}\n    in full: dirigent approve {}",
                 style("!").yellow().bold(),
                 approval.effect,
-                console::truncate_str(&what, 100, "…"),
+                console::truncate_str(&call, 100, "…"),
                 event.run.short()
             )
         }
         EventKind::ApprovalDecided { effect, decision } => format!("  {effect}: {}", decision_text(decision)),
         EventKind::ApprovalExpired { effect } => {
             format!(
-                "  {} {effect}: nobody decided in time; it did not run",
+                "  {} {effect}: not approved in time; it did not run",
                 style("✗").red()
             )
         }
@@ -116,7 +116,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
     Some(text)
 }
 
-/// Whether it tells what the user said: nothing holds that back.
+/// Returns true if the event confirms an input of the user. Such an event is shown at once, even while a dialog is open.
 pub(crate) fn is_user_action(event: &Event) -> bool {
     matches!(
         event.kind,
@@ -124,21 +124,10 @@ pub(crate) fn is_user_action(event: &Event) -> bool {
     )
 }
 
-/// What a person decided about a call.
-pub(crate) fn decision_text(decision: &Decision) -> String {
-    match &decision.answer {
-        ApprovalAnswer::Approve => "approved".to_owned(),
-        ApprovalAnswer::Edit { .. } => "approved with other parameters".to_owned(),
-        ApprovalAnswer::Reject { reason: None } => "rejected".to_owned(),
-        ApprovalAnswer::Reject { reason: Some(reason) } => format!("rejected: {}", sanitize(reason)),
-        ApprovalAnswer::Guide { guidance } => format!("not run; the agent is told: {}", sanitize(guidance)),
-    }
-}
-
 fn plan_lines(plan: &Plan) -> String {
     let mut text = format!("  {} {}", style("plan:").bold(), sanitize(&plan.summary));
     for subtask in plan.subtasks.iter().take(50) {
-        let who = match &subtask.work {
+        let worker = match &subtask.work {
             Work::Agent { agent, .. } => agent.clone(),
             Work::Calls { calls } => calls
                 .iter()
@@ -152,7 +141,7 @@ fn plan_lines(plan: &Plan) -> String {
         } else {
             format!(", after {}", after.join(", "))
         };
-        let line = format!("{} — {} ({who}{after})", subtask.id, subtask.title);
+        let line = format!("{} — {} ({worker}{after})", subtask.id, subtask.title);
         text.push_str(&format!("\n    {}", sanitize(&line)));
     }
     if plan.subtasks.len() > 50 {
@@ -161,7 +150,7 @@ fn plan_lines(plan: &Plan) -> String {
     text
 }
 
-/// A sub-task's end in a line. The label is [`sanitize`] already.
+/// A finished sub-task as one line. The label must be sanitized.
 pub(crate) fn subtask_result(observation: &Observation, label: &str) -> String {
     match &observation.finding {
         SubTaskResult::Skipped { because } => {
@@ -192,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_3_what_a_sub_task_was_skipped_for_tells_a_terminal_nothing() {
+    fn host_3_the_reason_for_a_skip_is_sanitized() {
         let observation = Observation {
             subtask: SubTaskId("b".to_owned()),
             title: "Then".to_owned(),

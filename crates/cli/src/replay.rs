@@ -1,4 +1,4 @@
-//! `--record` and `--replay`: runs in files (HOST-9).
+//! `--record` and `--replay`: recordings of runs (HOST-9).
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,12 @@ use crate::args::{RunCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
+use crate::open::build;
 use crate::output::Output;
-use crate::run::{ShutdownSignals, build, watch};
+use crate::signals::ShutdownSignals;
+use crate::watch::watch;
 
-/// Where a run is recorded, if it is. Made before the run starts, so that a file that cannot be written is known by then.
+/// The file of `--record`, if given. It is checked before the run starts, to fail early if it cannot be written.
 pub(crate) struct RecordingFile<'a>(Option<&'a Path>);
 
 impl<'a> RecordingFile<'a> {
@@ -24,7 +26,7 @@ impl<'a> RecordingFile<'a> {
         Ok(RecordingFile(file))
     }
 
-    /// Writes what the journal has of the run.
+    /// Writes the run's journal as a recording.
     pub(crate) fn write(self, dirigent: &Dirigent, run: RunId, output: &Output) -> anyhow::Result<()> {
         let Some(file) = self.0 else { return Ok(()) };
         let written = tokio::task::block_in_place(|| {
@@ -32,9 +34,12 @@ impl<'a> RecordingFile<'a> {
             Ok::<(), DirigentError>(())
         });
         written.map_err(|error| {
-            let again = format!("write it with `dirigent show {} --record FILE`", run.short());
-            // As a text: it was no bad usage, as the file could be written when the run began.
-            anyhow::anyhow!("the run is in the journal, but its recording is not written; {again}: {error}")
+            // As text, for exit code 1: the file was writable when the run started, so this is no usage error.
+            anyhow::anyhow!(
+                "cannot write the recording: {error}; the run itself is in the journal: write its recording with \
+                 `dirigent show {} --record FILE`",
+                run.short()
+            )
         })?;
         output.note(&format!(
             "Recorded in {file}; replay it with `dirigent run --replay {file}`.",
@@ -44,7 +49,7 @@ impl<'a> RecordingFile<'a> {
     }
 }
 
-/// `run --replay`: the recorded run once more, with no model and no tools.
+/// Replays a recorded run without any model or tools.
 pub(crate) async fn replay(
     db: Option<PathBuf>,
     file: Option<PathBuf>,
@@ -59,17 +64,17 @@ pub(crate) async fn replay(
         None => Goal::from_recording(&recording),
     };
     let config = config::load(file, None)?;
-    // Who there is and what is asked of people is the configuration's; no model of it is needed.
+    // Agents and approvals come from the configuration; no model is asked.
     let builder = Dirigent::builder().config(&config).model(OfflineModel);
     let dirigent = build(builder, db).await?;
     let run = dirigent.replay(&recording, goal).await?;
-    // Its questions were answered when it was recorded.
+    // The recording contains all answers.
     let watching = WatchOptions {
         non_interactive: true,
         replayed: true,
         ..command.watching.clone()
     };
-    // Until here nothing goes on that a signal could leave half-done.
+    // A signal before this point leaves nothing half done.
     watch(
         &run,
         ShutdownSignals::listen()?,

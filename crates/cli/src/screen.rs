@@ -1,14 +1,14 @@
-//! How a run is shown while it goes on: as JSON, as lines, or as a tree that is redrawn; and what a person types beneath it.
+//! The progress of a run, as JSON, lines or a redrawn tree, with the line on which a person types.
 
 use std::io::Write;
 
 use dirigent::{Delta, Event};
 
 use crate::args::WatchOptions;
-use crate::interactive::Prompt;
 use crate::live::LiveTree;
 use crate::output::{Output, sanitize};
 use crate::plain;
+use crate::prompt::Prompt;
 
 pub(crate) enum Screen<'a> {
     Json(&'a Output),
@@ -16,15 +16,15 @@ pub(crate) enum Screen<'a> {
     Live(LiveTree),
 }
 
-/// Lines one after the other, on a terminal that can take nothing back.
+/// Plain lines, for output that cannot be redrawn.
 pub(crate) struct PlainScreen<'a> {
     output: &'a Output,
-    /// What stands on the last line, which has no end yet.
-    typed: Option<String>,
-    /// What waits until the person has answered.
+    /// The prompt on the current line, which has no line break yet.
+    unfinished_line: Option<String>,
+    /// Output held back while a dialog is open; `None` while none is.
     deferred: Option<Vec<String>>,
-    /// Whether what can be typed was told.
-    hinted: bool,
+    /// Set once the hint has been printed.
+    hint_shown: bool,
 }
 
 impl<'a> Screen<'a> {
@@ -36,9 +36,9 @@ impl<'a> Screen<'a> {
         } else {
             Screen::Plain(PlainScreen {
                 output,
-                typed: None,
+                unfinished_line: None,
                 deferred: None,
-                hinted: false,
+                hint_shown: false,
             })
         }
     }
@@ -59,7 +59,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Whether what models say is shown while they say it.
+    /// Returns true if replies of models are shown while they stream.
     pub(crate) fn shows_deltas(&self) -> bool {
         match self {
             Screen::Json(_) | Screen::Plain(_) => false,
@@ -74,7 +74,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Something for the person that is no event, at once. It is [`sanitize`] already.
+    /// Prints lines that are not an event, even while a dialog is open. They must be sanitized.
     pub(crate) fn print_now(&mut self, lines: &[String]) {
         match self {
             Screen::Json(output) => output.note(&lines.join("\n")),
@@ -86,12 +86,12 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What is being typed. While the person is asked something, nothing comes between it and what was asked.
-    pub(crate) fn prompt(&mut self, prompt: &Prompt, asks: bool) {
+    /// Draws the prompt. While a dialog is open, other output is held back, so that nothing separates the prompt from its question.
+    pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
         match self {
             Screen::Json(_) => {}
-            Screen::Plain(lines) => lines.prompt(prompt, asks),
-            Screen::Live(tree) => tree.prompt(prompt, asks),
+            Screen::Plain(lines) => lines.prompt(prompt, has_dialog),
+            Screen::Live(tree) => tree.prompt(prompt, has_dialog),
         }
     }
 
@@ -118,8 +118,8 @@ impl PlainScreen<'_> {
         }
     }
 
-    fn defer_output(&mut self, defer_output: bool) {
-        if defer_output {
+    fn defer_output(&mut self, defer: bool) {
+        if defer {
             self.deferred.get_or_insert_default();
         } else {
             for text in self.deferred.take().unwrap_or_default() {
@@ -128,20 +128,20 @@ impl PlainScreen<'_> {
         }
     }
 
-    fn prompt(&mut self, prompt: &Prompt, asks: bool) {
-        self.defer_output(asks);
-        if !asks && prompt.text.is_empty() {
+    fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
+        self.defer_output(has_dialog);
+        if !has_dialog && prompt.text.is_empty() {
             self.end_line();
-            if !std::mem::replace(&mut self.hinted, true) {
+            if !std::mem::replace(&mut self.hint_shown, true) {
                 self.output.note(&format!("  {}", prompt.hint));
             }
             return;
         }
         let line = format!("{}{}", prompt.label, sanitize(&prompt.text));
-        let shown = self.typed.as_deref().unwrap_or_default();
+        let shown = self.unfinished_line.as_deref().unwrap_or_default();
         let new = match (line.strip_prefix(shown), shown.strip_prefix(&line)) {
-            (Some(more), _) if self.typed.is_some() => more.to_owned(),
-            (_, Some(less)) => "\u{8} \u{8}".repeat(console::measure_text_width(less)),
+            (Some(added), _) if self.unfinished_line.is_some() => added.to_owned(),
+            (_, Some(removed)) => "\u{8} \u{8}".repeat(console::measure_text_width(removed)),
             (_, None) => {
                 self.end_line();
                 let hint = if prompt.text.is_empty() {
@@ -158,11 +158,11 @@ impl PlainScreen<'_> {
             }
         };
         write_out(&new);
-        self.typed = Some(line);
+        self.unfinished_line = Some(line);
     }
 
     fn end_line(&mut self) {
-        if self.typed.take().is_some() {
+        if self.unfinished_line.take().is_some() {
             write_out("\n");
         }
     }

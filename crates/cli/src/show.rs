@@ -1,24 +1,22 @@
-//! `runs` and `show`: what the journal has.
+//! `runs` and `show`: the runs of the journal.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::core::budget::BudgetKind;
-use dirigent::{
-    Detail, Dirigent, DirigentError, EndReason, FailureCause, PendingMessage, RunId, RunRecord, RunView,
-};
+use dirigent::{Dirigent, DirigentError, EndReason, PendingMessage, RunRecord};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
+use crate::open::open_existing;
 use crate::output::{Output, sanitize};
 use crate::pending_messages::{load_pending_messages, pending_messages_json, pending_messages_line};
-use crate::pending_requests::{PendingCall, PendingRequests};
+use crate::pending_requests::PendingRequests;
 use crate::replay::RecordingFile;
-use crate::run::open_existing;
-use crate::steer::waiting_lines;
+use crate::request_text::request_summaries;
 use crate::steps::Steps;
+use crate::summary::{detail, summary};
 use crate::time::local;
 
 pub(crate) async fn runs(
@@ -53,11 +51,11 @@ pub(crate) async fn runs(
                 record.run.short(),
                 local(record.created_at)
             );
-            for waiting in pending_summaries(&requests)
+            for line in request_summaries(&requests)
                 .into_iter()
                 .chain(pending_messages_line(&messages))
             {
-                let _ = writeln!(text, "          {waiting}");
+                let _ = writeln!(text, "          {line}");
             }
         }
     }
@@ -73,7 +71,7 @@ pub(crate) async fn runs(
     Ok(Exit::Success)
 }
 
-/// The word for machines and the one for people.
+/// The run's state, as in JSON and as shown to people.
 fn state(record: &RunRecord) -> (&'static str, &'static str) {
     let reason = record
         .status
@@ -109,14 +107,14 @@ fn as_json(record: &RunRecord, requests: &PendingRequests, messages: &[PendingMe
     object
 }
 
-/// `{"run", "at"}`, or `null`.
+/// `{"run", "at"}`, or `null` unless the run is a fork.
 fn forked_from(record: &RunRecord) -> Value {
     record
         .forked_from
         .map_or(Value::Null, |point| json!({"run": point.run, "at": point.seq}))
 }
 
-/// What waits for a run's user. Of a run that is over nothing does, so that it is not read.
+/// The run's pending requests. A run that has ended for good has none, so its journal is not read.
 fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
     match state(record).0 {
         "running" | "interrupted" | "user_required" => {
@@ -124,24 +122,6 @@ fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRe
         }
         _ => Ok(PendingRequests::default()),
     }
-}
-
-/// What waits, each in a line.
-fn pending_summaries(requests: &PendingRequests) -> Vec<String> {
-    let call = |waiting: &PendingCall| {
-        let approval = &waiting.call.approval;
-        format!("! {} {} {}", approval.effect, approval.tool, approval.parameters)
-    };
-    let question = requests
-        .question
-        .iter()
-        .map(|(_, question)| format!("? {}", question.question));
-    let lines = requests.calls.iter().map(call).chain(question);
-    let one_line = |line: String| {
-        let line = sanitize(&line).replace(['\n', '\t'], " ");
-        console::truncate_str(&line, 90, "…").into_owned()
-    };
-    lines.map(one_line).collect()
 }
 
 pub(crate) async fn show(
@@ -234,73 +214,13 @@ fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow:
     Ok(Exit::Success)
 }
 
-/// What is to be known of a run that has not ended.
+/// A line about a run that has not ended.
 fn unfinished(record: &RunRecord) -> String {
     match record.owner_pid {
-        Some(pid) => format!("It is under way in process {pid}."),
+        Some(pid) => format!("It is running in process {pid}."),
         None => format!(
-            "It was interrupted. Go on with `dirigent resume {}`.",
+            "It was interrupted; continue it with `dirigent resume {}`.",
             record.run.short()
         ),
-    }
-}
-
-pub(crate) fn detail(verbose: bool) -> Detail {
-    if verbose { Detail::Verbose } else { Detail::Concise }
-}
-
-/// What a person reads of a run: the concise summary, or every step with what was said; and the command to go on with.
-pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
-    let report = view.report();
-    let mut text = report.render(detail);
-    match detail {
-        Detail::Concise => {}
-        Detail::Verbose => {
-            let _ = write!(text, "\nWhat was said:\n{}", view.transcripts());
-        }
-    }
-    let mut text = sanitize(&text);
-    let mut requests = PendingRequests::from_view(view);
-    let next = report
-        .end
-        .as_ref()
-        .and_then(|end| next_command(run, end, &requests));
-    if report.end.is_some() {
-        // The report has it.
-        requests.question = None;
-    }
-    let mut more = waiting_lines(run, &requests);
-    more.extend(next.map(|command| format!("  {command}")));
-    if !more.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    for line in more {
-        let _ = writeln!(text, "{line}");
-    }
-    text
-}
-
-/// The command with which a run that stopped goes on, or another one does in its place.
-fn next_command(run: RunId, end: &EndReason, requests: &PendingRequests) -> Option<String> {
-    let resume = |more: &str| format!("dirigent resume {} {more}", run.short());
-    match end {
-        EndReason::UserRequired if !requests.calls.is_empty() => {
-            Some(format!("dirigent resume {}", run.short()))
-        }
-        EndReason::UserRequired => Some(format!("dirigent resume {} --answer \"…\"", run.short())),
-        EndReason::IterationLimit { .. } => Some(resume("--max-iterations N")),
-        EndReason::TimeLimit => Some(resume("--timeout TIME")),
-        EndReason::BudgetExhausted { budget, .. } => Some(resume(match budget {
-            BudgetKind::Tokens => "--max-tokens N",
-            BudgetKind::Cost => "--max-cost DOLLARS",
-            BudgetKind::ModelCalls => "--max-model-calls N",
-        })),
-        EndReason::Failed { cause, .. } => match cause {
-            FailureCause::ModelUnavailable | FailureCause::AgentLimit => {
-                Some(format!("dirigent resume {}", run.short()))
-            }
-            FailureCause::Unrecoverable => Some(format!("dirigent fork {}", run.short())),
-        },
-        EndReason::GoalAchieved | EndReason::Cancelled => None,
     }
 }

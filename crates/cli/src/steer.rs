@@ -1,27 +1,31 @@
-//! What is said to a run from another terminal: guidance, decisions, answers, its end. It reaches the process that carries the run out by the
-//! journal; where there is none it waits for the next one.
+//! `guide`, `approve`, `answer` and `cancel`: messages to a run from another terminal.
+//!
+//! A message reaches the process that owns the run through the journal. Without such a process it stays pending until `resume`.
 
 use std::path::PathBuf;
 
 use dirigent::core::steering::Steering;
 use dirigent::{
-    ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EffectId, PendingMessage, RunId,
+    ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EndReason, PendingMessage, RunId,
     RuntimeError, SteerOutcome,
 };
 use serde_json::json;
 
 use crate::args::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand};
 use crate::exit::Exit;
-use crate::interactive::{approval_lines, question_lines};
+use crate::open::open_existing;
 use crate::output::{Output, sanitize};
 use crate::pending_messages::{load_pending_messages, pending_messages_json, pending_messages_line};
 use crate::pending_requests::{PendingCall, PendingRequests};
-use crate::run::open_existing;
+use crate::request_text::{approval_lines, request_lines};
+use crate::summary::next_command;
 
-/// A run of the journal and what waits for its user.
+/// The run that a message is for.
 struct TargetRun {
     dirigent: Dirigent,
     run: RunId,
+    /// `None` if the run has not ended.
+    end: Option<EndReason>,
     requests: PendingRequests,
     messages: Vec<PendingMessage>,
 }
@@ -29,36 +33,38 @@ struct TargetRun {
 impl TargetRun {
     async fn find(db: Option<PathBuf>, text: &str) -> anyhow::Result<Self> {
         let dirigent = open_existing(Dirigent::builder(), db).await?;
-        let (run, requests, messages) = tokio::task::block_in_place(|| {
+        let (run, end, requests, messages) = tokio::task::block_in_place(|| {
             let run = dirigent.find(text)?;
             let (view, _) = dirigent.read(run)?;
             let messages = load_pending_messages(&dirigent, &dirigent.record(run)?)?;
-            Ok::<_, DirigentError>((run, PendingRequests::from_view(&view), messages))
+            let end = view.run().end().cloned();
+            Ok::<_, DirigentError>((run, end, PendingRequests::from_view(&view), messages))
         })?;
         Ok(TargetRun {
             dirigent,
             run,
+            end,
             requests,
             messages,
         })
     }
 
-    /// Says it, and what came of it.
+    /// Sends the message and prints the result; `accepted` is the text for success.
     async fn send(
         &self,
-        said: Steering,
+        message: Steering,
         accepted: &str,
         json: bool,
         output: &Output,
     ) -> anyhow::Result<Exit> {
         let run = self.run.short();
-        let (state, text) = match self.dirigent.steer(self.run, said).await {
+        let (state, text) = match self.dirigent.steer(self.run, message).await {
             Ok(SteerOutcome::Accepted) => ("accepted", accepted.to_owned()),
             Ok(SteerOutcome::Pending) => (
                 "pending",
                 format!(
-                    "Run {run} has not taken it: no process owns it now, or that process stands still. It is kept, and taken as soon \
-                     as the run goes on: `dirigent resume {run}`."
+                    "Pending: no process owns run {run} now, or it does not respond. The message is stored and handled when the run \
+                     continues: `dirigent resume {run}`."
                 ),
             ),
             Err(error) => return self.report_rejection(error, json, output),
@@ -71,7 +77,7 @@ impl TargetRun {
         Ok(Exit::Success)
     }
 
-    /// It does not count, for that reason.
+    /// Reports a rejected message: as JSON with exit code 2, or as an error.
     fn report_rejection(
         &self,
         error: impl Into<DirigentError>,
@@ -82,8 +88,8 @@ impl TargetRun {
         if !json {
             return Err(error.into());
         }
-        let refused = json!({"run": self.run, "state": "rejected", "reason": error.to_string()});
-        output.print(&refused.to_string());
+        let rejected = json!({"run": self.run, "state": "rejected", "reason": error.to_string()});
+        output.print(&rejected.to_string());
         Ok(Exit::from_error(&error.into()))
     }
 }
@@ -95,21 +101,35 @@ pub(crate) async fn guide(
 ) -> anyhow::Result<Exit> {
     let target = TargetRun::find(db, &command.run).await?;
     let (run, guidance) = (target.run.short(), command.guidance);
-    let (said, accepted) = match (command.agent, command.now) {
+    let (message, accepted) = match (command.agent, command.now) {
         (Some(agent), _) => (
             Steering::GuideAgent { agent, guidance },
-            format!("Agent {agent} of run {run} is told with its next model request."),
+            format!("Accepted: agent {agent} of run {run} receives it with its next model request."),
         ),
         (None, true) => (
             Steering::Redirect { guidance },
-            format!("Run {run} stops what is under way and plans anew."),
+            format!("Accepted: run {run} stops its current work and plans again."),
         ),
-        (None, false) => (
-            Steering::Guide { guidance },
-            format!("The next plan of run {run} takes it into account."),
-        ),
+        (None, false) => (Steering::Guide { guidance }, guidance_accepted(&target)),
     };
-    target.send(said, &accepted, command.json, output).await
+    target.send(message, &accepted, command.json, output).await
+}
+
+/// A run that has ended plans again only after a resume.
+fn guidance_accepted(target: &TargetRun) -> String {
+    let TargetRun {
+        run, end, requests, ..
+    } = target;
+    let short = run.short();
+    let next = end.as_ref().and_then(|end| next_command(*run, end, requests));
+    match next {
+        Some(command) => {
+            format!(
+                "Accepted: once you resume run {short}, its next plan takes it into account.\nnext: {command}"
+            )
+        }
+        None => format!("Accepted: the next plan of run {short} takes it into account."),
+    }
 }
 
 pub(crate) async fn approve(
@@ -119,20 +139,20 @@ pub(crate) async fn approve(
 ) -> anyhow::Result<Exit> {
     let target = TargetRun::find(db, &command.run).await?;
     let Some(effect) = command.call else {
-        show_waiting(&target, command.json, output);
+        show_pending(&target, command.json, output);
         return Ok(Exit::Success);
     };
-    let Some(waiting) = target.requests.call(effect) else {
+    let Some(pending) = target.requests.call(effect) else {
         let (run, fault) = (target.run, DecisionError::NotPending { effect });
         return target.report_rejection(RuntimeError::Decision { run, fault }, command.json, output);
     };
-    let (answer, accepted) = decision_from_args(&command, waiting);
-    // The effect id of the call that waits, whatever its attempt.
-    let effect = waiting.call.approval.effect;
+    let (answer, accepted) = decision_from_args(&command, pending);
+    // The argument may omit the attempt.
+    let effect = pending.call.approval.effect;
     if !command.json {
-        output.print(&approval_lines(waiting).join("\n"));
+        output.print(&approval_lines(pending).join("\n"));
     }
-    let digest = waiting.call.approval.digest.clone();
+    let digest = pending.call.approval.digest.clone();
     let decision = Decision { digest, answer };
     target
         .send(
@@ -144,16 +164,16 @@ pub(crate) async fn approve(
         .await
 }
 
-/// What the flags say of a call, and how that is told.
-fn decision_from_args(command: &ApproveCommand, waiting: &PendingCall) -> (ApprovalAnswer, String) {
-    let effect = waiting.call.approval.effect;
+/// The decision that the flags stand for, and the text for its success.
+fn decision_from_args(command: &ApproveCommand, pending: &PendingCall) -> (ApprovalAnswer, String) {
+    let effect = pending.call.approval.effect;
     match (&command.edit, &command.reject, &command.guide) {
         (Some(parameters), _, _) => (
             ApprovalAnswer::Edit {
                 parameters: parameters.0.clone(),
             },
             format!(
-                "{effect} runs with the parameters that you gave: {}",
+                "Accepted: {effect} runs with your parameters: {}",
                 sanitize(&parameters.0.to_string())
             ),
         ),
@@ -161,20 +181,23 @@ fn decision_from_args(command: &ApproveCommand, waiting: &PendingCall) -> (Appro
             ApprovalAnswer::Reject {
                 reason: reason.clone().filter(|reason| !reason.trim().is_empty()),
             },
-            format!("{effect} is rejected: it does not run, and neither does anything after it."),
+            format!("Accepted: {effect} is rejected; neither it nor anything after it runs."),
         ),
         (None, None, Some(guidance)) => (
             ApprovalAnswer::Guide {
                 guidance: guidance.clone(),
             },
-            format!("{effect} does not run; its agent is told what you said."),
+            format!("Accepted: {effect} does not run; its agent receives your guidance."),
         ),
-        (None, None, None) => (ApprovalAnswer::Approve, format!("{effect} is approved.")),
+        (None, None, None) => (
+            ApprovalAnswer::Approve,
+            format!("Accepted: {effect} is approved."),
+        ),
     }
 }
 
-/// All that waits, in full, with the commands that answer it.
-fn show_waiting(target: &TargetRun, json: bool, output: &Output) {
+/// Prints all pending requests in full, with the commands that answer them, and the pending messages.
+fn show_pending(target: &TargetRun, json: bool, output: &Output) {
     let TargetRun {
         run,
         requests,
@@ -189,32 +212,13 @@ fn show_waiting(target: &TargetRun, json: bool, output: &Output) {
         return;
     }
     if requests.is_empty() {
-        output.note(&format!("nothing in run {} waits for you", run.short()));
+        output.note(&format!("run {} is not waiting for you", run.short()));
     } else {
-        output.print(&waiting_lines(*run, requests).join("\n"));
+        output.print(&request_lines(*run, requests).join("\n"));
     }
     if let Some(line) = pending_messages_line(messages) {
         output.print(&line);
     }
-}
-
-/// What waits for the user of a run, in full, each with how it is answered.
-pub(crate) fn waiting_lines(run: RunId, requests: &PendingRequests) -> Vec<String> {
-    let mut lines = Vec::new();
-    let run = run.short();
-    for waiting in &requests.calls {
-        let effect = waiting.call.approval.effect;
-        lines.extend(approval_lines(waiting));
-        lines.push(format!(
-            "  dirigent approve {run} {} [--edit JSON | --reject [REASON] | --guide TEXT]",
-            EffectId { attempt: 0, ..effect }
-        ));
-    }
-    if let Some((_, question)) = &requests.question {
-        lines.extend(question_lines(question));
-        lines.push(format!("  dirigent answer {run} \"…\""));
-    }
-    lines
 }
 
 pub(crate) async fn answer(
@@ -233,12 +237,16 @@ pub(crate) async fn answer(
             return target.report_rejection(RuntimeError::Answer { run, fault }, command.json, output);
         }
     };
-    let accepted = format!("Run {} has its answer: {}", run.short(), sanitize(&answer));
-    let said = Steering::Answer {
+    let accepted = format!(
+        "Accepted as the answer of run {}: {}",
+        run.short(),
+        sanitize(&answer)
+    );
+    let message = Steering::Answer {
         effect: *effect,
         answer,
     };
-    target.send(said, &accepted, command.json, output).await
+    target.send(message, &accepted, command.json, output).await
 }
 
 pub(crate) async fn cancel(
@@ -247,7 +255,7 @@ pub(crate) async fn cancel(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let target = TargetRun::find(db, &command.run).await?;
-    let accepted = format!("Run {} is cancelled.", target.run.short());
+    let accepted = format!("Accepted: run {} is cancelled.", target.run.short());
     target
         .send(Steering::Cancel, &accepted, command.json, output)
         .await

@@ -1,4 +1,4 @@
-//! `show --steps`: every entry of a run's journal in a line, by the number at which `fork --at` takes it.
+//! `show --steps`: one line for each journal entry of a run, with the number that `fork --at` takes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,13 +11,13 @@ use dirigent::{Event, EventKind};
 use serde_json::{Map, Value, json};
 
 use crate::output::sanitize;
-use crate::plain::decision_text;
+use crate::request_text::decision_text;
 use crate::time::clock;
 
-/// Characters of a line's text.
+/// Columns of a description.
 const WIDTH: usize = 96;
 
-/// What each entry is, in order.
+/// A run's journal entries with their descriptions.
 pub(crate) struct Steps<'a> {
     entries: &'a [RecordedEntry],
     descriptions: BTreeMap<u64, Vec<String>>,
@@ -39,12 +39,17 @@ impl<'a> Steps<'a> {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("{:>5}  {:<8}  {:<5}  WHAT\n", "ENTRY", "TIME", "WHOSE");
+        let mut text = format!("{:>5}  {:<8}  {:<5}  EVENT\n", "ENTRY", "TIME", "SCOPE");
         for entry in self.entries {
             let scope = entry.scope.to_string();
-            let what = sanitize(&self.description(entry)).replace(['\n', '\t'], " ");
-            let what = console::truncate_str(&what, WIDTH, "…");
-            let _ = writeln!(text, "{:>5}  {}  {scope:<5}  {what}", entry.seq, clock(entry.at));
+            let description = sanitize(&self.description(entry)).replace(['\n', '\t'], " ");
+            let description = console::truncate_str(&description, WIDTH, "…");
+            let _ = writeln!(
+                text,
+                "{:>5}  {}  {scope:<5}  {description}",
+                entry.seq,
+                clock(entry.at)
+            );
         }
         text
     }
@@ -58,10 +63,10 @@ impl<'a> Steps<'a> {
 
     fn description(&self, entry: &RecordedEntry) -> String {
         match self.descriptions.get(&entry.seq) {
-            Some(said) => said.join("; "),
+            Some(events) => events.join("; "),
             None => match &entry.input {
                 Input::Run(RunInput::ApprovalSettled { effect }) => {
-                    format!("{effect} waits for nobody any more")
+                    format!("{effect} no longer waits for approval")
                 }
                 Input::Run(input) => input.name().to_owned(),
                 Input::Agent(input) => input.name().to_owned(),
@@ -70,7 +75,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// What happened, as short as it can be told.
+/// A short description of an event.
 fn describe(kind: &EventKind) -> String {
     match kind {
         EventKind::RunStarted { goal, .. } => format!("goal: {goal}"),
@@ -126,16 +131,16 @@ fn describe(kind: &EventKind) -> String {
     }
 }
 
-/// What a tool says that no model reads: ` (rows: 3, plan: "index")`.
+/// A tool's metadata, such as ` (rows: 3, plan: "index")`; empty if there is none.
 fn metadata_text(metadata: &Map<String, Value>) -> String {
-    let said: Vec<String> = metadata
+    let fields: Vec<String> = metadata
         .iter()
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
-    if said.is_empty() {
+    if fields.is_empty() {
         return String::new();
     }
-    format!(" ({})", said.join(", "))
+    format!(" ({})", fields.join(", "))
 }
 
 fn name(role: &AgentRole) -> &str {

@@ -1,20 +1,20 @@
-//! The end of a text that is still being written, as one line for a terminal.
+//! The end of a streamed text, as one line for a terminal.
 
 use std::collections::VecDeque;
 
 use crate::output::sanitize;
 
-/// How many characters are kept: more than a terminal is wide, whatever is written.
+/// Characters kept: more than fit into a terminal's line.
 const MAX_CHARS: usize = 1_024;
 
-/// The last characters of a text that comes in pieces, cut wherever they are.
+/// The last [`MAX_CHARS`] characters of a text that arrives in pieces, split at any point.
 #[derive(Default)]
 pub(crate) struct Tail {
     chars: VecDeque<char>,
 }
 
 impl Tail {
-    /// The next piece. What a terminal would obey is made [`sanitize`], and every gap a single space.
+    /// Appends a piece, sanitized and with each run of whitespace as a single space.
     pub(crate) fn push(&mut self, piece: &str) {
         let last = piece.char_indices().rev().nth(MAX_CHARS - 1);
         let end = &piece[last.map_or(0, |(at, _)| at)..];
@@ -30,19 +30,19 @@ impl Tail {
         }
     }
 
-    /// The end of it in at most so many columns, with `…` before it where something is left out.
+    /// The end of the text in at most `columns`, with `…` in front if the beginning is cut.
     pub(crate) fn line(&self, columns: usize) -> String {
         let whole: String = self.chars.iter().collect();
         if self.chars.len() < MAX_CHARS && console::measure_text_width(&whole) <= columns {
             return whole;
         }
-        // Measured together, as some characters take less or more room together than each alone.
+        // Measures whole suffixes, as adjacent characters may combine to another width.
         let mut start = whole.len();
         for (at, c) in whole.char_indices().rev() {
             if console::measure_text_width(&whole[at..]) + 1 > columns {
                 break;
             }
-            // One without a width belongs to the one before it.
+            // A character without width belongs to the one before it.
             if console::measure_text_width(c.encode_utf8(&mut [0; 4])) > 0 {
                 start = at;
             }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_shown_whole_and_of_a_long_one_the_end() {
+    fn a_short_text_is_shown_whole_and_a_long_one_by_its_end() {
         check(&[], 10, "");
         check(&["I will ", "look"], 11, "I will look");
         check(&["I will ", "look"], 10, "…will look");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_gap_is_one_space_wherever_the_pieces_are_cut() {
+    fn whitespace_is_collapsed_across_pieces() {
         check(
             &["\n\n  {\n", "\n  \"tool\":\t", " \u{2028}", "\r\n1"],
             20,

@@ -1,13 +1,13 @@
-//! Moments as people read them.
+//! Timestamps in local time.
 
 use dirigent::core::time::Timestamp;
 
-/// The day and the minute, where the user is.
+/// Date and time to the minute, in the local time zone.
 pub(crate) fn local(at: Timestamp) -> String {
     zoned(at, "%Y-%m-%d %H:%M")
 }
 
-/// The time of the day to the second, where the user is.
+/// Time of day to the second, in the local time zone.
 pub(crate) fn clock(at: Timestamp) -> String {
     zoned(at, "%H:%M:%S")
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
 use crate::exit::Exit;
+use crate::open::open_existing;
 use crate::output::{Output, sanitize};
-use crate::run::open_existing;
 
 pub(crate) async fn diff(
     db: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) async fn diff(
     } else if bytes.is_empty() {
         output.note("no file is other than it was");
     } else {
-        output.print_bytes(&bytes);
+        output.print_diff(&bytes);
     }
     Ok(Exit::Success)
 }

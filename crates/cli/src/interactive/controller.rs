@@ -1,7 +1,7 @@
-//! What the keys of a person mean while a run goes on: guidance, a decision about a call, the answer to a question.
+//! Turns keys into guidance, decisions about calls and answers to questions.
 //!
-//! Two rules make it safe to be interrupted by a dialog. What is being typed is never taken away: a dialog gets the keys only when the line
-//! is empty. And nothing that was typed before a dialog could be seen goes to it (APPROVE-3): the caller shows it, gives what was
+//! Two rules make it safe for a dialog to interrupt the person. A line being typed is never taken away: a dialog receives keys only while
+//! the line is empty. And a dialog receives no key typed before it was visible (APPROVE-3): the caller shows the dialog, passes the keys
 //! typed until then to [`PromptController::buffer_keys`], and only then calls [`PromptController::open`].
 
 use std::collections::BTreeSet;
@@ -12,68 +12,68 @@ use dirigent::core::question::Question;
 use dirigent::core::steering::Steering;
 use dirigent::{DirigentError, RuntimeError};
 
-use super::dialog::{DIALOG_HELP, DialogCommand, approval_lines, question_lines};
-use super::editor::{EditResult, Editor, Prompt};
+use super::dialog::{DIALOG_HELP, DialogCommand};
+use super::editor::{EditResult, Editor};
 use super::keys::Key;
 use crate::output::sanitize;
 use crate::pending_requests::{PendingCall, PendingRequests};
+use crate::prompt::Prompt;
+use crate::request_text::{approval_lines, question_lines};
 
-/// What the caller does for the person.
+/// An action for the caller to perform.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Show these lines.
     Show(Vec<String>),
     /// Show these lines, then call [`PromptController::buffer_keys`] and [`PromptController::open`].
     Open(Vec<String>),
-    /// Tell the run; what came of it goes to [`PromptController::on_result`].
+    /// Send this message to the run, and pass the result to [`PromptController::on_result`].
     Send(Steering),
-    /// Tell the run that nobody answers from now on.
+    /// Tell the run that the user is absent from now on.
     SetUserAbsent,
 }
 
-/// What was there of a run when this process took it up.
+/// The end of a run's history when this process took it over. The default is that of a new run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryCursor {
-    /// Its last entry; zero for a new run.
+    /// The number of the last journal entry; 0 for a new run.
     pub(crate) last_seq: u64,
-    /// Whether its question has its answer.
+    /// Set if `--answer` answers its last question.
     pub(crate) answered: bool,
 }
 
-/// How much a terminal shows at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TerminalSize {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
 }
 
-/// A call or question whatever its attempt.
+/// Identifies a call or question at any attempt.
 type EffectKey = (Scope, u32);
 
-/// The person's side of a run.
+/// The state of the dialog with the person.
 #[derive(Default)]
 pub(crate) struct PromptController {
-    /// Guidance that is being typed.
+    /// The guidance being typed.
     draft: Editor,
     requests: PendingRequests,
     dialog: Option<ActiveDialog>,
-    /// What the person will look at later.
+    /// Calls that the person put off.
     deferred: BTreeSet<EffectKey>,
-    /// What needs nothing more from here.
+    /// Calls and questions that need no more input here.
     answered: BTreeSet<EffectKey>,
-    /// Nobody answers any more.
+    /// Set by Ctrl-D: no more dialogs open.
     user_absent: bool,
 }
 
-/// What is on the table.
+/// The call or question that the person is asked about.
 struct ActiveDialog {
     kind: RequestKind,
     line: Editor,
-    /// Whether keys are for it.
+    /// Set while keys go to the dialog rather than to the draft.
     has_focus: bool,
-    /// Whether parameters are being typed.
     editing_parameters: bool,
-    /// The lines of it that are not shown yet.
+    /// All lines of a call that was shown only in part; empty once all of it was shown.
     hidden_lines: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ enum RequestKind {
 impl RequestKind {
     fn effect(&self) -> EffectId {
         match self {
-            RequestKind::Call(waiting) => waiting.call.approval.effect,
+            RequestKind::Call(pending) => pending.call.approval.effect,
             RequestKind::Question(effect, _) => *effect,
         }
     }
@@ -96,17 +96,16 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
-    /// Needs no answer from here: it was given on the command line.
+    /// Marks a call or question that needs no more input here.
     pub(crate) fn mark_answered(&mut self, effect: EffectId) {
         self.answered.insert(effect_key(effect));
     }
 
-    /// Whether something is on the table.
     pub(crate) fn has_dialog(&self) -> bool {
         self.dialog.is_some()
     }
 
-    /// What waits for the person now.
+    /// Replaces the pending requests, closes a dialog that has become obsolete, and opens the next.
     pub(crate) fn update(&mut self, requests: PendingRequests, terminal_size: TerminalSize) -> Vec<Action> {
         self.requests = requests;
         let mut actions = Vec::new();
@@ -114,14 +113,16 @@ impl PromptController {
             && !self.requests.contains(dialog.kind.effect())
         {
             let effect = dialog.kind.effect();
-            actions.push(Action::Show(vec![format!("  {effect} needs no answer any more")]));
+            actions.push(Action::Show(vec![format!(
+                "  {effect} no longer needs an answer"
+            )]));
             self.close_dialog();
         }
         actions.extend(self.open_next(terminal_size));
         actions
     }
 
-    /// What was typed before what has just been shown could be seen. It stays on the line, and even Enter sends nothing.
+    /// Adds keys typed before the dialog was visible to the draft. Enter and Ctrl-D among them have no effect.
     pub(crate) fn buffer_keys(&mut self, keys: Vec<Key>) {
         for key in keys
             .into_iter()
@@ -131,21 +132,21 @@ impl PromptController {
         }
     }
 
-    /// What is on the table has been shown: it gets the keys once nothing else is being typed.
+    /// Gives keys to the dialog, which is visible now, or explains that the draft comes first.
     pub(crate) fn open(&mut self) -> Vec<Action> {
         self.focus_dialog();
         match &self.dialog {
             Some(dialog) if !dialog.has_focus => {
                 let effect = dialog.kind.effect();
                 vec![Action::Show(vec![format!(
-                    "  your line is kept: Enter sends it as guidance, Ctrl-U drops it; then you answer {effect}"
+                    "  your line is kept: Enter sends it as guidance, Ctrl-U deletes it; then you answer {effect}"
                 )])]
             }
             Some(_) | None => Vec::new(),
         }
     }
 
-    /// A key, pressed by someone who sees what was shown last.
+    /// Handles a key that was pressed after everything shown so far was visible.
     pub(crate) fn press(&mut self, key: Key, terminal_size: TerminalSize) -> Vec<Action> {
         match &mut self.dialog {
             Some(dialog) if dialog.has_focus => match dialog.line.press(key) {
@@ -165,10 +166,10 @@ impl PromptController {
         }
     }
 
-    /// What came of something that the run was told.
+    /// Handles the result of [`Action::Send`].
     pub(crate) fn on_result(
         &mut self,
-        said: &Steering,
+        message: &Steering,
         error: Option<&DirigentError>,
         terminal_size: TerminalSize,
     ) -> Vec<Action> {
@@ -176,7 +177,7 @@ impl PromptController {
         if let Some(error) = error {
             actions.push(Action::Show(vec![format!("  {}", sanitize(&error.to_string()))]));
         }
-        let effect = match said {
+        let effect = match message {
             Steering::Decide { effect, .. } | Steering::Answer { effect, .. } => *effect,
             Steering::Guide { .. }
             | Steering::Redirect { .. }
@@ -185,7 +186,7 @@ impl PromptController {
         };
         match error.map(is_retryable) {
             Some(true) => {
-                if let (Some(dialog), Steering::Decide { decision, .. }) = (&mut self.dialog, said)
+                if let (Some(dialog), Steering::Decide { decision, .. }) = (&mut self.dialog, message)
                     && let ApprovalAnswer::Edit { parameters } = &decision.answer
                 {
                     (dialog.editing_parameters, dialog.line) =
@@ -200,7 +201,6 @@ impl PromptController {
         actions
     }
 
-    /// What is drawn of what is being typed.
     pub(crate) fn prompt(&self) -> Prompt {
         match &self.dialog {
             Some(dialog) if dialog.has_focus => dialog.prompt(),
@@ -213,22 +213,22 @@ impl PromptController {
     }
 
     fn hint(&self) -> String {
-        let waiting = self
+        let deferred = self
             .requests
             .calls
             .iter()
             .filter(|call| self.is_deferred(call))
             .count();
         let guide = "type guidance and Enter (! first: at once) · Ctrl-C cancels";
-        match waiting {
+        match deferred {
             0 => guide.to_owned(),
             1 => format!("Enter shows the call that waits for you · {guide}"),
             calls => format!("Enter shows the {calls} calls that wait for you · {guide}"),
         }
     }
 
-    fn is_deferred(&self, waiting: &PendingCall) -> bool {
-        self.deferred.contains(&effect_key(waiting.call.approval.effect))
+    fn is_deferred(&self, pending: &PendingCall) -> bool {
+        self.deferred.contains(&effect_key(pending.call.approval.effect))
     }
 
     fn focus_dialog(&mut self) {
@@ -241,7 +241,7 @@ impl PromptController {
         self.dialog = None;
     }
 
-    /// Puts the next thing on the table, if it is free.
+    /// Opens a dialog for the next question or call, unless one is open.
     fn open_next(&mut self, terminal_size: TerminalSize) -> Option<Action> {
         if self.dialog.is_some() || self.user_absent {
             return None;
@@ -259,10 +259,10 @@ impl PromptController {
             .requests
             .calls
             .iter()
-            .filter(|waiting| is_open(waiting.call.approval.effect));
+            .filter(|pending| is_open(pending.call.approval.effect));
         let kind = question.chain(calls.cloned().map(RequestKind::Call)).next()?;
         let (lines, hidden_lines) = match &kind {
-            RequestKind::Call(waiting) => split_to_fit(approval_lines(waiting), terminal_size),
+            RequestKind::Call(pending) => split_to_fit(approval_lines(pending), terminal_size),
             RequestKind::Question(_, question) => (question_lines(question), Vec::new()),
         };
         self.dialog = Some(ActiveDialog {
@@ -291,7 +291,7 @@ impl PromptController {
             self.deferred.clear();
             return self.open_next(terminal_size).into_iter().collect();
         }
-        let said = match line.strip_prefix('!').map(str::trim) {
+        let message = match line.strip_prefix('!').map(str::trim) {
             Some("") => return Vec::new(),
             Some(guidance) => Steering::Redirect {
                 guidance: guidance.to_owned(),
@@ -300,10 +300,10 @@ impl PromptController {
                 guidance: line.to_owned(),
             },
         };
-        vec![Action::Send(said)]
+        vec![Action::Send(message)]
     }
 
-    /// A whole line about what is on the table.
+    /// Handles a line entered in the dialog.
     fn answer(&mut self, line: String, terminal_size: TerminalSize) -> Vec<Action> {
         let Some(dialog) = &mut self.dialog else {
             return Vec::new();
@@ -317,10 +317,10 @@ impl PromptController {
                 })],
                 Err(fault) => vec![Action::Show(vec![format!("  {}", sanitize(&fault.to_string()))])],
             },
-            RequestKind::Call(waiting) => {
-                let (effect, digest) = (waiting.call.approval.effect, waiting.call.approval.digest.clone());
+            RequestKind::Call(pending) => {
+                let (effect, digest) = (pending.call.approval.effect, pending.call.approval.digest.clone());
                 let answer = if dialog.editing_parameters {
-                    dialog.edited(&line)
+                    dialog.edited_call(&line)
                 } else {
                     match DialogCommand::parse(&line) {
                         DialogCommand::Later => {
@@ -328,7 +328,7 @@ impl PromptController {
                             self.close_dialog();
                             return self.open_next(terminal_size).into_iter().collect();
                         }
-                        word => dialog.decided(word),
+                        command => dialog.decision(command),
                     }
                 };
                 match answer {
@@ -358,22 +358,22 @@ impl ActiveDialog {
             (RequestKind::Call(_), false, true) => self.line.prompt(format!("{effect}: "), DIALOG_HELP),
             (RequestKind::Call(_), false, false) => self.line.prompt(
                 format!("{effect}: "),
-                format!("v shows all of it · {DIALOG_HELP}"),
+                format!("v shows the whole call · {DIALOG_HELP}"),
             ),
         }
     }
 
-    /// What a word decides; else what to show.
-    fn decided(&mut self, word: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
-        match word {
+    /// The decision that a command stands for, or the lines to show if it decides nothing.
+    fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
+        match command {
             DialogCommand::Approve if !self.hidden_lines.is_empty() => Err(vec![
-                "  nothing was decided: you have not seen all of it; v shows it".to_owned(),
+                "  nothing was decided: you have not seen the whole call; v shows it".to_owned(),
             ]),
             DialogCommand::Approve => Ok(ApprovalAnswer::Approve),
             DialogCommand::Edit => {
-                if let RequestKind::Call(waiting) = &self.kind {
+                if let RequestKind::Call(pending) = &self.kind {
                     self.editing_parameters = true;
-                    self.line = Editor::from_text(&waiting.call.approval.parameters.to_string());
+                    self.line = Editor::from_text(&pending.call.approval.parameters.to_string());
                 }
                 Err(Vec::new())
             }
@@ -381,13 +381,13 @@ impl ActiveDialog {
             DialogCommand::Guide(guidance) => Ok(ApprovalAnswer::Guide { guidance }),
             DialogCommand::View => Err(std::mem::take(&mut self.hidden_lines)),
             DialogCommand::Invalid(why) => Err(vec![format!("  {why}")]),
-            // What is put off is no answer.
+            // Handled by the caller.
             DialogCommand::Later => Err(Vec::new()),
         }
     }
 
-    /// The call with the parameters that were typed; else what to show.
-    fn edited(&mut self, line: &str) -> Result<ApprovalAnswer, Vec<String>> {
+    /// The approval with the entered parameters, or the lines to show if they decide nothing.
+    fn edited_call(&mut self, line: &str) -> Result<ApprovalAnswer, Vec<String>> {
         self.editing_parameters = false;
         if line.trim().is_empty() {
             return Err(vec!["  nothing was changed".to_owned()]);
@@ -395,7 +395,7 @@ impl ActiveDialog {
         match serde_json::from_str(line) {
             Ok(parameters) => {
                 let shown = match &self.kind {
-                    RequestKind::Call(waiting) => Some(&waiting.call.approval.parameters),
+                    RequestKind::Call(pending) => Some(&pending.call.approval.parameters),
                     RequestKind::Question(_, _) => None,
                 };
                 if shown == Some(&parameters) {
@@ -408,7 +408,7 @@ impl ActiveDialog {
             Err(error) => {
                 (self.editing_parameters, self.line) = (true, Editor::from_text(line));
                 Err(vec![format!(
-                    "  that is no JSON: {}",
+                    "  this is not JSON: {}",
                     sanitize(&error.to_string())
                 )])
             }
@@ -416,7 +416,7 @@ impl ActiveDialog {
     }
 }
 
-/// Whether the person can say something else about the same call or question.
+/// Returns true if the call or question still waits, so that the person can enter something else.
 fn is_retryable(error: &DirigentError) -> bool {
     matches!(
         error,
@@ -429,14 +429,14 @@ fn is_retryable(error: &DirigentError) -> bool {
     )
 }
 
-/// The lines that fit on the screen with what says what is missing, and the others. All of them where they fit.
+/// Splits lines at half the screen's height. Returns the lines to show, with a note about the rest, and all lines if some are hidden.
 fn split_to_fit(mut lines: Vec<String>, terminal_size: TerminalSize) -> (Vec<String>, Vec<String>) {
     let height = |line: &String| {
         console::measure_text_width(line)
             .div_ceil(terminal_size.columns.max(1))
             .max(1)
     };
-    // The tree and the line for typing need some, too.
+    // The tree and the prompt need the other half.
     let room = (terminal_size.rows / 2).max(6);
     if lines.iter().map(height).sum::<usize>() <= room {
         return (lines, Vec::new());
@@ -456,7 +456,7 @@ fn split_to_fit(mut lines: Vec<String>, terminal_size: TerminalSize) -> (Vec<Str
             .sum::<usize>(),
     );
     let note = format!(
-        "  … {} more lines, {characters} characters, are not shown: v shows all of it; only then can it be approved",
+        "  … {} more lines, {characters} characters, are not shown: v shows the whole call; only then can it be approved",
         hidden.len()
     );
     lines.truncate(shown);

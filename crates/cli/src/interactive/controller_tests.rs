@@ -71,7 +71,7 @@ fn keys(text: &str) -> Vec<Key> {
         .collect()
 }
 
-/// Types, as someone does who sees what is on the table.
+/// Types text while everything is visible.
 fn types(controller: &mut PromptController, text: &str) -> Vec<Action> {
     keys(text)
         .into_iter()
@@ -79,7 +79,7 @@ fn types(controller: &mut PromptController, text: &str) -> Vec<Action> {
         .collect()
 }
 
-/// A controller on which that lies, shown and open.
+/// A controller with an open dialog for these requests.
 fn opened(requests: PendingRequests) -> PromptController {
     let mut controller = PromptController::default();
     assert!(matches!(
@@ -106,14 +106,14 @@ fn guidance(text: &str) -> Action {
     })
 }
 
-fn said(action: &Action) -> &Steering {
+fn message(action: &Action) -> &Steering {
     match action {
-        Action::Send(said) => said,
+        Action::Send(message) => message,
         Action::Show(_) | Action::Open(_) | Action::SetUserAbsent => panic!("{action:?}"),
     }
 }
 
-/// What an action shows, if that is what it does.
+/// The lines that the actions show.
 fn shown(actions: &[Action]) -> String {
     let lines = actions.iter().flat_map(|action| match action {
         Action::Show(lines) | Action::Open(lines) => lines.clone(),
@@ -175,7 +175,7 @@ fn approve_2_each_answer_goes_to_the_call_that_is_shown() {
 }
 
 #[test]
-fn approve_3_enter_alone_and_what_is_not_understood_decide_nothing() {
+fn approve_3_enter_alone_and_unknown_words_decide_nothing() {
     let mut controller = opened(waiting(["a3.7"]));
     for typed in ["\n", "y\n", "yes\n", "aa\n", "a now\n"] {
         let actions = types(&mut controller, typed);
@@ -188,7 +188,7 @@ fn approve_3_enter_alone_and_what_is_not_understood_decide_nothing() {
 }
 
 #[test]
-fn approve_3_what_was_typed_before_a_dialog_could_be_seen_approves_nothing_and_is_kept() {
+fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_is_kept() {
     let mut controller = PromptController::default();
     controller.update(waiting(["a3.7"]), TERMINAL_SIZE);
     controller.buffer_keys(keys("a\n"));
@@ -224,7 +224,10 @@ fn host_11_several_calls_are_shown_one_after_the_other_and_later_is_no_decision(
     let actions = types(&mut controller, "a\n");
     assert_eq!(actions, [decision("a4.2", ApprovalAnswer::Approve)]);
     // The run's view does not show it at once.
-    assert_eq!(controller.on_result(said(&actions[0]), None, TERMINAL_SIZE), []);
+    assert_eq!(
+        controller.on_result(message(&actions[0]), None, TERMINAL_SIZE),
+        []
+    );
     assert_eq!(controller.update(waiting(["a3.7", "a4.2"]), TERMINAL_SIZE), []);
     assert!(
         controller
@@ -236,12 +239,12 @@ fn host_11_several_calls_are_shown_one_after_the_other_and_later_is_no_decision(
 }
 
 #[test]
-fn approve_3_a_call_that_was_answered_elsewhere_leaves_the_table() {
+fn approve_3_a_call_that_was_answered_elsewhere_closes_its_dialog() {
     let mut controller = opened(waiting(["a3.7", "a4.2"]));
     types(&mut controller, "r becau");
     let actions = controller.update(waiting(["a4.2"]), TERMINAL_SIZE);
     assert!(
-        shown(&actions).starts_with("  a3.7 needs no answer any more\n! a4.2:"),
+        shown(&actions).starts_with("  a3.7 no longer needs an answer\n! a4.2:"),
         "{actions:?}"
     );
     controller.open();
@@ -253,14 +256,15 @@ fn approve_3_a_refused_decision_says_why_and_parameters_can_be_corrected() {
     let mut controller = opened(waiting(["a3.7"]));
     let actions = types(&mut controller, "e\n\u{15}{\"command\": 1}\n");
     let fault = refused(DecisionError::Parameters("`command` must be a list".to_owned()));
-    let told = controller.on_result(said(&actions[0]), Some(&fault), TERMINAL_SIZE);
+    let told = controller.on_result(message(&actions[0]), Some(&fault), TERMINAL_SIZE);
     assert!(shown(&told).contains("`command` must be a list"));
     assert_eq!(controller.prompt().text, r#"{"command":1}"#);
     let effect = "a3.7".parse().unwrap();
     let actions = types(&mut controller, "\u{15}[]\n");
     let late = refused(DecisionError::Expired { effect });
     assert!(
-        shown(&controller.on_result(said(&actions[0]), Some(&late), TERMINAL_SIZE)).contains("has expired")
+        shown(&controller.on_result(message(&actions[0]), Some(&late), TERMINAL_SIZE))
+            .contains("has expired")
     );
     assert!(!controller.has_dialog());
 }
@@ -271,7 +275,7 @@ fn approve_2_parameters_that_are_no_json_or_not_changed_decide_nothing() {
     types(&mut controller, "e\n");
     assert_eq!(controller.prompt().text, r#"{"command":["ls"]}"#);
     assert!(shown(&types(&mut controller, "\n")).contains("nothing was changed"));
-    assert!(shown(&types(&mut controller, "e\n\u{15}{\"command\": \n")).contains("that is no JSON"));
+    assert!(shown(&types(&mut controller, "e\n\u{15}{\"command\": \n")).contains("this is not JSON"));
     assert_eq!(controller.prompt().text, r#"{"command": "#);
     assert!(shown(&types(&mut controller, "\u{15}\n")).contains("nothing was changed"));
     assert_eq!(controller.prompt().label, "a3.7: ");
@@ -292,11 +296,11 @@ fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was
         "{first}"
     );
     assert!(
-        first.contains("more lines") && first.contains("are not shown: v shows all of it"),
+        first.contains("more lines") && first.contains("are not shown: v shows the whole call"),
         "{first}"
     );
     controller.open();
-    assert!(shown(&types(&mut controller, "a\n")).contains("you have not seen all of it"));
+    assert!(shown(&types(&mut controller, "a\n")).contains("you have not seen the whole call"));
     let all = shown(&types(&mut controller, "v\n"));
     assert!(
         all.contains("│ line 1\n") && all.contains("│ line 100\n"),
@@ -312,27 +316,27 @@ fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was
 fn paor_9_a_question_is_answered_in_words_or_by_a_number() {
     for (typed, answer) in [("neither\n", "neither"), ("\n2\n", "getPrice")] {
         let mut controller = opened(asking(&["readPrice", "getPrice"]));
-        let said = Steering::Answer {
+        let message = Steering::Answer {
             effect: "run.9".parse().unwrap(),
             answer: answer.to_owned(),
         };
-        assert_eq!(types(&mut controller, typed), [Action::Send(said)]);
+        assert_eq!(types(&mut controller, typed), [Action::Send(message)]);
     }
 }
 
 #[test]
-fn paor_9_after_a_number_of_no_choice_the_question_is_still_on_the_table() {
+fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
     let mut controller = opened(asking(&["readPrice", "getPrice"]));
     let told = shown(&types(&mut controller, "3\n"));
     assert!(
         told.contains("3 is none of the 2 choices: 1 `readPrice`, 2 `getPrice`"),
         "{told}"
     );
-    let said = Steering::Answer {
+    let message = Steering::Answer {
         effect: "run.9".parse().unwrap(),
         answer: "readPrice".to_owned(),
     };
-    assert_eq!(types(&mut controller, "1\n"), [Action::Send(said)]);
+    assert_eq!(types(&mut controller, "1\n"), [Action::Send(message)]);
 }
 
 #[test]

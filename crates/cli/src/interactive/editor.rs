@@ -1,38 +1,25 @@
-//! A line that is being typed.
+//! A single-line text editor.
 
 use super::keys::Key;
-use crate::output::sanitize;
+use crate::prompt::Prompt;
 
-/// The text and the place in it.
+/// The text and the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Editor {
     text: Vec<char>,
-    /// How many characters lie before the cursor.
+    /// Characters before the cursor.
     cursor: usize,
 }
 
-/// What a key did to a line.
+/// The effect of a key on the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EditResult {
-    /// It is still being typed.
+    /// The line is still being edited.
     Editing,
-    /// It is done; the editor is empty again.
+    /// Enter: the finished line. The editor is empty again.
     Line(String),
     /// Ctrl-D on an empty line.
     Eof,
-}
-
-/// What is drawn of a line that is being typed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Prompt {
-    /// What it is for.
-    pub(crate) label: String,
-    /// What can be typed, shown while nothing is.
-    pub(crate) hint: String,
-    /// What has been typed.
-    pub(crate) text: String,
-    /// How many characters of it lie before the cursor.
-    pub(crate) cursor: usize,
 }
 
 impl Editor {
@@ -94,32 +81,6 @@ impl Editor {
             text: self.text.iter().collect(),
             cursor: self.cursor,
         }
-    }
-}
-
-impl Prompt {
-    /// What is shown of it in that many columns: what has been typed, with `▏` where the cursor is, as much of it as there is room for.
-    pub(crate) fn line(&self, columns: usize) -> String {
-        let room = columns.saturating_sub(console::measure_text_width(&self.label) + 2);
-        if self.text.is_empty() {
-            let hint = console::truncate_str(&self.hint, room, "…");
-            return format!("{}▏{}", self.label, console::style(hint).dim());
-        }
-        // Each character becomes one, so that the cursor is where it seems to be.
-        let shown: Vec<char> = sanitize(&self.text).chars().collect();
-        let (before, after) = shown.split_at(self.cursor.min(shown.len()));
-        let mut left = room;
-        let mut fits = |c: &&char| {
-            let width = console::measure_text_width(c.encode_utf8(&mut [0; 4]));
-            left = left.saturating_sub(width);
-            left > 0
-        };
-        let start = before.len() - before.iter().rev().take_while(&mut fits).count();
-        let end = after.iter().take_while(&mut fits).count();
-        let cut = if start > 0 { "…" } else { "" };
-        let before: String = before[start..].iter().collect();
-        let after: String = after[..end].iter().collect();
-        format!("{}{cut}{before}▏{after}", self.label)
     }
 }
 

@@ -1,7 +1,8 @@
-//! Standard input as a keyboard: key by key and without an echo, so that what is typed can be drawn beneath what goes on.
+//! Standard input as a keyboard: key by key and without echo, so that the line being typed can be drawn beneath the progress.
 //!
-//! The terminal is only ours while we are in its foreground: a run in the background neither reads, which would stop it, nor touches
-//! the mode. When it comes to the foreground, the keyboard is ours with the next key or event. Ctrl-C and Ctrl-Z stay signals.
+//! The terminal is acquired only while the process is in its foreground. A process in the background neither reads, which would stop
+//! it, nor changes the mode; once it returns to the foreground, the next key or event acquires the terminal. Ctrl-C and Ctrl-Z remain
+//! signals.
 
 use std::io::Write;
 
@@ -11,23 +12,23 @@ use tokio::io::unix::AsyncFd;
 
 use super::keys::{Decoder, Key};
 
-/// Tells a terminal to mark what is pasted, and to leave it unmarked.
+/// Sequences that turn the terminal's marks around pasted text on and off.
 const BRACKETED_PASTE: [&str; 2] = ["\u{1b}[?2004h", "\u{1b}[?2004l"];
 
 pub(crate) struct Keyboard {
     input: AsyncFd<std::io::Stdin>,
-    /// How the terminal was before it was ours, while it is.
+    /// The mode to restore; `None` while the terminal is not acquired.
     saved_mode: Option<Termios>,
     decoder: Decoder,
     bracketed_paste: bool,
 }
 
 impl Keyboard {
-    /// None where standard input is no terminal that can be waited for.
+    /// Returns `None` if standard input is not a terminal, or cannot be polled.
     pub(crate) fn new(bracketed_paste: bool) -> Option<Self> {
         #[expect(
             deprecated,
-            reason = "its successor is unsafe, as a descriptor could be closed meanwhile: standard input never is"
+            reason = "its successor is unsafe because a descriptor may be closed while registered; standard input never is"
         )]
         let input = AsyncFd::with_interest(std::io::stdin(), Interest::READABLE).ok()?;
         rustix::termios::tcgetattr(input.get_ref()).ok()?;
@@ -41,7 +42,7 @@ impl Keyboard {
         Some(keyboard)
     }
 
-    /// Makes the terminal ours where it is not and we are in its foreground. Whether it is.
+    /// Acquires the terminal if the process is in its foreground. Returns true if it is acquired now.
     pub(crate) fn acquire(&mut self) -> bool {
         if !self.is_foreground() {
             return false;
@@ -60,24 +61,25 @@ impl Keyboard {
         true
     }
 
-    /// Whether the terminal was ours when it was last looked at. The system tells those in its foreground, and only them, when it is closed.
+    /// Returns true if the last attempt to acquire the terminal succeeded. When a terminal closes, the system signals only the processes
+    /// in its foreground.
     pub(crate) fn is_acquired(&self) -> bool {
         self.saved_mode.is_some()
     }
 
-    /// The process goes on after it was stopped: whoever had the terminal meanwhile has set it as they like.
+    /// Acquires the terminal anew after SIGCONT, as other processes may have changed its mode.
     pub(crate) fn on_continue(&mut self) {
         self.saved_mode = None;
         self.acquire();
     }
 
-    /// The next keys; none at the end of the input, and where the terminal is gone.
+    /// Waits for keys. `None` at the end of the input, or once the terminal is closed.
     pub(crate) async fn keys(&mut self) -> Option<Vec<Key>> {
         loop {
             let closed = {
                 let mut ready = self.input.readable().await.ok()?;
                 let closed = ready.ready().is_read_closed();
-                // What comes from now on is told anew; what is there is read now, or is not for us.
+                // Later bytes set readiness again; present ones are read below, or belong to the foreground process.
                 ready.clear_ready();
                 closed
             };
@@ -90,7 +92,7 @@ impl Keyboard {
         }
     }
 
-    /// The keys that have been pressed already; none where the terminal is gone.
+    /// Keys pressed so far, without waiting. `None` once the terminal is closed.
     pub(crate) fn pending(&mut self) -> Option<Vec<Key>> {
         if self.is_closed() {
             return None;
@@ -99,7 +101,7 @@ impl Keyboard {
         let mut bytes = [0; 1024];
         while self.acquire() {
             match rustix::io::read(self.input.get_ref(), &mut bytes) {
-                // Nothing more is there for now: whatever comes is told anew.
+                // Nothing more to read for now.
                 Ok(0) | Err(rustix::io::Errno::AGAIN) => break,
                 Ok(read) => keys.extend(self.decoder.keys(&bytes[..read])),
                 Err(rustix::io::Errno::INTR) => {}
@@ -110,7 +112,7 @@ impl Keyboard {
         Some(keys)
     }
 
-    /// Whether nobody can type any more: a terminal that was closed is readable for ever, and has no mode.
+    /// Returns true if the terminal was closed: it has no mode then, but stays readable.
     fn is_closed(&self) -> bool {
         rustix::termios::tcgetattr(self.input.get_ref()).is_err()
     }
@@ -120,7 +122,7 @@ impl Keyboard {
             .is_ok_and(|foreground| foreground == rustix::process::getpgrp())
     }
 
-    /// No echo, no waiting for a line, and reads that return at once.
+    /// Turns off echo and line buffering, and makes reads return at once.
     fn enter_cbreak_mode(&self, mut mode: Termios) -> bool {
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         mode.special_codes[SpecialCodeIndex::VMIN] = 0;

@@ -1,9 +1,12 @@
-//! From the bytes that a terminal sends to keys.
+//! Decodes the bytes that a terminal sends into keys.
+//!
+//! Not done with `crossterm`: its decoder is private, and its reader loops for ever on a terminal that was closed or that returns no
+//! bytes, reads while the process is in the background, and so would undo the guarantees of [`super::keyboard`].
 
-/// What was pressed.
+/// A key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// A character, never a control character.
+    /// A printable character, never a control character.
     Char(char),
     Enter,
     Backspace,
@@ -12,30 +15,30 @@ pub(crate) enum Key {
     Right,
     Home,
     End,
-    /// Ctrl-W: the word before the cursor.
+    /// Ctrl-W: deletes the word before the cursor.
     DeleteWord,
-    /// Ctrl-U: the whole line.
+    /// Ctrl-U: deletes the whole line.
     Clear,
-    /// Ctrl-D: no more input.
+    /// Ctrl-D: end of input.
     Eof,
 }
 
-/// Keys from bytes, however these are cut.
+/// An incremental decoder: its input may be split at any byte.
 #[derive(Default)]
 pub(crate) struct Decoder {
-    /// The beginning of a character or of a sequence.
+    /// An incomplete character or escape sequence.
     buffer: Vec<u8>,
-    /// Whether what comes is pasted. A pasted line break sends nothing: only a person's Enter does.
+    /// Set between the marks of a bracketed paste. A pasted line break is not Enter: only a typed Enter sends.
     pasting: bool,
 }
 
-/// What the beginning of some bytes is.
+/// The first item of some bytes, with its length in bytes.
 enum Parsed {
-    /// So many bytes that mean something, or nothing to us.
+    /// A character or sequence; `None` for keys without a meaning here.
     Whole(usize, Option<Key>),
     PasteBegins(usize),
     PasteEnds(usize),
-    /// More bytes are needed.
+    /// The bytes end within a character or sequence.
     Incomplete,
 }
 
@@ -47,7 +50,7 @@ impl Decoder {
             match first(rest) {
                 Parsed::Whole(length, key) => {
                     at += length;
-                    keys.extend(key.map(|key| self.as_pasted(key)));
+                    keys.extend(key.map(|key| self.in_paste(key)));
                 }
                 Parsed::PasteBegins(length) => {
                     at += length;
@@ -64,7 +67,7 @@ impl Decoder {
         keys
     }
 
-    fn as_pasted(&self, key: Key) -> Key {
+    fn in_paste(&self, key: Key) -> Key {
         match key {
             _ if !self.pasting => key,
             Key::Char(_) => key,
@@ -112,7 +115,7 @@ fn sequence(bytes: &[u8]) -> Parsed {
         None => Parsed::Incomplete,
         Some(b'[') => {
             let Some(length) = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
-                // Nothing that a keyboard sends is longer.
+                // No keyboard sends a longer sequence.
                 return if bytes.len() > 32 {
                     Parsed::Whole(1, None)
                 } else {
@@ -139,7 +142,7 @@ fn sequence(bytes: &[u8]) -> Parsed {
             Some(b'F') => Parsed::Whole(3, Some(Key::End)),
             Some(_) => Parsed::Whole(3, None),
         },
-        // Escape, and then something else.
+        // The Escape key, followed by another key.
         Some(_) => Parsed::Whole(1, None),
     }
 }
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_of_ours_is_nothing() {
+    fn unknown_sequences_and_bytes_are_ignored() {
         check(&[b"\x1b[1;5A\x1bOP\x00\xff\xc2\x9b!"], &[Key::Char('!')]);
     }
 

@@ -1,7 +1,7 @@
-//! The person at the terminal while a run goes on: what is typed, and what is asked.
+//! Interaction with the person at the terminal during a run: guidance, decisions and answers.
 //!
-//! Keys come from the [`Keyboard`], which alone touches the terminal's mode; the [`PromptController`] decides what they mean and does no IO; the
-//! [`InteractiveSession`] brings them together with the run and the screen.
+//! The [`Keyboard`] reads keys and is the only code that changes the terminal's mode. The [`PromptController`] interprets keys and does
+//! no IO. The [`InteractiveSession`] connects both with the run and the screen.
 
 mod controller;
 mod dialog;
@@ -17,8 +17,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use controller::HistoryCursor;
 use controller::{Action, PromptController, TerminalSize};
-pub(crate) use dialog::{approval_lines, question_lines};
-pub(crate) use editor::Prompt;
 use keyboard::Keyboard;
 use keys::Key;
 
@@ -26,26 +24,26 @@ use crate::output::Output;
 use crate::pending_requests::PendingRequests;
 use crate::screen::Screen;
 
-/// Who steers a run from its own terminal.
+/// A run steered from its own terminal.
 pub(crate) struct InteractiveSession {
-    /// None where the input is at its end, or is none that can be waited for.
+    /// `None` once the input has ended, or if it cannot be polled.
     keyboard: Option<Keyboard>,
-    /// Whether the run has been told that nobody answers.
+    /// Set once the end of the input has been reported to the run.
     input_closed: bool,
     controller: PromptController,
     history: HistoryCursor,
-    /// SIGCONT: the process was stopped and goes on.
+    /// SIGCONT, sent when a stopped process continues.
     continued: Signal,
 }
 
-/// What a person did.
+/// Input from the terminal.
 pub(crate) enum InputEvent {
     Keys(Vec<Key>),
-    /// The process goes on after it was stopped, and the screen may be another.
+    /// The process continues after it was stopped; the screen may have changed.
     Continued,
-    /// The terminal is closed, and was ours. The signal that says the same may come a moment later, or not at all.
+    /// The acquired terminal was closed. SIGHUP may follow a moment later, or not at all.
     HungUp,
-    /// The input is at its end.
+    /// The input has ended.
     Eof,
 }
 
@@ -61,7 +59,7 @@ impl InteractiveSession {
         })
     }
 
-    /// Whether that event needs no line of its own, as the person is asked.
+    /// Returns true if a dialog shows the event, so that it needs no line of its own.
     pub(crate) fn shows_as_dialog(&self, event: &Event) -> bool {
         let asks = matches!(
             event.kind,
@@ -70,7 +68,7 @@ impl InteractiveSession {
         asks && event.seq > self.history.last_seq
     }
 
-    /// What is typed next.
+    /// Waits for input; pending forever once the end of the input has been handled.
     pub(crate) async fn next_input(&mut self) -> InputEvent {
         match &mut self.keyboard {
             Some(keyboard) => tokio::select! {
@@ -86,7 +84,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Something has happened in the run: there may be something to ask.
+    /// Handles an event of the run, which may open or close a dialog.
     pub(crate) async fn handle_event(
         &mut self,
         event: &Event,
@@ -95,7 +93,7 @@ impl InteractiveSession {
         screen: &mut Screen<'_>,
     ) {
         if event.seq <= self.history.last_seq {
-            // What the run's past asked was for others, or is answered by the command line.
+            // Questions before this process took over the run are not asked here; `--answer` may have answered the last.
             if let (EventKind::QuestionAsked { effect, .. }, true) = (&event.kind, self.history.answered) {
                 self.controller.mark_answered(*effect);
             }
@@ -114,15 +112,14 @@ impl InteractiveSession {
         self.draw(screen);
     }
 
-    /// Something was typed.
-    pub(crate) async fn handle_input(&mut self, typed: InputEvent, run: &RunHandle, screen: &mut Screen<'_>) {
-        match typed {
+    pub(crate) async fn handle_input(&mut self, input: InputEvent, run: &RunHandle, screen: &mut Screen<'_>) {
+        match input {
             InputEvent::Keys(keys) => {
                 let mut keys = VecDeque::from(keys);
                 while let Some(key) = keys.pop_front() {
                     let actions = self.controller.press(key, terminal_size());
                     if self.perform(actions, run, screen).await {
-                        // What came with that key was typed before what has just been shown.
+                        // The keys that arrived together with this one were typed before the new dialog was shown.
                         self.controller.buffer_keys(std::mem::take(&mut keys).into());
                     }
                 }
@@ -136,18 +133,18 @@ impl InteractiveSession {
             }
             InputEvent::HungUp | InputEvent::Eof => {
                 self.close_input();
-                // A run that has just ended needs nobody.
+                // Fails only if the run has just ended.
                 let _ = run.set_user_absent();
             }
         }
     }
 
-    /// The terminal is closed: it is never read again.
+    /// Stops reading input for good.
     pub(crate) fn close_input(&mut self) {
         (self.keyboard, self.input_closed) = (None, true);
     }
 
-    /// Whether something new is on the table.
+    /// Performs the actions and those that follow from them. Returns true if a dialog was opened.
     async fn perform(&mut self, actions: Vec<Action>, run: &RunHandle, screen: &mut Screen<'_>) -> bool {
         let (mut actions, mut opened) = (VecDeque::from(actions), false);
         while let Some(action) = actions.pop_front() {
@@ -156,13 +153,16 @@ impl InteractiveSession {
                 Action::Open(lines) => {
                     opened = true;
                     screen.print_now(&lines);
-                    let before = self.keyboard.as_mut().and_then(Keyboard::pending);
-                    self.controller.buffer_keys(before.unwrap_or_default());
+                    let typed_before = self.keyboard.as_mut().and_then(Keyboard::pending);
+                    self.controller.buffer_keys(typed_before.unwrap_or_default());
                     actions.extend(self.controller.open());
                 }
-                Action::Send(said) => {
-                    let error = run.steer(said.clone()).await.err().map(DirigentError::from);
-                    actions.extend(self.controller.on_result(&said, error.as_ref(), terminal_size()));
+                Action::Send(message) => {
+                    let error = run.steer(message.clone()).await.err().map(DirigentError::from);
+                    actions.extend(
+                        self.controller
+                            .on_result(&message, error.as_ref(), terminal_size()),
+                    );
                 }
                 Action::SetUserAbsent => {
                     let _ = run.set_user_absent();

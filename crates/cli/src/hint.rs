@@ -1,0 +1,59 @@
+//! The command that helps after an error. The libraries' errors name no command.
+
+use dirigent::{DecisionError, DirigentError, RuntimeError, StoreError};
+
+use crate::pending_requests::PendingRequests;
+use crate::summary::next_command;
+
+/// The line to print after an error, such as `next: dirigent show 0190a1b2`.
+pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
+    let command = match error.downcast_ref::<DirigentError>()? {
+        DirigentError::Runtime(error) => after_runtime_error(error)?,
+        DirigentError::RunActive { run, .. } => format!("dirigent cancel {}", run.short()),
+        DirigentError::EmptyGoal
+        | DirigentError::Workspace { .. }
+        | DirigentError::NoDataFolder
+        | DirigentError::Agent { .. }
+        | DirigentError::UndoRefused { .. }
+        | DirigentError::Config(_)
+        | DirigentError::Recording(_) => return None,
+    };
+    Some(format!("next: {command}"))
+}
+
+fn after_runtime_error(error: &RuntimeError) -> Option<String> {
+    match error {
+        RuntimeError::Ended { run }
+        | RuntimeError::NoQuestion { run }
+        | RuntimeError::DeliveryUnknown { run } => Some(format!("dirigent show {}", run.short())),
+        RuntimeError::NoAgent { run, .. } => Some(format!("dirigent show {} --verbose", run.short())),
+        RuntimeError::NotRunning { run } | RuntimeError::SupervisorCrashed { run, .. } => {
+            Some(format!("dirigent resume {}", run.short()))
+        }
+        RuntimeError::AtLimit { run, reason } => next_command(*run, reason, &PendingRequests::default()),
+        RuntimeError::Decision { run, fault } => match fault {
+            DecisionError::NotPending { .. }
+            | DecisionError::DigestMismatch { .. }
+            | DecisionError::Expired { .. } => Some(format!("dirigent approve {}", run.short())),
+            DecisionError::Parameters(_) | DecisionError::Denied(_) => None,
+        },
+        RuntimeError::CannotFork { run, .. } => Some(format!("dirigent show {} --steps", run.short())),
+        RuntimeError::ReplayMismatch(_) => Some(
+            "undo the change that makes the run differ, or record the run again with `dirigent run GOAL --record FILE`"
+                .to_owned(),
+        ),
+        RuntimeError::Journal(StoreError::AlreadyClaimed { run, .. }) => {
+            Some(format!("dirigent watch {run}, or dirigent cancel {run}", run = run.short()))
+        }
+        RuntimeError::Journal(
+            StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. } | StoreError::AmbiguousRun { .. },
+        ) => Some("dirigent runs".to_owned()),
+        // The journal's other errors say what to do.
+        RuntimeError::Journal(_)
+        | RuntimeError::Answer { .. }
+        | RuntimeError::MessageRejected { .. }
+        | RuntimeError::NeverBegan { .. }
+        | RuntimeError::Replay { .. }
+        | RuntimeError::Stopped { .. } => None,
+    }
+}

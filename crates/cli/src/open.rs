@@ -1,0 +1,33 @@
+//! Opens the journal, with or without the configuration.
+
+use std::path::PathBuf;
+
+use dirigent::{Builder, Config, Dirigent, DirigentError};
+
+/// Opens the journal without reading the configuration; runs started with it use the offline model.
+pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+    build(Dirigent::builder(), db).await
+}
+
+/// Opens the journal for a command about an existing run. A journal given with `--db` must exist; the default journal may be missing,
+/// as it is before the first run.
+pub(crate) async fn open_existing(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+    let builder = if db.is_some() {
+        builder.existing_journal()
+    } else {
+        builder
+    };
+    build(builder, db).await
+}
+
+/// Opens the journal for runs that use the configured models.
+pub(crate) async fn open_configured(db: Option<PathBuf>, config: &Config) -> Result<Dirigent, DirigentError> {
+    build(Dirigent::builder().config(config), db).await
+}
+
+pub(crate) async fn build(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+    match db {
+        Some(path) => builder.journal(path).build().await,
+        None => builder.build().await,
+    }
+}

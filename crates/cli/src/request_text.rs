@@ -1,0 +1,332 @@
+//! Calls, questions and decisions as text for the person who decides.
+//!
+//! Text on which a decision rests goes through [`escape_invisible`]: whatever a model wrote, the terminal does not execute it, no part of
+//! it is invisible, and it cannot imitate a line of the dialog.
+
+use console::style;
+use dirigent::core::question::Question;
+use dirigent::{ApprovalAnswer, Decision, EffectId, RunId};
+use serde_json::Value;
+
+use crate::output::{escape_invisible, sanitize};
+use crate::pending_requests::{PendingCall, PendingRequests};
+use crate::time::local;
+
+/// Prefix of each line of a multi-line text.
+const BLOCK: &str = "│ ";
+
+/// Shown digits of a digest.
+const DIGITS: usize = 12;
+
+/// Columns of a line of [`request_summaries`].
+const SUMMARY_WIDTH: usize = 90;
+
+/// A pending call in full: agent, tool, all parameters, workspace, sub-tasks that wait for it, digest and expiry.
+pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
+    let approval = &pending.call.approval;
+    let effect = approval.effect;
+    let who = match &approval.agent {
+        Some(name) => format!("{} ({})", one_line(name), effect.scope),
+        None => "the plan".to_owned(),
+    };
+    let tool = style(one_line(&approval.tool)).bold();
+    let mut lines = vec![format!(
+        "{} {effect}: {who} wants to use {tool}",
+        style("!").yellow().bold()
+    )];
+    lines.extend(
+        parameter_lines(&approval.parameters)
+            .into_iter()
+            .map(|line| format!("    {line}")),
+    );
+    let mut fact = |name: &str, value: &str| {
+        lines.push(format!("  {} {value}", style(format!("{name:<7}")).dim()));
+    };
+    fact("in", &one_line(&approval.workspace));
+    for (number, subtask) in pending.affected_subtasks.iter().enumerate() {
+        fact(if number == 0 { "for" } else { "" }, &one_line(subtask));
+    }
+    fact(
+        "digest",
+        approval.digest.0.get(..DIGITS).unwrap_or(&approval.digest.0),
+    );
+    if let Some(at) = approval.expires_at {
+        fact("expires", &local(at));
+    }
+    lines
+}
+
+/// A question with its numbered choices.
+pub(crate) fn question_lines(question: &Question) -> Vec<String> {
+    let mut text = escape_invisible(&question.question)
+        .lines()
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    if let Some(first) = text.first_mut() {
+        *first = format!("{} {first}", style("?").yellow().bold());
+    }
+    for line in text.iter_mut().skip(1) {
+        *line = format!("  {line}");
+    }
+    let choices = question.choices.iter().enumerate();
+    text.extend(choices.map(|(number, choice)| format!("    {}  {}", number + 1, one_line(choice))));
+    text
+}
+
+/// Pending requests, one line each.
+pub(crate) fn request_summaries(requests: &PendingRequests) -> Vec<String> {
+    let call = |pending: &PendingCall| {
+        let approval = &pending.call.approval;
+        format!("! {} {} {}", approval.effect, approval.tool, approval.parameters)
+    };
+    let question = requests
+        .question
+        .iter()
+        .map(|(_, question)| format!("? {}", question.question));
+    let lines = requests.calls.iter().map(call).chain(question);
+    let one_line = |line: String| {
+        let line = sanitize(&line).replace(['\n', '\t'], " ");
+        console::truncate_str(&line, SUMMARY_WIDTH, "…").into_owned()
+    };
+    lines.map(one_line).collect()
+}
+
+/// Pending requests in full, each with the command that answers it.
+pub(crate) fn request_lines(run: RunId, requests: &PendingRequests) -> Vec<String> {
+    let mut lines = Vec::new();
+    let run = run.short();
+    for pending in &requests.calls {
+        let effect = pending.call.approval.effect;
+        lines.extend(approval_lines(pending));
+        lines.push(format!(
+            "  dirigent approve {run} {} [--edit JSON | --reject [REASON] | --guide TEXT]",
+            EffectId { attempt: 0, ..effect }
+        ));
+    }
+    if let Some((_, question)) = &requests.question {
+        lines.extend(question_lines(question));
+        lines.push(format!("  dirigent answer {run} \"…\""));
+    }
+    lines
+}
+
+/// A decision in the past tense, such as `approved`.
+pub(crate) fn decision_text(decision: &Decision) -> String {
+    match &decision.answer {
+        ApprovalAnswer::Approve => "approved".to_owned(),
+        ApprovalAnswer::Edit { .. } => "approved with other parameters".to_owned(),
+        ApprovalAnswer::Reject { reason: None } => "rejected".to_owned(),
+        ApprovalAnswer::Reject { reason: Some(reason) } => format!("rejected: {}", sanitize(reason)),
+        ApprovalAnswer::Guide { guidance } => format!("not run; the agent is told: {}", sanitize(guidance)),
+    }
+}
+
+/// All parameters: a command as a command line, multi-line text line by line, everything else as JSON.
+fn parameter_lines(parameters: &Value) -> Vec<String> {
+    let Value::Object(fields) = parameters else {
+        return json_lines("", parameters);
+    };
+    if fields.is_empty() {
+        return vec![style("no parameters").dim().to_string()];
+    }
+    fields
+        .iter()
+        .flat_map(|(name, value)| match (name.as_str(), command_words(value)) {
+            ("command", Some(words)) => command_lines(&words),
+            _ => field_lines(&one_line(name), value),
+        })
+        .collect()
+}
+
+fn field_lines(name: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) if text.contains('\n') => {
+            let lines = text
+                .split('\n')
+                .map(|line| format!("  {BLOCK}{}", escape_invisible(line)));
+            std::iter::once(format!("{name}:")).chain(lines).collect()
+        }
+        Value::String(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_) => json_lines(&format!("{name}: "), value),
+    }
+}
+
+/// A JSON value after a prefix; nested values over several lines.
+fn json_lines(prefix: &str, value: &Value) -> Vec<String> {
+    let simple = match value {
+        Value::Array(elements) => elements
+            .iter()
+            .all(|element| !element.is_array() && !element.is_object()),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    };
+    let json = if simple {
+        value.to_string()
+    } else {
+        format!("{value:#}")
+    };
+    let json = escape_invisible(&json);
+    let mut lines = json.lines().map(str::to_owned).collect::<Vec<_>>();
+    if let Some(first) = lines.first_mut() {
+        first.insert_str(0, prefix);
+    }
+    lines
+}
+
+/// The words of a command; `None` unless the value is a non-empty list of strings.
+fn command_words(value: &Value) -> Option<Vec<&str>> {
+    let words = value.as_array()?;
+    let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+    words.filter(|words| !words.is_empty())
+}
+
+/// A command quoted as in a shell, to show where each word ends.
+fn command_lines(words: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    let text = quoted.join(" ");
+    let mut lines = text.split('\n').map(escape_invisible);
+    let first = lines.next().map(|line| format!("$ {}", style(line).bold()));
+    first
+        .into_iter()
+        .chain(lines.map(|line| format!("{BLOCK}{line}")))
+        .collect()
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Text with its line breaks escaped.
+fn one_line(text: &str) -> String {
+    escape_invisible(text).replace('\n', "⟨U+000A⟩")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use dirigent::core::approval::{Approval, Digest};
+    use dirigent::core::run::WaitingCall;
+    use dirigent::core::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(tool: &str, parameters: Value) -> String {
+        let approval = Approval {
+            effect: "a3.7".parse().unwrap(),
+            agent: Some("implement".to_owned()),
+            tool: tool.to_owned(),
+            parameters,
+            workspace: "/home/me/shop".to_owned(),
+            asked_at: Timestamp(0),
+            expires_at: None,
+            digest: Digest("0123456789abcdef".repeat(4)),
+        };
+        let affected_subtasks = vec![
+            "fix: Fix the bug".to_owned(),
+            "check: Run the tests, after it".to_owned(),
+        ];
+        let call = WaitingCall {
+            approval: Arc::new(approval),
+            subtask: None,
+            dependents: 0,
+        };
+        let lines = approval_lines(&PendingCall {
+            call,
+            affected_subtasks,
+        });
+        console::strip_ansi_codes(&lines.join("\n")).into_owned()
+    }
+
+    #[test]
+    fn approve_1_a_command_is_shown_as_a_command_line() {
+        let parameters =
+            json!({"command": ["sh", "-c", "echo 'a b' > c\nrm -rf ~", ""], "timeout_seconds": 60});
+        insta::assert_snapshot!(shown("execute_command", parameters), @r"
+        ! a3.7: implement (a3) wants to use execute_command
+            $ sh -c 'echo '\''a b'\'' > c
+            │ rm -rf ~' ''
+            timeout_seconds: 60
+          in      /home/me/shop
+          for     fix: Fix the bug
+                  check: Run the tests, after it
+          digest  0123456789ab
+        ");
+    }
+
+    #[test]
+    fn approve_1_texts_are_shown_line_by_line_and_the_rest_as_json() {
+        let parameters = json!({
+            "operation": "write",
+            "path": "src/lib.rs",
+            "content": "fn main() {}\n  digest  ffffffffffff\n",
+            "edits": [{"old": "a", "new": "b"}],
+            "tags": ["x", "y"],
+        });
+        insta::assert_snapshot!(shown("file_operations", parameters), @r#"
+        ! a3.7: implement (a3) wants to use file_operations
+            operation: "write"
+            path: "src/lib.rs"
+            content:
+              │ fn main() {}
+              │   digest  ffffffffffff
+              │ 
+            edits: [
+              {
+                "old": "a",
+                "new": "b"
+              }
+            ]
+            tags: ["x","y"]
+          in      /home/me/shop
+          for     fix: Fix the bug
+                  check: Run the tests, after it
+          digest  0123456789ab
+        "#);
+        assert!(shown("list", json!({})).contains("\n    no parameters\n"));
+        assert!(shown("list", json!([1, {"a": 2}])).contains("\n    [\n      1,"));
+    }
+
+    #[test]
+    fn approve_3_no_parameter_can_pass_for_a_line_of_the_dialog_or_be_obeyed() {
+        let parameters = json!({
+            "command": ["rm", "a\u{202e}txt.exe", "\u{1b}[2J\u{1b}[H"],
+            "note\n  digest  ffffffffffff": "x\u{200b}y",
+        });
+        insta::assert_snapshot!(shown("execute_command\n! a9.9", parameters), @r#"
+        ! a3.7: implement (a3) wants to use execute_command⟨U+000A⟩! a9.9
+            $ rm 'a⟨U+202E⟩txt.exe' '⟨U+001B⟩[2J⟨U+001B⟩[H'
+            note⟨U+000A⟩  digest  ffffffffffff: "x⟨U+200B⟩y"
+          in      /home/me/shop
+          for     fix: Fix the bug
+                  check: Run the tests, after it
+          digest  0123456789ab
+        "#);
+    }
+
+    #[test]
+    fn paor_9_choices_are_numbered() {
+        let question = Question {
+            question: "Which name?\nBoth are free.".to_owned(),
+            choices: vec!["getPrice".to_owned(), "fetch\u{1b}Price".to_owned()],
+        };
+        let lines = question_lines(&question).join("\n");
+        insta::assert_snapshot!(console::strip_ansi_codes(&lines), @r"
+        ? Which name?
+          Both are free.
+            1  getPrice
+            2  fetch⟨U+001B⟩Price
+        ");
+    }
+}

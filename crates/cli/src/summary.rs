@@ -1,0 +1,71 @@
+//! The summary of a run for people, with the command that continues it.
+
+use std::fmt::Write as _;
+
+use dirigent::core::budget::BudgetKind;
+use dirigent::{Detail, EndReason, FailureCause, RunId, RunView};
+
+use crate::output::sanitize;
+use crate::pending_requests::PendingRequests;
+use crate::request_text::request_lines;
+
+pub(crate) fn detail(verbose: bool) -> Detail {
+    if verbose { Detail::Verbose } else { Detail::Concise }
+}
+
+/// The run's report, with transcripts if verbose, then its pending requests and the command that continues it.
+pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
+    let report = view.report();
+    let mut text = report.render(detail);
+    match detail {
+        Detail::Concise => {}
+        Detail::Verbose => {
+            let _ = write!(text, "\nTranscripts:\n{}", view.transcripts());
+        }
+    }
+    let mut text = sanitize(&text);
+    let mut requests = PendingRequests::from_view(view);
+    let next = report
+        .end
+        .as_ref()
+        .and_then(|end| next_command(run, end, &requests));
+    if report.end.is_some() {
+        // The report of an ended run contains the question.
+        requests.question = None;
+    }
+    let mut more = request_lines(run, &requests);
+    more.extend(next.map(|command| format!("  {command}")));
+    if !more.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for line in more {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// The command that continues an ended run, or that starts another from it. `None` if nothing is left to do.
+pub(crate) fn next_command(run: RunId, end: &EndReason, requests: &PendingRequests) -> Option<String> {
+    let run = run.short();
+    match end {
+        EndReason::UserRequired if !requests.calls.is_empty() => Some(format!("dirigent resume {run}")),
+        EndReason::UserRequired => Some(format!("dirigent resume {run} --answer \"…\"")),
+        EndReason::IterationLimit { .. } => Some(format!("dirigent resume {run} --max-iterations N")),
+        EndReason::TimeLimit => Some(format!("dirigent resume {run} --timeout TIME")),
+        EndReason::BudgetExhausted { budget, .. } => {
+            let limit = match budget {
+                BudgetKind::Tokens => "--max-tokens N",
+                BudgetKind::Cost => "--max-cost DOLLARS",
+                BudgetKind::ModelCalls => "--max-model-calls N",
+            };
+            Some(format!("dirigent resume {run} {limit}"))
+        }
+        EndReason::Failed { cause, .. } => match cause {
+            FailureCause::ModelUnavailable | FailureCause::AgentLimit => {
+                Some(format!("dirigent resume {run}"))
+            }
+            FailureCause::Unrecoverable => Some(format!("dirigent fork {run}")),
+        },
+        EndReason::GoalAchieved | EndReason::Cancelled => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! Shows a run until it ends.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use dirigent::{Delta, Dirigent, DirigentError, RunHandle, RunId, UserPresence};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::args::{WatchCommand, WatchOptions};
+use crate::exit::Exit;
+use crate::interactive::{HistoryCursor, InputEvent, InteractiveSession};
+use crate::open::open_existing;
+use crate::output::{Output, coloured_diff, sanitize};
+use crate::screen::Screen;
+use crate::signals::{ShutdownSignal, ShutdownSignals};
+use crate::summary::{detail, summary};
+
+/// Shows a run that another process owns, until it ends or no process owns it.
+pub(crate) async fn follow(
+    db: Option<PathBuf>,
+    command: WatchCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
+    let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let watching = WatchOptions {
+        json: command.json,
+        verbose: command.verbose,
+        diff: command.diff,
+        non_interactive: true,
+        replayed: false,
+    };
+    let mut screen = Screen::new(&watching, output);
+    let mut events = dirigent.follow(run);
+    loop {
+        tokio::select! {
+            event = events.next() => {
+                let Some(event) = event else { break };
+                screen.show(&event.map_err(DirigentError::from)?);
+            }
+            _ = interrupt.recv() => {
+                screen.finish();
+                output.note(&format!("stopped watching; run {} continues", run.short()));
+                return Ok(Exit::Success);
+            }
+        }
+    }
+    screen.finish();
+    if !watching.json {
+        print_summary(&events, run, &watching, output);
+    }
+    let end = events.view().run().end().cloned();
+    if end.is_none() {
+        output.note(&format!(
+            "no process owns the run any more; continue it with `dirigent resume {}`",
+            run.short()
+        ));
+    }
+    Ok(Exit::from_end_reason(end.as_ref()))
+}
+
+/// A user is present if input, output and error are all a terminal and the options allow questions there.
+pub(crate) fn user_presence(watching: &WatchOptions, output: &Output) -> UserPresence {
+    if output.is_interactive() && !watching.non_interactive && !watching.json {
+        UserPresence::Present
+    } else {
+        UserPresence::Absent
+    }
+}
+
+/// Shows a run of this process until it ends. The first Ctrl-C cancels the run; a second Ctrl-C, or a SIGTERM after the
+/// cancellation, ends the process.
+pub(crate) async fn watch(
+    run: &RunHandle,
+    mut signals: ShutdownSignals,
+    history: HistoryCursor,
+    watching: &WatchOptions,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let mut screen = Screen::new(watching, output);
+    let mut session = match user_presence(watching, output) {
+        UserPresence::Present => Some(InteractiveSession::new(history, output)?),
+        UserPresence::Absent => None,
+    };
+    let mut events = run.events();
+    let mut deltas = screen.shows_deltas().then(|| run.deltas());
+    let mut cancelled = false;
+    loop {
+        tokio::select! {
+            event = events.next() => {
+                let Some(event) = event else { break };
+                let event = event.map_err(DirigentError::from)?;
+                if !session.as_ref().is_some_and(|session| session.shows_as_dialog(&event)) {
+                    screen.show(&event);
+                }
+                if let Some(session) = &mut session {
+                    session.handle_event(&event, events.view(), run, &mut screen).await;
+                }
+            }
+            Some(delta) = next_delta(&mut deltas) => screen.show_delta(&delta),
+            input = next_input(&mut session) => {
+                if matches!(input, InputEvent::HungUp) && signals.handles_hang_up() {
+                    cancelled = true;
+                    let _ = run.cancel();
+                    session.iter_mut().for_each(InteractiveSession::close_input);
+                } else if let Some(session) = &mut session {
+                    session.handle_input(input, run, &mut screen).await;
+                }
+            }
+            signal = signals.next() => {
+                match signal {
+                    ShutdownSignal::Interrupted | ShutdownSignal::Terminated if cancelled => return Ok(Exit::Killed),
+                    ShutdownSignal::Interrupted => screen.print_now(&["cancelling; Ctrl-C again kills".to_owned()]),
+                    ShutdownSignal::Terminated => {}
+                    ShutdownSignal::HungUp => session.iter_mut().for_each(InteractiveSession::close_input),
+                }
+                cancelled = true;
+                // Fails only if the run has just ended.
+                let _ = run.cancel();
+            }
+        }
+    }
+    // Restores the terminal's mode before the summary is printed.
+    drop(session);
+    screen.finish();
+    let report = run.outcome().await.map_err(DirigentError::from)?;
+    if !watching.json {
+        print_summary(&events, run.id(), watching, output);
+    }
+    Ok(Exit::from_end_reason(report.end.as_ref()))
+}
+
+/// The next input of the user; pending forever without a session.
+async fn next_input(session: &mut Option<InteractiveSession>) -> InputEvent {
+    match session {
+        Some(session) => session.next_input().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next piece of a model's reply. Pieces that arrived faster than they could be shown are skipped.
+async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<Delta> {
+    loop {
+        match deltas.as_mut()?.recv().await {
+            Ok(delta) => return Some(delta),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => *deltas = None,
+        }
+    }
+}
+
+fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
+    output.print(&format!(
+        "\n{}",
+        summary(events.view(), run, detail(watching.verbose))
+    ));
+    let diff = events.view().diff();
+    if watching.diff && !diff.is_empty() {
+        output.print(&coloured_diff(&sanitize(&diff)));
+    } else if !diff.is_empty() && !watching.replayed {
+        output.print(&format!(
+            "See the changes with `dirigent diff {id}`, undo them with `dirigent undo {id}`.",
+            id = run.short()
+        ));
+    }
+}
