@@ -312,7 +312,7 @@ fn host_2_a_file_that_is_no_database_is_refused() {
     std::fs::write(place.db(), "Dear diary,\n".repeat(100)).unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db is damaged or no database: restore it from a copy, or move it away to begin with a \
+        "the journal PLACE/journal.db is damaged or not a database: restore it from a backup, or move it away to start a \
          new one: file is not a database: Error code 26: file is not a database",
     );
 }
@@ -331,7 +331,7 @@ fn host_2_a_damaged_journal_is_refused() {
     std::fs::write(place.db(), bytes).unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db is damaged or no database: restore it from a copy, or move it away to begin with a \
+        "the journal PLACE/journal.db is damaged or not a database: restore it from a backup, or move it away to start a \
          new one: database disk image is malformed: Error code 11: database disk image is malformed",
     );
 }
@@ -345,7 +345,7 @@ fn host_2_another_programs_database_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "PLACE/journal.db is a database of another program (application id 0x0): name another file for the journal",
+        "PLACE/journal.db is a database of another program (application id 0x0): use another file for the journal",
     );
 }
 
@@ -358,8 +358,8 @@ fn host_2_a_newer_journal_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db has format 99, this version of Dirigent reads up to 3: use a newer Dirigent, or name \
-         another journal",
+        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports format 4 only: use the version \
+         that wrote it, or another journal",
     );
 }
 
@@ -402,7 +402,7 @@ fn host_3_a_run_that_is_not_there_is_reported() {
     );
     assert_eq!(
         said_of(&["show", "the first"]),
-        "error: `the first` is no run id: give an id, at least 4 hexadecimal digits of its beginning or end, or `last`\n"
+        "error: `the first` is not a run id: give a whole id, at least 4 hexadecimal digits of its beginning or end, or `last`\n"
     );
 }
 
@@ -422,7 +422,7 @@ fn host_3_the_beginning_of_several_ids_is_refused_with_all_of_them() {
     assert_eq!(
         ended.stderr,
         format!(
-            "error: `{beginning}` names 2 runs, give more of the id: {}, {}\n",
+            "error: `{beginning}` matches 2 runs, give more of the id: {}, {}\n",
             ids[0], ids[1]
         )
     );

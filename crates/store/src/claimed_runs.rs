@@ -1,7 +1,7 @@
-//! The runs that this process carries out, and what the jobs of a batch do to them and to the tables.
+//! The runs that this process owns, and the effect of each job on them and on the tables.
 //!
-//! Places are given out here, in memory. When a transaction fails, nothing more is written for the runs in it,
-//! so that no entry can follow one that is missing; a new claim counts from what is stored.
+//! Entry numbers are assigned here, in memory. After a failed transaction nothing more is written for its runs, so that no entry can
+//! follow a missing one. A new claim counts on from the last stored entry.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,44 +13,45 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::contents;
 use crate::error::StoreError;
-use crate::journal::{ForkPoint, NewEntry, RunEnding};
+use crate::job::{Job, JobOutcome};
 use crate::message::{self, MessageId, PostError};
 use crate::owner::{self, Liveness, Owner};
-use crate::tail::Progress;
-use crate::writer::{Job, Outcome};
+use crate::progress::Progress;
+use crate::record::{ForkPoint, NewEntry, RunEnding};
+use crate::sql::{integer, run_key, unsigned};
 
-/// The runs that this process holds.
+/// The runs that this process owns.
 #[derive(Default)]
 pub(crate) struct ClaimedRuns {
-    /// Made when the first run is claimed.
+    /// Registered when the first run is claimed.
     owner: Option<Owner>,
     runs: HashMap<RunId, ClaimedRun>,
-    /// Given up, but perhaps still in the claims table.
+    /// Runs that were released here but may still be in the claims table.
     unreleased: Vec<RunId>,
-    /// Owners found dead, whose files go once their claims are gone.
+    /// Dead owners, whose lock files are removed once their claims are deleted.
     dead: Vec<String>,
 }
 
 struct ClaimedRun {
-    /// In the runs table.
+    /// The run's key in the runs table.
     id: i64,
-    /// The last place given out.
+    /// The last assigned entry number.
     last: u64,
     write_state: WriteState,
 }
 
 enum WriteState {
     Open,
-    /// It ended before it was claimed; its first entry opens it again.
+    /// The run ended before this claim; its next entry reopens it.
     EndedBefore,
     Ended,
     Poisoned(StoreError),
 }
 
-type Applied = rusqlite::Result<Outcome>;
+type Applied = rusqlite::Result<JobOutcome>;
 
 impl ClaimedRuns {
-    /// Does what a job asks within a transaction. An error is the failure of the whole transaction.
+    /// Applies a job within a transaction. An error fails the whole transaction.
     pub(crate) fn apply(&mut self, db: &Connection, path: &Path, job: &Job) -> Applied {
         match job {
             Job::Create {
@@ -74,16 +75,19 @@ impl ClaimedRuns {
                 run, at, body, last, ..
             } => post(db, path, *run, *at, body, *last),
             Job::RejectMessage { run, message, reason } => match self.runs.get(run) {
-                None => Ok(Outcome::Refused(StoreError::NotClaimed { run: *run })),
-                Some(claimed) => message::reject(db, *message, claimed.id, reason).map(|()| Outcome::Done(0)),
+                None => Ok(JobOutcome::Refused(StoreError::NotClaimed { run: *run })),
+                Some(claimed) => {
+                    message::reject(db, *message, claimed.id, reason).map(|()| JobOutcome::Done(0))
+                }
             },
             Job::StoreContent {
                 digest,
                 bytes,
                 original,
                 ..
-            } => contents::insert(db, digest, bytes.as_deref(), original.as_ref()).map(|()| Outcome::Done(0)),
-            Job::Flush { .. } => Ok(Outcome::Done(0)),
+            } => contents::insert(db, digest, bytes.as_deref(), original.as_ref())
+                .map(|()| JobOutcome::Done(0)),
+            Job::Flush { .. } => Ok(JobOutcome::Done(0)),
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);
@@ -92,14 +96,14 @@ impl ClaimedRuns {
         }
     }
 
-    /// The claims whose release failed with an earlier transaction.
+    /// Deletes the claims whose release failed with an earlier transaction.
     pub(crate) fn release_leftovers(&self, db: &Connection) -> rusqlite::Result<()> {
         self.unreleased
             .iter()
             .try_for_each(|run| self.release(db, *run).map(drop))
     }
 
-    /// The transaction is stored.
+    /// Cleans up after a committed transaction.
     pub(crate) fn committed(&mut self, path: &Path) {
         self.unreleased.clear();
         for owner in self.dead.drain(..) {
@@ -107,32 +111,32 @@ impl ClaimedRuns {
         }
     }
 
-    /// Nothing of the transaction is stored: takes back what its jobs changed, and says what became of each.
+    /// Rolls back the in-memory changes of a failed transaction and returns the outcome of each of its jobs.
     pub(crate) fn failed(
         &mut self,
         batch: &[Job],
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<JobOutcome>,
         error: &StoreError,
-    ) -> Vec<Outcome> {
+    ) -> Vec<JobOutcome> {
         self.dead.clear();
         let mut outcomes = outcomes.into_iter();
         batch
             .iter()
             .map(|job| match (job, outcomes.next()) {
-                (_, Some(Outcome::Refused(e))) => Outcome::Refused(e),
-                // They were not applied: a run that is claimed already stays so.
+                (_, Some(JobOutcome::Refused(e))) => JobOutcome::Refused(e),
+                // The job was not applied: an existing claim of the run stays.
                 (Job::Create { .. } | Job::Claim { .. } | Job::Fork { .. }, None) => {
-                    Outcome::Refused(error.clone())
+                    JobOutcome::Refused(error.clone())
                 }
-                (job, Some(Outcome::Done(_)) | None) => {
+                (job, Some(JobOutcome::Done(_)) | None) => {
                     self.undo(job, error);
-                    Outcome::Refused(error.clone())
+                    JobOutcome::Refused(error.clone())
                 }
             })
             .collect()
     }
 
-    /// How far a run that was just claimed is.
+    /// Returns the progress of a claimed run.
     pub(crate) fn progress(&self, run: RunId) -> Option<Progress> {
         self.runs.get(&run).map(|claimed| Progress {
             committed: claimed.last,
@@ -169,15 +173,15 @@ impl ClaimedRuns {
     ) -> Applied {
         let owner = match self.owner(path) {
             Ok(owner) => owner.name().to_owned(),
-            Err(e) => return Ok(Outcome::Refused(e)),
+            Err(e) => return Ok(JobOutcome::Refused(e)),
         };
         let created = db
             .prepare_cached(
                 "INSERT INTO runs (run, goal, workspace, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
             )?
-            .execute(params![key(run), goal, workspace, integer(at.0)])?;
+            .execute(params![run_key(run), goal, workspace, integer(at.0)])?;
         if created == 0 {
-            return Ok(Outcome::Refused(StoreError::RunExists { run }));
+            return Ok(JobOutcome::Refused(StoreError::RunExists { run }));
         }
         self.insert_claim(db, &owner, run, db.last_insert_rowid(), WriteState::Open)
     }
@@ -185,32 +189,32 @@ impl ClaimedRuns {
     fn fork(&mut self, db: &Connection, path: &Path, point: ForkPoint, run: RunId, at: Timestamp) -> Applied {
         let owner = match self.owner(path) {
             Ok(owner) => owner.name().to_owned(),
-            Err(e) => return Ok(Outcome::Refused(e)),
+            Err(e) => return Ok(JobOutcome::Refused(e)),
         };
         let found = db
             .prepare_cached(
                 "SELECT id, (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
                  FROM runs WHERE run = ?1",
             )?
-            .query_row([key(point.run)], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+            .query_row([run_key(point.run)], |row| {
+                Ok((row.get::<_, i64>(0)?, unsigned(row, 1)?))
             })
             .optional()?;
         let Some((source, last)) = found else {
-            return Ok(Outcome::Refused(no_such_run(path, point.run)));
+            return Ok(JobOutcome::Refused(no_such_run(path, point.run)));
         };
         if !(1..=last).contains(&point.seq) {
             let (run, at) = (point.run, point.seq);
-            return Ok(Outcome::Refused(StoreError::NoSuchEntry { run, at, last }));
+            return Ok(JobOutcome::Refused(StoreError::NoSuchEntry { run, at, last }));
         }
         let created = db
             .prepare_cached(
                 "INSERT INTO runs (run, goal, workspace, created_at, forked_from, forked_at)
                  SELECT ?1, goal, workspace, ?2, id, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
             )?
-            .execute(params![key(run), integer(at.0), source, integer(point.seq)])?;
+            .execute(params![run_key(run), integer(at.0), source, integer(point.seq)])?;
         if created == 0 {
-            return Ok(Outcome::Refused(StoreError::RunExists { run }));
+            return Ok(JobOutcome::Refused(StoreError::RunExists { run }));
         }
         let id = db.last_insert_rowid();
         db.prepare_cached(
@@ -224,31 +228,31 @@ impl ClaimedRuns {
     fn claim(&mut self, db: &Connection, path: &Path, run: RunId) -> Applied {
         let own = match self.owner(path) {
             Ok(owner) => owner.name().to_owned(),
-            Err(e) => return Ok(Outcome::Refused(e)),
+            Err(e) => return Ok(JobOutcome::Refused(e)),
         };
         let found = db
             .prepare_cached(
                 "SELECT id, ended_at IS NOT NULL, owner, pid
                  FROM runs LEFT JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
             )?
-            .query_row([key(run)], |row| {
+            .query_row([run_key(run)], |row| {
                 let owner: Option<String> = row.get(2)?;
                 Ok((row.get(0)?, row.get(1)?, owner, row.get::<_, Option<u32>>(3)?))
             })
             .optional()?;
         let Some((id, ended, owner, pid)) = found else {
-            return Ok(Outcome::Refused(no_such_run(path, run)));
+            return Ok(JobOutcome::Refused(no_such_run(path, run)));
         };
         if self.runs.contains_key(&run) {
             let pid = std::process::id();
-            return Ok(Outcome::Refused(StoreError::AlreadyClaimed { run, pid }));
+            return Ok(JobOutcome::Refused(StoreError::AlreadyClaimed { run, pid }));
         }
         if let Some(owner) = owner.filter(|owner| *owner != own) {
             match owner::liveness(path, &owner) {
-                Err(e) => return Ok(Outcome::Refused(e)),
+                Err(e) => return Ok(JobOutcome::Refused(e)),
                 Ok(Liveness::Alive) => {
                     let pid = pid.unwrap_or_default();
-                    return Ok(Outcome::Refused(StoreError::AlreadyClaimed { run, pid }));
+                    return Ok(JobOutcome::Refused(StoreError::AlreadyClaimed { run, pid }));
                 }
                 Ok(Liveness::Dead) => {
                     db.prepare_cached("DELETE FROM claims WHERE owner = ?1")?
@@ -275,31 +279,31 @@ impl ClaimedRuns {
     ) -> Applied {
         db.prepare_cached("INSERT OR REPLACE INTO claims (run, owner, pid) VALUES (?1, ?2, ?3)")?
             .execute(params![id, owner, std::process::id()])?;
-        let last: i64 = db
+        let last = db
             .prepare_cached("SELECT coalesce(max(seq), 0) FROM journal WHERE run = ?1")?
-            .query_row([id], |row| row.get(0))?;
+            .query_row([id], |row| unsigned(row, 0))?;
         let claimed = ClaimedRun {
             id,
-            last: last.unsigned_abs(),
+            last,
             write_state,
         };
         self.runs.insert(run, claimed);
-        Ok(Outcome::Done(0))
+        Ok(JobOutcome::Done(0))
     }
 
     fn append(&mut self, db: &Connection, run: RunId, entry: &NewEntry) -> Applied {
         let claimed = match self.writable(run) {
             Ok(claimed) => claimed,
-            Err(e) => return Ok(Outcome::Refused(e)),
+            Err(e) => return Ok(JobOutcome::Refused(e)),
         };
         let seq = claimed.last + 1;
         if let Some(message) = entry.consumes
-            && !message::consume(db, message, claimed.id, seq)?
+            && !message::accept(db, message, claimed.id, seq)?
         {
             let error = StoreError::MessageNotPending { run, message };
-            // Later entries were written as if this one were there.
+            // The caller has already built later entries on this one.
             claimed.write_state = WriteState::Poisoned(error.clone());
-            return Ok(Outcome::Refused(error));
+            return Ok(JobOutcome::Refused(error));
         }
         if let WriteState::EndedBefore = claimed.write_state {
             db.prepare_cached("UPDATE runs SET ended_at = NULL, status = NULL WHERE id = ?1")?
@@ -319,7 +323,7 @@ impl ClaimedRuns {
                 entry.body
             ])?;
         claimed.last = seq;
-        Ok(Outcome::Done(seq))
+        Ok(JobOutcome::Done(seq))
     }
 
     fn end(
@@ -332,7 +336,7 @@ impl ClaimedRuns {
     ) -> Applied {
         let claimed = match self.writable(run) {
             Ok(claimed) => claimed,
-            Err(e) => return Ok(Outcome::Refused(e)),
+            Err(e) => return Ok(JobOutcome::Refused(e)),
         };
         db.prepare_cached("UPDATE runs SET ended_at = ?2, status = ?3, paused = ?4 WHERE id = ?1")?
             .execute(params![
@@ -346,7 +350,7 @@ impl ClaimedRuns {
             RunEnding::Paused => {}
         }
         claimed.write_state = WriteState::Ended;
-        Ok(Outcome::Done(0))
+        Ok(JobOutcome::Done(0))
     }
 
     fn release(&self, db: &Connection, run: RunId) -> Applied {
@@ -354,9 +358,9 @@ impl ClaimedRuns {
             db.prepare_cached(
                 "DELETE FROM claims WHERE owner = ?1 AND run = (SELECT id FROM runs WHERE run = ?2)",
             )?
-            .execute(params![owner.name(), key(run)])?;
+            .execute(params![owner.name(), run_key(run)])?;
         }
-        Ok(Outcome::Done(0))
+        Ok(JobOutcome::Done(0))
     }
 
     fn writable(&mut self, run: RunId) -> Result<&mut ClaimedRun, StoreError> {
@@ -389,11 +393,11 @@ fn post(
     last: Option<MessageId>,
 ) -> Applied {
     Ok(match message::post(db, run, at, body, last)? {
-        Ok(message) => Outcome::Done(message.0),
-        Err(PostError::NoSuchRun) => Outcome::Refused(no_such_run(path, run)),
-        Err(PostError::Finished) => Outcome::Refused(StoreError::Finished { run }),
-        Err(PostError::TooMany) => Outcome::Refused(StoreError::TooManyMessages { run }),
-        Err(PostError::Outdated) => Outcome::Refused(StoreError::OtherMessages { run }),
+        Ok(message) => JobOutcome::Done(message.0),
+        Err(PostError::NoSuchRun) => JobOutcome::Refused(no_such_run(path, run)),
+        Err(PostError::Finished) => JobOutcome::Refused(StoreError::Finished { run }),
+        Err(PostError::TooMany) => JobOutcome::Refused(StoreError::TooManyMessages { run }),
+        Err(PostError::Outdated) => JobOutcome::Refused(StoreError::OtherMessages { run }),
     })
 }
 
@@ -402,14 +406,4 @@ fn no_such_run(path: &Path, run: RunId) -> StoreError {
         text: run.to_string(),
         path: path.to_owned(),
     }
-}
-
-/// A run's id as the runs table has it: without dashes, so that people can look for either end of it.
-pub(crate) fn key(run: RunId) -> String {
-    run.0.simple().to_string()
-}
-
-/// SQLite's integers are signed; no time or place comes near their end.
-pub(crate) fn integer(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

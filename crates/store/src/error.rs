@@ -1,5 +1,4 @@
-//! What can go wrong with the journal: one variant for each thing that a caller or a user can do something
-//! about.
+//! The journal's errors: one variant for each failure that a caller or a user can act on.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,28 +10,27 @@ use rusqlite::ErrorCode;
 
 use crate::message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 
-/// Why the journal could not do what was asked. It is `Clone`, since one failed transaction is many callers'
-/// failure.
+/// A failure of the journal. `Clone`, as one failed transaction fails many callers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A folder or file beside or above the journal could not be made, opened or locked.
+    /// The journal, its lock file or one of its folders could not be created, opened or locked.
     #[error("cannot {action} {}: check that the path is right and that you may write there", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation, as a verb: `create the folder`.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// There is no journal, and none was to be created ([`crate::JournalOptions::existing`]).
+    /// The journal does not exist, and [`crate::JournalOptions::existing`] forbids creating it.
     #[error("there is no journal {}: check the path; the first run creates one", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// The journal.
         path: PathBuf,
     },
-    /// The file could not be opened by SQLite.
+    /// SQLite could not open the file.
     #[error(
         "cannot open the journal {}: check that it is a file and that you may read and write it and its folder",
         path.display()
@@ -40,19 +38,19 @@ pub enum StoreError {
     CannotOpen {
         /// The journal.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: Arc<rusqlite::Error>,
     },
-    /// The file, its folder or its disk may only be read.
+    /// The file, its folder or its disk is read-only.
     #[error(
-        "the journal {} can only be read: allow writing to it, to the files beside it whose names begin with its own, and to its folder, or name another journal",
+        "the journal {} is read-only: make the file, its -wal and -shm files and its folder writable, or use another journal",
         path.display()
     )]
     ReadOnly {
         /// The journal.
         path: PathBuf,
     },
-    /// Another process kept the journal to itself for longer than the busy timeout.
+    /// Another process locked the journal for longer than the busy timeout.
     #[error(
         "the journal {} is locked by another process: end the process that is writing to it, then try again",
         path.display()
@@ -63,145 +61,142 @@ pub enum StoreError {
     },
     /// The disk is full, or the journal has reached [`crate::JournalOptions::max_bytes`].
     #[error(
-        "no room left for the journal {}: free space on its disk (or raise its size limit), then resume the run",
+        "no space left for the journal {}: free space on its disk (or raise its size limit), then resume the run",
         path.display()
     )]
     Full {
         /// The journal.
         path: PathBuf,
     },
-    /// The file is no database, or its content is malformed.
+    /// The file is not a database, or its content is malformed.
     #[error(
-        "the journal {} is damaged or no database: restore it from a copy, or move it away to begin with a new one",
+        "the journal {} is damaged or not a database: restore it from a backup, or move it away to start a new one",
         path.display()
     )]
     Damaged {
         /// The journal.
         path: PathBuf,
-        /// What SQLite found.
+        /// SQLite's finding.
         source: Arc<rusqlite::Error>,
     },
     /// The file is another program's database.
     #[error(
-        "{} is a database of another program (application id {application_id:#x}): name another file for the journal",
+        "{} is a database of another program (application id {application_id:#x}): use another file for the journal",
         path.display()
     )]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Whose it is, as SQLite's `application_id`; 0 where that is not said.
+        /// SQLite's `application_id` of the file; 0 if unset.
         application_id: i32,
     },
-    /// A later version of Dirigent wrote the file.
+    /// Another version of Dirigent wrote the file.
     #[error(
-        "the journal {} has format {found}, this version of Dirigent reads up to {known}: use a newer Dirigent, or name \
-         another journal",
+        "the journal {} has format {found}, but this version of Dirigent supports format {supported} only: use the version that \
+         wrote it, or another journal",
         path.display()
     )]
-    Newer {
+    UnsupportedFormat {
         /// The journal.
         path: PathBuf,
         /// Its format.
         found: i32,
-        /// The latest format that this version reads.
-        known: i32,
+        /// The format of this version.
+        supported: i32,
     },
     /// SQLite failed in a way that has no variant of its own.
     #[error("the journal {} failed", path.display())]
     Sqlite {
         /// The journal.
         path: PathBuf,
-        /// How.
+        /// The cause.
         source: Arc<rusqlite::Error>,
     },
-    /// The thread that writes the journal is gone, so nothing can be written any more.
+    /// The journal's writer thread is gone, so nothing more can be written.
     #[error("the writer of the journal {} has stopped: restart the process and resume its runs", path.display())]
     Stopped {
         /// The journal.
         path: PathBuf,
     },
-    /// Text that cannot name a run.
+    /// The text cannot identify a run.
     #[error(
-        "`{text}` is no run id: give an id, at least 4 hexadecimal digits of its beginning or end, or `last`"
+        "`{text}` is not a run id: give a whole id, at least 4 hexadecimal digits of its beginning or end, or `last`"
     )]
     NotARunId {
         /// The text.
         text: String,
     },
-    /// Nothing in the journal has that id.
+    /// The journal has no such run.
     #[error("no run `{text}` in the journal {}: list the runs to see their ids", path.display())]
     NoSuchRun {
-        /// What was looked for.
+        /// The id or search text.
         text: String,
         /// The journal.
         path: PathBuf,
     },
-    /// Several runs begin or end that way.
-    #[error("`{text}` names {} runs, give more of the id: {}", candidates.len(), list(candidates))]
+    /// Several runs match the text.
+    #[error("`{text}` matches {} runs, give more of the id: {}", candidates.len(), list(candidates))]
     AmbiguousRun {
-        /// What was looked for.
+        /// The search text.
         text: String,
-        /// The runs, newest first.
+        /// The matching runs, newest first.
         candidates: Vec<RunId>,
     },
-    /// A run with that id was created before.
-    #[error("run {run} is in the journal already: claim it to go on with it, or use a new id")]
+    /// The run's id is taken.
+    #[error("run {run} already exists in the journal: claim it to continue it, or use a new id")]
     RunExists {
         /// The run.
         run: RunId,
     },
-    /// The run has no entry there.
+    /// The run has no such entry.
     #[error("run {run} has no entry {at}: {}", entry_range(*last))]
     NoSuchEntry {
         /// The run.
         run: RunId,
-        /// Where one was looked for.
+        /// The number of the missing entry.
         at: u64,
-        /// The run's last entry; 0 if it has none.
+        /// The number of the run's last entry; 0 if it has none.
         last: u64,
     },
-    /// Something was posted to a run that has ended.
+    /// A message was posted to a run that is over.
     #[error(
-        "run {run} is over, so it accepts no messages: fork it to go on from its past, or start a new run"
+        "run {run} has finished and accepts no messages: fork it to continue from an earlier entry, or start a new run"
     )]
     Finished {
         /// The run.
         run: RunId,
     },
-    /// A message is longer than one may be.
-    #[error(
-        "a message of {bytes} bytes is too long: at most {MAX_MESSAGE_BYTES} bytes may be said to a run at once"
-    )]
+    /// The message is longer than [`crate::MAX_MESSAGE_BYTES`].
+    #[error("the message has {bytes} bytes: shorten it to at most {MAX_MESSAGE_BYTES} bytes")]
     MessageTooLong {
-        /// Its length.
+        /// The message's length in bytes.
         bytes: usize,
     },
-    /// As much waits for the run as may.
+    /// The run has [`crate::MAX_PENDING_MESSAGES`] pending messages.
     #[error(
-        "{MAX_PENDING_MESSAGES} messages wait for run {run} already, so it takes no more: resume it, or see why it does not \
-         take them"
+        "run {run} already has {MAX_PENDING_MESSAGES} pending messages: resume it, or find out why its process does not handle them"
     )]
     TooManyMessages {
         /// The run.
         run: RunId,
     },
-    /// Other messages wait for the run than its sender knows of.
-    #[error("other messages wait for run {run} by now: look at them and post again")]
+    /// The run's newest pending message is not the one that the sender has read.
+    #[error("the pending messages of run {run} have changed: read them and post again")]
     OtherMessages {
         /// The run.
         run: RunId,
     },
-    /// No message has that number.
-    #[error("there is no message {message} in the journal {}", path.display())]
+    /// The journal has no such message.
+    #[error("the journal {} has no message {message}", path.display())]
     NoSuchMessage {
-        /// What was looked for.
+        /// The message's number.
         message: MessageId,
         /// The journal.
         path: PathBuf,
     },
-    /// An entry was to take a message that does not wait for its run.
+    /// An entry was to consume a message that is not pending for its run.
     #[error(
-        "message {message} does not wait for run {run}: it was taken or refused before, or is another run's"
+        "message {message} is not pending for run {run}: it was accepted or rejected before, or belongs to another run"
     )]
     MessageNotPending {
         /// The run.
@@ -209,7 +204,7 @@ pub enum StoreError {
         /// The message.
         message: MessageId,
     },
-    /// A live process, perhaps this one, carries the run out.
+    /// A live process, perhaps this one, owns the run.
     #[error("run {run} is owned by process {pid}: wait for it, or end that process first")]
     AlreadyClaimed {
         /// The run.
@@ -217,22 +212,21 @@ pub enum StoreError {
         /// The process.
         pid: u32,
     },
-    /// The claim is not one of this journal.
+    /// Another journal handle issued the claim.
     #[error("run {run} is not claimed through this journal: claim it before writing")]
     NotClaimed {
         /// The run.
         run: RunId,
     },
-    /// Something was written for a run after its end.
-    #[error("run {run} has been marked as ended: claim it anew to go on with it")]
+    /// An entry was appended to a run after its end.
+    #[error("run {run} has been marked as ended: claim it again to continue it")]
     Ended {
         /// The run.
         run: RunId,
     },
-    /// An earlier write for the run failed. Later ones are refused, so that the run's entries never have a
-    /// gap.
+    /// An earlier write for the run failed. Later writes are refused, so that the run's entries have no gaps.
     #[error(
-        "an earlier write for run {run} failed, so nothing more is written for it: claim it anew to go on with it"
+        "an earlier write for run {run} failed, so later ones are refused: claim it again to continue it"
     )]
     Poisoned {
         /// The run.
@@ -240,14 +234,14 @@ pub enum StoreError {
         /// The first failure.
         source: Arc<StoreError>,
     },
-    /// An entry is there but can't be read.
+    /// An entry cannot be read.
     #[error("entry {seq} of run {run} cannot be read: use the version of Dirigent that wrote it")]
     Entry {
         /// The run.
         run: RunId,
-        /// Its place in the run.
+        /// The entry's number.
         seq: u64,
-        /// What is wrong with it.
+        /// The cause.
         source: Arc<serde_json::Error>,
     },
 }
@@ -261,7 +255,7 @@ impl StoreError {
         }
     }
 
-    /// Sorts SQLite's failures by what can be done about them.
+    /// Maps a failure of SQLite to the variant that says what to do about it.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {

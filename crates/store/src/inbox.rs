@@ -1,42 +1,40 @@
-//! What other processes say to a run: posting it, taking it up, and learning what came of it.
+//! Messages between processes: posting them to a run, receiving them, and waiting for their result.
 
 use std::collections::VecDeque;
 use std::future;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::job::Job;
 use crate::journal::{Journal, RunClaim};
-use crate::message::{self, Message, MessageId, MessageState};
+use crate::message::{self, MAX_MESSAGE_BYTES, Message, MessageId, MessageState};
 use crate::watcher::{ChangeSubscription, INTERVAL};
-use crate::writer::Job;
 
-/// What is read in one go: bodies may be long.
+/// The maximum number of messages of one read. Bodies may be long.
 const BATCH: usize = 16;
 
 impl Journal {
-    /// Leaves a message for a run, whichever process carries it out, now or later; `body` is what the run's process
-    /// understands, as JSON. Once this returns it survives a power failure. No claim is needed. Waits for the writer: not to be
-    /// called from a callback of [`Journal::append`].
+    /// Posts a message to a run; `body` is JSON that the run's owner understands. No claim is needed. When this returns, the message survives a
+    /// power failure. Blocks on the writer: not to be called from a callback of [`Journal::append`].
     ///
-    /// The process that carries the run out finds it in its [`Inbox`] within about 200 ms. Where there is none, it waits for
-    /// the next.
+    /// The process that owns the run finds the message in its [`Inbox`] within about 200 ms. If no process owns it, the message waits for the
+    /// next owner.
     ///
     /// # Errors
-    /// [`StoreError::Finished`] for a run that has ended, [`StoreError::NoSuchRun`], [`StoreError::MessageTooLong`],
-    /// [`StoreError::TooManyMessages`]; a failure to write.
+    /// [`StoreError::Finished`] for a run that is over, [`StoreError::NoSuchRun`], [`StoreError::MessageTooLong`],
+    /// [`StoreError::TooManyMessages`]; a write failure.
     pub fn post(&self, run: RunId, at: Timestamp, body: String) -> Result<MessageId, StoreError> {
         self.post_if(run, at, body, None)
     }
 
-    /// As [`Self::post`], but only if `last` is still the newest message that waits for the run, `None` if none does: for a message that
-    /// counts only after exactly those that its sender knows of.
+    /// Posts a message like [`Self::post`], but only if `last` is still the run's newest pending message (`None`: no message is pending). For
+    /// a message that is valid only after exactly the messages that its sender has read.
     ///
     /// # Errors
-    /// [`StoreError::OtherMessages`] if others wait by now; as [`Self::post`].
+    /// [`StoreError::OtherMessages`] if the newest pending message is another one; as [`Self::post`].
     pub fn post_after(
         &self,
         run: RunId,
@@ -54,22 +52,20 @@ impl Journal {
         body: String,
         last: Option<MessageId>,
     ) -> Result<MessageId, StoreError> {
-        message::check_length(&body)?;
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.send(Job::Post {
+        check_length(&body)?;
+        self.wait(|reply| Job::Post {
             run,
             at,
             body,
             last,
             reply,
-        })?;
-        answer.recv().map_err(|_| self.stopped())?
+        })
     }
 
-    /// What has come of a message. Reads the disk.
+    /// Reads the state of a message. Blocks on the disk.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchMessage`]; a failure to read.
+    /// [`StoreError::NoSuchMessage`]; a read failure.
     pub fn message(&self, id: MessageId) -> Result<MessageState, StoreError> {
         self.readers()
             .with(|db| message::state(db, id))?
@@ -79,19 +75,18 @@ impl Journal {
             })
     }
 
-    /// Waits until a message has been taken or refused, which is noticed within about 200 ms, or `timeout` is over; then it is
-    /// [`MessageState::Pending`] still. Nobody needs to be there to take it: see [`crate::RunRecord::owner_pid`]. To be awaited
-    /// within a Tokio runtime with timers.
+    /// Waits until a message is accepted or rejected, which is noticed within about 200 ms. Returns [`MessageState::Pending`] after `timeout`.
+    /// Does not check whether any process owns the run: see [`crate::RunRecord::owner_pid`]. Must be awaited in a Tokio runtime with timers.
     ///
     /// # Errors
-    /// As those of [`Journal::message`].
+    /// As [`Journal::message`].
     pub async fn wait_settled(&self, id: MessageId, timeout: Duration) -> Result<MessageState, StoreError> {
-        let mut watch = self.watch();
+        let mut changes = self.subscribe();
         let settled = async {
             loop {
                 match self.message_now(id).await {
-                    Ok(MessageState::Pending) => watch.wait_for_write().await,
-                    other => return other,
+                    Ok(MessageState::Pending) => changes.wait_for_write().await,
+                    settled => return settled,
                 }
             }
         };
@@ -101,48 +96,47 @@ impl Journal {
         }
     }
 
-    /// Says that a message for a claimed run comes to nothing, and why, for people. Never waits; it is stored after all that was
-    /// appended before. A message that has been taken or refused stays so.
+    /// Queues the rejection of a message to a claimed run, with a reason for people. Never blocks; it is stored after everything appended
+    /// before. A message that is already accepted or rejected stays so.
     pub fn reject_message(&self, claim: &RunClaim, message: MessageId, reason: String) {
         if !self.issued(claim) {
             return tracing::error!("run {} is not claimed through this journal", claim.run());
         }
         let run = claim.run();
-        // Without a writer it waits for the next process that carries the run out.
+        // Without a writer the message waits for the run's next owner.
         let _ = self.send(Job::RejectMessage { run, message, reason });
     }
 
-    /// Whether a message waits for a run. Reads the disk.
+    /// Returns true if a run has pending messages. Blocks on the disk.
     ///
     /// # Errors
-    /// A failure to read.
+    /// A read failure.
     pub fn has_pending_messages(&self, run: RunId) -> Result<bool, StoreError> {
-        let waiting = self
+        let pending = self
             .readers()
-            .with(|db| message::waiting(db, run, MessageId(0), 1))?;
-        Ok(!waiting.is_empty())
+            .with(|db| message::pending(db, run, MessageId(0), 1))?;
+        Ok(!pending.is_empty())
     }
 
-    /// All that waits for a run, in the order in which it was posted: of one that nobody carries out, what it is told first when it goes
-    /// on. Reads the disk.
+    /// Reads all pending messages of a run, oldest first: the order in which its next owner handles them. Blocks on the disk.
     ///
     /// # Errors
-    /// A failure to read.
+    /// A read failure.
     pub fn pending_messages(&self, run: RunId) -> Result<Vec<Message>, StoreError> {
         self.readers()
-            .with(|db| message::waiting(db, run, MessageId(0), usize::MAX))
+            .with(|db| message::pending(db, run, MessageId(0), usize::MAX))
     }
 
-    /// What waits for a run, and what will come. To be used by who carries it out: it is the claim's holder who takes messages
-    /// (see [`crate::NewEntry::consumes`]) or refuses them.
+    /// Opens a run's inbox, for the process that owns the run: only the claim's holder can accept messages (see
+    /// [`crate::NewEntry::consumes`]) or reject them.
     pub fn inbox(&self, run: RunId) -> Inbox {
         Inbox {
-            watch: self.watch(),
+            changes: self.subscribe(),
             journal: self.clone(),
             run,
             position: MessageId(0),
             read: VecDeque::new(),
-            look: true,
+            more: true,
         }
     }
 
@@ -156,38 +150,43 @@ impl Journal {
     }
 }
 
-/// A run's messages, those to come included. Made by [`Journal::inbox`].
+fn check_length(body: &str) -> Result<(), StoreError> {
+    if body.len() > MAX_MESSAGE_BYTES {
+        return Err(StoreError::MessageTooLong { bytes: body.len() });
+    }
+    Ok(())
+}
+
+/// A run's pending and future messages. Created by [`Journal::inbox`].
 ///
-/// It brings each message once; one that was neither taken nor refused is brought again by the next inbox, in this process or,
-/// after its end, in another.
+/// It returns each message once. A message that was neither accepted nor rejected is returned again by the run's next inbox, in this process
+/// or in the next owner.
 pub struct Inbox {
-    watch: ChangeSubscription,
+    changes: ChangeSubscription,
     journal: Journal,
     run: RunId,
-    /// The last one read.
+    /// The last message read from the journal.
     position: MessageId,
     read: VecDeque<Message>,
-    /// More may be there than was read.
-    look: bool,
+    /// Set while the journal may have unread messages.
+    more: bool,
 }
 
 impl Inbox {
-    /// The next message, in the order in which they were posted; waits for one. A journal that cannot be read is tried again
-    /// until it can.
+    /// Waits for the next message and returns it, oldest first. Retries a journal that cannot be read until it can.
     ///
-    /// Dropping the future loses nothing. It must be awaited within a Tokio runtime with timers: the journal is read on its
-    /// blocking threads.
+    /// Cancel safe. Must be awaited in a Tokio runtime with timers, on whose blocking threads the journal is read.
     pub async fn next(&mut self) -> Message {
         loop {
             if let Some(message) = self.read.pop_front() {
                 return message;
             }
-            if !self.look {
-                self.watch.wait_for_message().await;
-                self.look = true;
+            if !self.more {
+                self.changes.wait_for_message().await;
+                self.more = true;
             }
             if let Err(e) = self.read_more().await {
-                tracing::warn!("the messages for run {} cannot be read: {e}", self.run);
+                tracing::warn!(run = %self.run, "cannot read the run's messages: {e}");
                 tokio::time::sleep(INTERVAL).await;
             }
         }
@@ -198,7 +197,7 @@ impl Inbox {
         let read = move || {
             journal
                 .readers()
-                .with(|db| message::waiting(db, run, position, BATCH))
+                .with(|db| message::pending(db, run, position, BATCH))
         };
         let messages = match tokio::task::spawn_blocking(read).await {
             Ok(messages) => messages?,
@@ -207,7 +206,7 @@ impl Inbox {
         };
         match messages.last() {
             Some(last) => self.position = last.id,
-            None => self.look = false,
+            None => self.more = false,
         }
         self.read = messages.into();
         Ok(())

@@ -1,12 +1,10 @@
 //! The journal of Dirigent's runs: every input of every run, in order, in one SQLite file (HOST-2).
 //!
-//! A [`Journal`] appends entries through one writer thread that stores many of them with one fsync, reads
-//! them on connections of its own, and lets any number of [`Tail`]s follow a run without slowing it. A run is
-//! written by one process at a time, which holds a [`RunClaim`]; if that process dies, even by `kill -9`, its
-//! runs are free at once.
+//! A [`Journal`] appends entries through one writer thread, which stores many entries with one fsync. It reads entries on separate
+//! connections, and any number of [`Tail`]s follow a run without slowing it down. One process at a time owns a run, by a [`RunClaim`]. When that
+//! process ends, even by `kill -9`, its runs are free at once.
 //!
-//! This crate never decides anything about a run: it stores what it is given, in the order in which it is
-//! given.
+//! This crate decides nothing about a run: it stores entries in the order in which they are appended.
 //!
 //! ```
 //! use dirigent_core::id::{RunId, Scope};
@@ -20,7 +18,7 @@
 //! let run: RunId = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse()?;
 //! let claim = journal.create(run, "Fix the failing test", "/home/me/project", Timestamp(1_000))?;
 //!
-//! // Appending never waits; the writer thread says when the entry is stored.
+//! // Appending never blocks; the writer thread reports when the entry is stored.
 //! let (stored, wait) = std::sync::mpsc::channel();
 //! let entry = NewEntry {
 //!     at: Timestamp(2_000),
@@ -40,41 +38,49 @@
 //! # }
 //! ```
 //!
-//! # What other processes say to a run
-//! Any process may [`Journal::post`] a message to a run. It lies in the journal until the process that carries the run out,
-//! now or later, finds it in its [`Inbox`] and either appends the entry that it becomes, which takes it in the same transaction
-//! ([`NewEntry::consumes`]), or refuses it: it becomes exactly one entry, whenever which process is killed. Who posted it learns
-//! what came of it from [`Journal::message`] or waits for that with [`Journal::wait_settled`]; what still waits when the run is over
-//! is refused with its end, so that nobody waits for ever.
+//! # Messages between processes
+//! Any process may [`Journal::post`] a message to a run. The message is pending until the process that owns the run, now or later, receives it
+//! from its [`Inbox`]. The owner either accepts it, by appending an entry that consumes it in the same transaction ([`NewEntry::consumes`]), or
+//! rejects it. So a message becomes exactly one entry, whichever process is killed at any time. The sender reads the result with
+//! [`Journal::message`] or waits for it with [`Journal::wait_settled`]. Messages that are still pending when their run finishes are rejected,
+//! so that no sender waits for ever.
 //!
-//! Inboxes, [`Journal::wait_settled`] and [`Journal::follow`] share one thread that looks every 200 ms whether anything was written
-//! at all, which costs microseconds and no disk. There is none while nobody wants to know.
+//! Inboxes, [`Journal::wait_settled`] and [`Journal::follow`] share one thread, which polls every 200 ms for writes. A poll takes microseconds
+//! and no disk access. The thread runs only while it is needed.
 //!
-//! # What was in files
-//! [`Journal::record_original`] keeps what is in a file before a run changes it, each content once however many files and runs have it, so that
-//! the change can be undone. It is never deleted.
+//! # File contents
+//! [`Journal::record_original`] records the content of a file before a run changes it, so that the change can be undone. Each content is stored
+//! once, however many files and runs have it, and is never deleted.
 //!
-//! # Beside the file
-//! SQLite keeps its log in `<journal>-wal` and `<journal>-shm` while the journal is open. A process that
-//! carries out runs has a lock file in `<journal>-owners`. All of them belong on a local disk.
+//! # Files
+//! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. A process that owns runs has a lock file in
+//! `<journal>-owners`. All of them must be on a local disk.
 #![warn(missing_docs)]
 
 mod claimed_runs;
 mod contents;
 mod error;
+mod files;
 mod inbox;
+mod job;
 mod journal;
 mod message;
+mod options;
+mod originals;
 mod owner;
+mod progress;
 mod reader;
+mod record;
 mod schema;
+mod sql;
 mod tail;
 mod watcher;
 mod writer;
 
-pub use contents::Original;
 pub use error::StoreError;
 pub use inbox::Inbox;
-pub use journal::{Durability, ForkPoint, Journal, JournalOptions, NewEntry, RunClaim, RunEnding, RunRecord};
+pub use journal::{Journal, RunClaim};
 pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState};
+pub use options::JournalOptions;
+pub use record::{Durability, ForkPoint, NewEntry, Original, RunEnding, RunRecord};
 pub use tail::Tail;

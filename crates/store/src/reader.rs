@@ -1,4 +1,4 @@
-//! Reading the journal, on connections of its own: readers and the writer never wait for one another.
+//! Reading the journal on separate connections, so that readers and the writer never wait for each other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use dirigent_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use crate::claimed_runs::{integer, key};
 use crate::error::StoreError;
-use crate::journal::{ForkPoint, RunRecord};
 use crate::owner::{Liveness, liveness};
+use crate::record::{ForkPoint, RunRecord};
 use crate::schema::open_for_reading;
+use crate::sql::{integer, parsed, run_key, unsigned};
 
-/// Connections kept open for the next reader.
+/// The maximum number of idle connections that are kept open.
 const MAX_IDLE_CONNECTIONS: usize = 4;
 
 const RECORDS: &str = "
@@ -28,25 +28,22 @@ const RECORDS: &str = "
            (SELECT run FROM runs AS source WHERE source.id = runs.forked_from), forked_at
     FROM runs";
 
-/// What one read brought.
+/// The entries of one read.
 #[derive(Default)]
 pub(crate) struct EntryBatch {
-    /// In order; those after an unreadable one are left out.
+    /// In order, up to and including the first unreadable entry.
     pub(crate) entries: Vec<Result<Entry, StoreError>>,
-    /// The place of the last of them.
+    /// The number of the last of them.
     pub(crate) last_seq: Option<u64>,
 }
 
-/// Whether a run may go on.
+/// Whether a live process owns a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// A live process carries it out. It may be marked as ended all the same: it has just ended, or is about to go on.
-    Owned {
-        /// When it ended.
-        ended_at: Option<u64>,
-    },
-    /// Nobody carries it out, or there is no such run.
-    Free,
+    /// A live process owns the run. The run may be marked as ended: it has just ended, or is about to go on.
+    Owned { ended_at: Option<u64> },
+    /// No live process owns the run, or the run does not exist.
+    Unowned,
 }
 
 pub(crate) struct Readers {
@@ -64,7 +61,7 @@ impl Readers {
         }
     }
 
-    /// Closes what is open, so that the writer is the last to close and tidies up.
+    /// Closes idle connections. The last connection to close, the writer's, then removes the write-ahead log.
     pub(crate) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -76,7 +73,7 @@ impl Readers {
                 "SELECT seq, at, scope, body FROM journal
                  WHERE run = (SELECT id FROM runs WHERE run = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3",
             )?
-            .query_map(params![key(run), integer(after), limit], |row| {
+            .query_map(params![run_key(run), integer(after), limit], |row| {
                 Ok(RawEntry {
                     seq: unsigned(row, 0)?,
                     at: Timestamp(unsigned(row, 1)?),
@@ -116,14 +113,14 @@ impl Readers {
             db.prepare_cached(
                 "SELECT ended_at, owner FROM runs JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
             )?
-            .query_row([key(run)], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row([run_key(run)], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
         })?;
         let Some((ended_at, owner)) = found else {
-            return Ok(Ownership::Free);
+            return Ok(Ownership::Unowned);
         };
         Ok(match liveness(&self.path, &owner)? {
-            Liveness::Dead => Ownership::Free,
+            Liveness::Dead => Ownership::Unowned,
             Liveness::Alive => Ownership::Owned {
                 ended_at: ended_at.map(i64::unsigned_abs),
             },
@@ -156,22 +153,15 @@ impl Readers {
         }
     }
 
-    pub(crate) fn has_content(&self, digest: &str) -> Result<bool, StoreError> {
-        self.with(|db| {
-            db.prepare_cached("SELECT 1 FROM contents WHERE digest = ?1")?
-                .exists([digest])
-        })
-    }
-
     fn no_such_run(&self, text: String) -> StoreError {
         let path = self.path.as_ref().clone();
         StoreError::NoSuchRun { text, path }
     }
 
-    fn ids(&self, which: &str, digits: Option<&str>) -> Result<Vec<RunId>, StoreError> {
+    fn ids(&self, condition: &str, digits: Option<&str>) -> Result<Vec<RunId>, StoreError> {
         self.with(|db| {
-            db.prepare_cached(&format!("SELECT run FROM runs {which}"))?
-                .query_map(params_from_iter(digits), |row| run_id(row, 0))?
+            db.prepare_cached(&format!("SELECT run FROM runs {condition}"))?
+                .query_map(params_from_iter(digits), |row| parsed(row, 0))?
                 .collect()
         })
     }
@@ -179,7 +169,7 @@ impl Readers {
     fn records(&self, sql: &str, run: Option<RunId>) -> Result<Vec<RunRecord>, StoreError> {
         let rows: Vec<(RunRecord, Option<String>)> = self.with(|db| {
             db.prepare_cached(sql)?
-                .query_map(params_from_iter(run.map(key)), |row| {
+                .query_map(params_from_iter(run.map(run_key)), |row| {
                     Ok((record(row)?, row.get(6)?))
                 })?
                 .collect()
@@ -190,7 +180,7 @@ impl Readers {
             .collect()
     }
 
-    /// A claim counts for as long as its process lives; each process is asked for once.
+    /// Clears the owner of a record if that process is dead. `known` caches the liveness of each owner.
     fn with_owner(
         &self,
         mut record: RunRecord,
@@ -210,6 +200,7 @@ impl Readers {
         Ok(record)
     }
 
+    /// Reads with an idle connection or a new one.
     pub(crate) fn with<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -257,7 +248,7 @@ impl RawEntry {
 fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
     let ended_at: Option<i64> = row.get(4)?;
     Ok(RunRecord {
-        run: run_id(row, 0)?,
+        run: parsed(row, 0)?,
         goal: row.get(1)?,
         workspace: row.get(2)?,
         created_at: Timestamp(unsigned(row, 3)?),
@@ -274,18 +265,7 @@ fn fork_point(row: &Row<'_>) -> rusqlite::Result<Option<ForkPoint>> {
         return Ok(None);
     }
     Ok(Some(ForkPoint {
-        run: run_id(row, 9)?,
+        run: parsed(row, 9)?,
         seq: unsigned(row, 10)?,
     }))
-}
-
-fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
-    let text: String = row.get(column)?;
-    text.parse().map_err(|e| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(e))
-    })
-}
-
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(column).map(i64::unsigned_abs)
 }

@@ -1,10 +1,8 @@
-//! Following a run: what is stored, then what is being stored, in one sequence.
+//! Following a run: first its stored entries, then new ones, in one sequence.
 //!
-//! A tail reads the journal and is only told how far it has got, so it misses nothing, holds up nobody and
-//! may be as slow as it likes.
+//! A tail reads the journal and is only notified of the run's progress, so it misses nothing, slows nobody down and may be slow itself.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use dirigent_core::id::RunId;
@@ -13,120 +11,84 @@ use tokio::sync::watch;
 
 use crate::error::StoreError;
 use crate::journal::Journal;
+use crate::progress::Progress;
 use crate::reader::Ownership;
 use crate::watcher::ChangeSubscription;
 
-/// What is read in one go.
+/// The maximum number of entries of one read.
 const BATCH: usize = 256;
 
-/// How long nothing is written before it is asked whether the run's process still lives: that is not written anywhere.
+/// The interval at which the liveness of the run's owner is checked, as its death writes nothing.
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far a run has got in this process.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
-    /// The last place that is stored.
-    pub(crate) committed: u64,
-    /// Nothing more comes.
-    pub(crate) closed: bool,
-}
-
-/// The runs that this process carries out, for those who follow them.
-#[derive(Default)]
-pub(crate) struct LiveRuns(HashMap<RunId, watch::Sender<Progress>>);
-
-impl LiveRuns {
-    pub(crate) fn insert(&mut self, run: RunId, progress: Progress) {
-        self.0.insert(run, watch::Sender::new(progress));
+impl Journal {
+    /// Follows a run from behind entry `after`: its stored entries, then, if this process owns the run, new ones until its end. A slow tail
+    /// delays nobody.
+    pub fn tail(&self, run: RunId, after: u64) -> Tail {
+        let source = self.live().subscribe(run);
+        Tail::new(
+            self.clone(),
+            run,
+            after,
+            source.map_or(TailSource::Stored, TailSource::Live),
+        )
     }
 
-    pub(crate) fn get(&self, run: &RunId) -> Option<&watch::Sender<Progress>> {
-        self.0.get(run)
-    }
-
-    /// Those who follow see that nothing more comes.
-    pub(crate) fn remove(&mut self, run: &RunId) {
-        self.0.remove(run);
+    /// Follows a run from behind entry `after`, whichever process owns it: its stored entries, then new ones, which are noticed within about
+    /// 200 ms. Ends when the run is marked as ended, or about a second after its owner released it or died. A slow tail delays nobody.
+    pub fn follow(&self, run: RunId, after: u64) -> Tail {
+        let source = match self.live().subscribe(run) {
+            Some(progress) => TailSource::Live(progress),
+            None => TailSource::Watched(self.subscribe(), InitialState::Unknown),
+        };
+        Tail::new(self.clone(), run, after, source)
     }
 }
 
-/// Shared by the writer and those who follow.
-#[derive(Default)]
-pub(crate) struct Live(pub(crate) Mutex<LiveRuns>);
-
-impl Live {
-    pub(crate) fn follow(&self, run: RunId) -> Option<watch::Receiver<Progress>> {
-        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.get(&run).map(watch::Sender::subscribe)
-    }
-}
-
-/// A run's entries, those to come included. Made by [`Journal::tail`] and [`Journal::follow`].
+/// A run's stored and future entries. Created by [`Journal::tail`] and [`Journal::follow`].
 pub struct Tail {
     journal: Journal,
     run: RunId,
-    /// The last place read from the journal.
+    /// The number of the last entry read from the journal.
     position: u64,
     read: VecDeque<Result<Entry, StoreError>>,
-    following: TailSource,
+    source: TailSource,
 }
 
 enum TailSource {
     /// This process writes the run.
     Live(watch::Receiver<Progress>),
-    /// Some process may write the run.
+    /// Any process may write the run.
     Watched(ChangeSubscription, InitialState),
-    /// Nothing more comes than is stored by now.
+    /// Only stored entries remain.
     Stored,
     Finished,
 }
 
-/// How a run that is watched was at the first look.
+/// The state in which a watched run was first seen.
 #[derive(Clone, Copy)]
 enum InitialState {
     Unknown,
     Running,
-    /// Ended, at that time, but claimed to go on: this end is not the one to wait for.
+    /// The run had ended at this time but was claimed to go on: this end is not the one to wait for.
     Ended(u64),
 }
 
 impl Tail {
-    pub(crate) fn for_this_process(
-        journal: Journal,
-        run: RunId,
-        after: u64,
-        live: Option<watch::Receiver<Progress>>,
-    ) -> Self {
+    fn new(journal: Journal, run: RunId, after: u64, source: TailSource) -> Self {
         Tail {
             journal,
             run,
             position: after,
             read: VecDeque::new(),
-            following: live.map_or(TailSource::Stored, TailSource::Live),
+            source,
         }
     }
 
-    pub(crate) fn for_any_process(
-        journal: Journal,
-        run: RunId,
-        after: u64,
-        watch: ChangeSubscription,
-    ) -> Self {
-        Tail {
-            journal,
-            run,
-            position: after,
-            read: VecDeque::new(),
-            following: TailSource::Watched(watch, InitialState::Unknown),
-        }
-    }
-
-    /// The next entry, as soon as it is stored. `None` once everything was read and nothing more comes: the
-    /// run was marked as ended, its claim was released, or (for [`Journal::tail`]) this process did not hold it
-    /// when the tail was made. After an error comes `None`.
+    /// Returns the next entry as soon as it is stored. `None` after the last entry, once the run is marked as ended, its claim is released, or
+    /// (with [`Journal::tail`]) if this process did not own it when the tail was created. `None` after an error.
     ///
-    /// Dropping the future loses nothing. It must be awaited within a Tokio runtime: the journal is read on
-    /// its blocking threads. The runtime needs timers for [`Journal::follow`].
+    /// Cancel safe. Must be awaited in a Tokio runtime, on whose blocking threads the journal is read. [`Journal::follow`] needs its timers.
     pub async fn next(&mut self) -> Option<Result<Entry, StoreError>> {
         loop {
             if let Some(entry) = self.read.pop_front() {
@@ -135,7 +97,7 @@ impl Tail {
                 }
                 return Some(entry);
             }
-            match &mut self.following {
+            match &mut self.source {
                 TailSource::Finished => return None,
                 TailSource::Stored => {
                     if !self.read_more().await {
@@ -150,24 +112,23 @@ impl Tail {
                     }
                 }
                 TailSource::Live(progress) => {
-                    // Looked at before reading: what is stored in between is read now or seen in the next
-                    // round.
+                    // Taken before reading: what is stored in between is read now or seen next time.
                     let Progress { committed, closed } = *progress.borrow_and_update();
                     if committed > self.position {
                         self.read_more().await;
                     } else if closed || progress.changed().await.is_err() {
-                        self.following = TailSource::Stored;
+                        self.source = TailSource::Stored;
                     }
                 }
             }
         }
     }
 
-    /// Learns whether more may come than is stored by now.
+    /// Stops watching if no more entries can come.
     async fn check_owner(&mut self) {
         let (journal, run) = (self.journal.clone(), self.run);
         let ownership = tokio::task::spawn_blocking(move || journal.readers().ownership(run)).await;
-        let TailSource::Watched(_, initial) = &mut self.following else {
+        let TailSource::Watched(_, initial) = &mut self.source else {
             return;
         };
         match (ownership, *initial) {
@@ -181,31 +142,31 @@ impl Tail {
                 Ok(Ok(Ownership::Owned { ended_at: Some(_) })),
                 InitialState::Ended(_) | InitialState::Running,
             )
-            | (Ok(Ok(Ownership::Free)), _) => self.following = TailSource::Stored,
+            | (Ok(Ok(Ownership::Unowned)), _) => self.source = TailSource::Stored,
             (Ok(Err(e)), _) => self.read.push_back(Err(e)),
             // The runtime is shutting down.
             (Err(_), _) => self.stop(),
         }
     }
 
-    /// Until something was written, or it is time to see whether the run's process still lives.
+    /// Waits for a write, or until the run's owner is to be checked again.
     async fn wait_for_more(&mut self) {
-        if let TailSource::Watched(watch, _) = &mut self.following
+        if let TailSource::Watched(subscription, _) = &mut self.source
             && self.read.is_empty()
         {
-            // Whichever comes first, the journal is read again.
-            let _ = tokio::time::timeout(OWNER_CHECK_INTERVAL, watch.wait_for_write()).await;
+            // The journal is read again in both cases.
+            let _ = tokio::time::timeout(OWNER_CHECK_INTERVAL, subscription.wait_for_write()).await;
         }
     }
 
-    /// Whether anything was there.
+    /// Reads the next batch. Returns false if there was nothing to read.
     async fn read_more(&mut self) -> bool {
         let (journal, run, position) = (self.journal.clone(), self.run, self.position);
-        let read = tokio::task::spawn_blocking(move || journal.read(run, position, BATCH)).await;
+        let read = tokio::task::spawn_blocking(move || journal.readers().entries(run, position, BATCH)).await;
         match read {
-            Ok(Ok(stored)) => {
-                self.position = stored.last_seq.unwrap_or(self.position);
-                self.read = stored.entries.into();
+            Ok(Ok(batch)) => {
+                self.position = batch.last_seq.unwrap_or(self.position);
+                self.read = batch.entries.into();
             }
             Ok(Err(e)) => self.read.push_back(Err(e)),
             // The runtime is shutting down.
@@ -216,6 +177,6 @@ impl Tail {
 
     fn stop(&mut self) {
         self.read.clear();
-        self.following = TailSource::Finished;
+        self.source = TailSource::Finished;
     }
 }

@@ -1,7 +1,7 @@
-//! Noticing what other processes write: one thread for an open journal, which lives only while someone wants to know.
+//! Noticing the writes of other processes: one polling thread per open journal, which lives only while there are subscriptions.
 //!
-//! It asks SQLite for `PRAGMA data_version`, which is a look at memory that the processes share: microseconds, and no disk.
-//! Nobody is told what was written, only that they had better look.
+//! It polls `PRAGMA data_version`, which reads memory that the processes share: this takes microseconds and no disk access. Subscribers learn
+//! only that something was written, and read the journal for themselves.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,43 +15,43 @@ use crate::error::StoreError;
 use crate::message;
 use crate::schema::open_for_reading;
 
-/// How long something may go unnoticed.
+/// The polling interval, and so the longest time that a write goes unnoticed.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Numbers that grow when something is new.
+/// Counters that grow with each noticed change.
 #[derive(Clone, Copy, Debug, Default)]
 struct ChangeCounters {
-    /// Anything at all in the journal.
+    /// Writes of any kind.
     writes: u64,
-    /// A message, for whichever run.
+    /// Messages to any run.
     messages: u64,
 }
 
-/// The thread, and who wants it.
+/// The polling thread and its subscriptions.
 pub(crate) struct Watcher {
     path: Arc<PathBuf>,
     busy_timeout: Duration,
-    news: watch::Sender<ChangeCounters>,
+    counters: watch::Sender<ChangeCounters>,
     state: Mutex<State>,
-    /// The thread is to see whether it is still wanted.
-    unwanted: Condvar,
+    /// Wakes the thread when it may no longer be needed.
+    wake: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    watches: usize,
+    subscriptions: usize,
     running: bool,
     closed: bool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl State {
-    fn wanted(&self) -> bool {
-        self.watches > 0 && !self.closed
+    fn is_needed(&self) -> bool {
+        self.subscriptions > 0 && !self.closed
     }
 }
 
-/// Someone's wish to be told; the thread ends with the last of them.
+/// A subscription to changes. The thread ends with the last subscription.
 pub(crate) struct ChangeSubscription {
     watcher: Arc<Watcher>,
     receiver: watch::Receiver<ChangeCounters>,
@@ -63,19 +63,18 @@ impl Watcher {
         Arc::new(Watcher {
             path,
             busy_timeout,
-            news: watch::Sender::new(ChangeCounters::default()),
+            counters: watch::Sender::new(ChangeCounters::default()),
             state: Mutex::default(),
-            unwanted: Condvar::new(),
+            wake: Condvar::new(),
         })
     }
 
-    /// From now on nothing goes unnoticed: whoever looks at the journal after this call and then waits is told of all that is
-    /// written after the look.
-    pub(crate) fn watch(self: &Arc<Self>) -> ChangeSubscription {
-        let receiver = self.news.subscribe();
+    /// Subscribes to changes. A caller that reads the journal after this call and then waits misses no write in between.
+    pub(crate) fn subscribe(self: &Arc<Self>) -> ChangeSubscription {
+        let receiver = self.counters.subscribe();
         let seen = *receiver.borrow();
         let mut state = self.lock();
-        state.watches += 1;
+        state.subscriptions += 1;
         if !state.running && !state.closed {
             self.start(&mut state);
         }
@@ -87,22 +86,22 @@ impl Watcher {
         }
     }
 
-    /// Ends the thread, whoever still watches, and waits for it.
+    /// Ends the thread, even if there are subscriptions, and waits for its end.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         let thread = state.thread.take();
         drop(state);
-        self.unwanted.notify_one();
+        self.wake.notify_one();
         if let Some(thread) = thread {
-            // It has no panics of its own.
+            // A panic of the thread has been reported.
             let _ = thread.join();
         }
     }
 
     fn start(self: &Arc<Self>, state: &mut State) {
         if let Some(last) = state.thread.take() {
-            // It has said that it no longer runs and only closes its connection.
+            // The earlier thread has left its loop and only closes its connection.
             let _ = last.join();
         }
         let watcher = Arc::clone(self);
@@ -114,7 +113,7 @@ impl Watcher {
             }
             Err(e) => {
                 tracing::error!(
-                    "what other processes say to runs goes unnoticed, no thread can be started: {e}"
+                    "cannot start the thread that watches the journal, so writes of other processes go unnoticed: {e}"
                 );
             }
         }
@@ -125,17 +124,17 @@ impl Watcher {
         loop {
             let changes = detector.poll(self);
             if changes.writes || changes.messages {
-                self.news.send_modify(|news| {
-                    news.writes += u64::from(changes.writes);
-                    news.messages += u64::from(changes.messages);
+                self.counters.send_modify(|counters| {
+                    counters.writes += u64::from(changes.writes);
+                    counters.messages += u64::from(changes.messages);
                 });
             }
             let state = self.lock();
             let (mut state, _) = self
-                .unwanted
-                .wait_timeout_while(state, INTERVAL, |state| state.wanted())
+                .wake
+                .wait_timeout_while(state, INTERVAL, |state| state.is_needed())
                 .unwrap_or_else(PoisonError::into_inner);
-            if !state.wanted() {
+            if !state.is_needed() {
                 state.running = false;
                 return;
             }
@@ -147,14 +146,13 @@ impl Watcher {
     }
 }
 
-/// What one look brought.
+/// The result of one poll.
 struct Changes {
     writes: bool,
     messages: bool,
 }
 
-/// The thread's view of the journal. What it can't see counts as new, so that those who wait look for themselves and report
-/// what is wrong.
+/// The thread's view of the journal. A failed poll counts as a change, so that subscribers read the journal and report the error.
 #[derive(Default)]
 struct ChangeDetector {
     connection: Option<Connection>,
@@ -164,12 +162,12 @@ struct ChangeDetector {
 
 impl ChangeDetector {
     fn poll(&mut self, watcher: &Watcher) -> Changes {
-        let looked = self.try_poll(watcher);
-        if let Err(e) = &looked {
-            tracing::debug!("the journal could not be watched: {e}");
+        let polled = self.try_poll(watcher);
+        if let Err(e) = &polled {
+            tracing::debug!("the journal cannot be polled for changes: {e}");
             *self = ChangeDetector::default();
         }
-        looked.unwrap_or(Changes {
+        polled.unwrap_or(Changes {
             writes: true,
             messages: true,
         })
@@ -186,9 +184,9 @@ impl ChangeDetector {
             .pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))
             .map_err(fails)?;
         let writes = self.version.replace(version) != Some(version);
-        // After the version: what is posted in between shows here or in the next look.
+        // Read after the version: a message that is posted in between shows here or in the next poll.
         let messages = writes && {
-            let last = message::last(connection).map_err(fails)?;
+            let last = message::newest(connection).map_err(fails)?;
             self.last_message.replace(last) != Some(last)
         };
         Ok(Changes { writes, messages })
@@ -196,20 +194,20 @@ impl ChangeDetector {
 }
 
 impl ChangeSubscription {
-    /// Until something was written since the watch was made or this was last called.
+    /// Waits for a write since the subscription or the last call.
     pub(crate) async fn wait_for_write(&mut self) {
-        self.until(|seen, news| seen.writes != news.writes).await;
+        self.wait_for(|seen, now| seen.writes != now.writes).await;
     }
 
-    /// Until a message was posted since the watch was made or this was last called.
+    /// Waits for a message since the subscription or the last call.
     pub(crate) async fn wait_for_message(&mut self) {
-        self.until(|seen, news| seen.messages != news.messages).await;
+        self.wait_for(|seen, now| seen.messages != now.messages).await;
     }
 
-    async fn until(&mut self, new: impl Fn(&ChangeCounters, &ChangeCounters) -> bool) {
-        // The watcher, and with it the sender, is here: it never closes.
-        if let Ok(news) = self.receiver.wait_for(|news| new(&self.seen, news)).await {
-            self.seen = *news;
+    async fn wait_for(&mut self, is_new: impl Fn(&ChangeCounters, &ChangeCounters) -> bool) {
+        // This subscription holds the watcher and with it the sender, so the channel never closes.
+        if let Ok(now) = self.receiver.wait_for(|now| is_new(&self.seen, now)).await {
+            self.seen = *now;
         }
     }
 }
@@ -217,11 +215,11 @@ impl ChangeSubscription {
 impl Drop for ChangeSubscription {
     fn drop(&mut self) {
         let mut state = self.watcher.lock();
-        state.watches -= 1;
-        let last = state.watches == 0;
+        state.subscriptions -= 1;
+        let last = state.subscriptions == 0;
         drop(state);
         if last {
-            self.watcher.unwanted.notify_one();
+            self.watcher.wake.notify_one();
         }
     }
 }
@@ -232,36 +230,36 @@ mod tests {
     use super::*;
 
     fn watcher() -> Arc<Watcher> {
-        // There is no journal: what cannot be seen counts as new.
+        // There is no journal: a failed poll counts as a change.
         Watcher::new(Arc::new(PathBuf::from("/nowhere/journal.db")), INTERVAL)
     }
 
     #[tokio::test]
-    async fn the_thread_lives_while_someone_watches() {
+    async fn the_thread_lives_while_there_are_subscriptions() {
         let watcher = watcher();
         assert!(watcher.lock().thread.is_none());
 
-        let (first, mut second) = (watcher.watch(), watcher.watch());
+        let (first, mut second) = (watcher.subscribe(), watcher.subscribe());
         drop(first);
         second.wait_for_write().await;
         drop(second);
 
-        // It ends, or this would never return.
+        // Joining returns only if the thread ends.
         let thread = watcher.lock().thread.take();
         thread.unwrap().join().unwrap();
         assert!(!watcher.lock().running);
-        watcher.watch().wait_for_message().await;
+        watcher.subscribe().wait_for_message().await;
     }
 
     #[tokio::test]
-    async fn closing_ends_the_thread_whoever_watches() {
+    async fn closing_ends_the_thread_despite_subscriptions() {
         let watcher = watcher();
-        let _watch = watcher.watch();
+        let _subscription = watcher.subscribe();
 
         watcher.close();
 
         assert!(!watcher.lock().running);
-        drop(watcher.watch());
+        drop(watcher.subscribe());
         assert!(watcher.lock().thread.is_none());
     }
 }

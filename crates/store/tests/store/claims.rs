@@ -38,7 +38,7 @@ fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() 
 }
 
 #[test]
-fn host_2_what_a_killed_process_had_stored_is_there_for_the_next() {
+fn host_2_the_next_owner_sees_the_entries_of_a_killed_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
     let other = start(Role::Holds, &path);
@@ -121,7 +121,7 @@ fn a_release_that_cannot_be_written_is_made_up_for() {
 }
 
 #[test]
-fn a_claim_that_cannot_be_tried_does_not_free_the_run_for_who_holds_it() {
+fn a_claim_that_fails_leaves_the_run_to_its_owner() {
     let f = fixture();
     let options = JournalOptions::default().busy_timeout(Duration::from_millis(20));
     let journal = options.open(&f.path).unwrap();

@@ -1,4 +1,4 @@
-//! What was in files, kept before it changes.
+//! File contents, recorded before a run changes them.
 
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::tool::FileVersion;
@@ -25,7 +25,7 @@ fn original(number: u128, step: u32, path: &str, digest: &str) -> Original {
 }
 
 #[test]
-fn what_was_kept_is_there_for_other_processes_at_once() {
+fn other_processes_see_a_recorded_content_at_once() {
     let fixture = fixture();
     let _claim = create(&fixture.journal, 1);
     let kept = [
@@ -49,7 +49,7 @@ fn what_was_kept_is_there_for_other_processes_at_once() {
 }
 
 #[test]
-fn a_content_is_stored_once_whoever_keeps_it() {
+fn a_content_is_stored_once_for_all_its_originals() {
     let fixture = fixture();
     let _claims = [create(&fixture.journal, 1), create(&fixture.journal, 2)];
     let bytes = vec![7; 100_000];
@@ -72,7 +72,7 @@ fn a_content_is_stored_once_whoever_keeps_it() {
 }
 
 #[test]
-fn many_who_keep_at_once_are_all_served() {
+fn many_threads_may_record_at_once() {
     let fixture = fixture();
     let claim = create(&fixture.journal, 1);
     std::thread::scope(|scope| {
@@ -119,23 +119,4 @@ fn a_content_without_room_is_refused_and_the_run_goes_on() {
         .record_original(original(1, 2, "small", "small"), b"x")
         .unwrap();
     assert_eq!(journal.content("small").unwrap(), Some(b"x".to_vec()));
-}
-
-#[test]
-fn a_journal_of_format_2_keeps_contents_from_now_on() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("journal.db");
-    let journal = Journal::open(&path).unwrap();
-    drop(create(&journal, 1));
-    drop(journal);
-    let db = Connection::open(&path).unwrap();
-    db.execute_batch("DROP TABLE contents; DROP TABLE originals; PRAGMA user_version = 2;")
-        .unwrap();
-    drop(db);
-
-    let journal = Journal::open(&path).unwrap();
-
-    assert_eq!(journal.content("d1").unwrap(), None);
-    journal.record_original(original(1, 1, "a", "d1"), b"x").unwrap();
-    assert_eq!(journal.originals(run(1)).unwrap().len(), 1);
 }

@@ -48,7 +48,7 @@ fn several_runs_that_fit_are_all_named_newest_first() {
 
     assert_eq!(
         error.to_string(),
-        format!("`aaaa` names 2 runs, give more of the id: {NEW}, {OLD}")
+        format!("`aaaa` matches 2 runs, give more of the id: {NEW}, {OLD}")
     );
     let StoreError::AmbiguousRun { candidates, .. } = error else {
         panic!("{error:?}");
@@ -58,7 +58,7 @@ fn several_runs_that_fit_are_all_named_newest_first() {
 }
 
 #[test]
-fn text_that_names_no_run_says_what_would() {
+fn text_that_matches_no_run_is_refused_with_a_hint() {
     let f = with_three_runs();
     let path = f.path.canonicalize().unwrap();
     let never = format!(
@@ -71,7 +71,7 @@ fn text_that_names_no_run_says_what_would() {
         assert_eq!(
             refusal(&f.journal, text),
             format!(
-                "`{text}` is no run id: give an id, at least 4 hexadecimal digits of its beginning or end, or `last`"
+                "`{text}` is not a run id: give a whole id, at least 4 hexadecimal digits of its beginning or end, or `last`"
             )
         );
     }

@@ -32,7 +32,7 @@ fn refused(reason: &str) -> MessageState {
 }
 
 #[tokio::test]
-async fn a_message_of_another_process_is_taken_with_the_entry_it_becomes() {
+async fn a_message_is_accepted_in_the_transaction_of_its_entry() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let other = open(&f.path);
@@ -110,7 +110,7 @@ async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
 }
 
 #[tokio::test]
-async fn what_nobody_is_there_for_waits_for_the_next_process() {
+async fn a_message_to_an_unowned_run_waits_for_the_next_owner() {
     let f = fixture();
     drop(create(&f.journal, 1));
     let id = post(&f.journal, "while nobody was there").unwrap();
@@ -132,7 +132,7 @@ async fn what_nobody_is_there_for_waits_for_the_next_process() {
 }
 
 #[test]
-fn what_waits_is_told_in_order_until_it_is_taken_or_refused() {
+fn pending_messages_are_listed_in_order_until_they_are_settled() {
     let f = fixture();
     drop(create(&f.journal, 1));
     let _other_run = create(&f.journal, 2);
@@ -155,7 +155,7 @@ fn what_waits_is_told_in_order_until_it_is_taken_or_refused() {
 }
 
 #[tokio::test]
-async fn who_waits_learns_that_a_message_was_refused_and_why() {
+async fn a_waiting_sender_gets_the_reason_of_a_rejection() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let other = open(&f.path);
@@ -175,7 +175,7 @@ async fn who_waits_learns_that_a_message_was_refused_and_why() {
 }
 
 #[tokio::test]
-async fn a_message_is_neither_refused_nor_taken_by_whose_run_it_is_not() {
+async fn the_owner_of_another_run_can_neither_reject_nor_accept_a_message() {
     let f = fixture();
     let first = create(&f.journal, 1);
     let second = create(&f.journal, 2);
@@ -191,7 +191,7 @@ async fn a_message_is_neither_refused_nor_taken_by_whose_run_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_message_is_taken_once_and_nothing_follows_an_entry_that_could_not_take_it() {
+async fn a_message_is_accepted_once_and_an_entry_that_fails_to_consume_it_poisons_the_run() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let id = post(&f.journal, "once").unwrap();
@@ -204,8 +204,8 @@ async fn a_message_is_taken_once_and_nothing_follows_an_entry_that_could_not_tak
     assert_eq!(
         twice.to_string(),
         format!(
-            "message {id} does not wait for run 00000000-0000-0000-0000-000000000001: it was taken or refused before, or is \
-             another run's"
+            "message {id} is not pending for run 00000000-0000-0000-0000-000000000001: it was accepted or rejected before, or \
+             belongs to another run"
         )
     );
     assert!(matches!(later, StoreError::Poisoned { .. }), "{later:?}");
@@ -213,7 +213,7 @@ async fn a_message_is_taken_once_and_nothing_follows_an_entry_that_could_not_tak
 }
 
 #[tokio::test]
-async fn a_message_whose_entry_could_not_be_stored_waits_on() {
+async fn a_message_whose_entry_could_not_be_stored_stays_pending() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
     let options = dirigent_store::JournalOptions::default();
@@ -236,7 +236,7 @@ async fn a_message_whose_entry_could_not_be_stored_waits_on() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_run_refuses_what_waits_and_what_comes() {
+async fn the_end_of_a_run_rejects_pending_and_later_messages() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let other = open(&f.path);
@@ -254,8 +254,8 @@ async fn the_end_of_a_run_refuses_what_waits_and_what_comes() {
     );
     assert_eq!(
         post(&other, "later still").unwrap_err().to_string(),
-        "run 00000000-0000-0000-0000-000000000001 is over, so it accepts no messages: fork it to go on from its \
-         past, or start a new run"
+        "run 00000000-0000-0000-0000-000000000001 has finished and accepts no messages: fork it to continue from an earlier \
+         entry, or start a new run"
     );
 }
 
@@ -288,7 +288,7 @@ async fn paor_9_a_run_that_stands_still_takes_answers_for_when_it_goes_on() {
 }
 
 #[test]
-fn what_may_be_posted_is_bounded() {
+fn length_and_number_of_messages_are_limited() {
     let f = fixture();
     drop(create(&f.journal, 1));
     let too_long = post(&f.journal, &"x".repeat(MAX_MESSAGE_BYTES + 1)).unwrap_err();
@@ -309,12 +309,12 @@ fn what_may_be_posted_is_bounded() {
 
     assert_eq!(
         too_long.to_string(),
-        "a message of 1048577 bytes is too long: at most 1048576 bytes may be said to a run at once"
+        "the message has 1048577 bytes: shorten it to at most 1048576 bytes"
     );
     assert_eq!(
         too_many.to_string(),
-        "1000 messages wait for run 00000000-0000-0000-0000-000000000001 already, so it takes no more: resume it, or see why it \
-         does not take them"
+        "run 00000000-0000-0000-0000-000000000001 already has 1000 pending messages: resume it, or find out why its process \
+         does not handle them"
     );
     let claim = f.journal.claim(run(1)).unwrap();
     f.journal
@@ -324,7 +324,7 @@ fn what_may_be_posted_is_bounded() {
 }
 
 #[test]
-fn what_there_is_not_is_named() {
+fn an_unknown_run_or_message_is_named() {
     let f = fixture();
     let path = f.path.canonicalize().unwrap();
 
@@ -333,7 +333,7 @@ fn what_there_is_not_is_named() {
 
     assert_eq!(
         message.to_string(),
-        format!("there is no message 3 in the journal {}", path.display())
+        format!("the journal {} has no message 3", path.display())
     );
     assert!(matches!(no_run, StoreError::NoSuchRun { .. }), "{no_run:?}");
 }

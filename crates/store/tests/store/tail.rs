@@ -12,7 +12,7 @@ async fn all(mut tail: Tail) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_tail_brings_what_is_stored_and_then_what_comes_until_the_end() {
+async fn a_tail_returns_stored_entries_then_new_ones_until_the_end() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
@@ -77,7 +77,7 @@ async fn a_tail_ends_when_the_claim_is_released() {
 }
 
 #[tokio::test]
-async fn a_tail_of_a_run_that_nobody_holds_ends_after_what_is_there() {
+async fn a_tail_of_an_unowned_run_ends_after_the_stored_entries() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
@@ -106,7 +106,7 @@ async fn paor_9_a_tail_follows_an_ended_run_that_is_claimed_again() {
 }
 
 #[tokio::test]
-async fn a_tail_brings_what_precedes_an_unreadable_entry_then_names_it_and_ends() {
+async fn a_tail_returns_the_entries_before_an_unreadable_one_then_its_error() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();

@@ -1,0 +1,46 @@
+//! Creating files and folders that only their user may open.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Creates a folder and its missing parents for their user only. They are on disk when this returns.
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    let parent = folder.parent();
+    if let Some(parent) = parent {
+        create_private_folder(parent)?;
+    }
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(e) => Err(e),
+        Ok(()) => sync_folder(parent),
+    }
+}
+
+/// Creates a file for its user only. Fails if the file exists.
+pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: Option<&Path>) -> io::Result<()> {
+    match folder {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: Option<&Path>) -> io::Result<()> {
+    Ok(())
+}

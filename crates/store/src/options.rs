@@ -1,0 +1,54 @@
+//! The options with which a journal is opened.
+
+use std::time::Duration;
+
+/// Options for opening a journal.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    pub(crate) busy_timeout: Duration,
+    pub(crate) max_bytes: Option<u64>,
+    pub(crate) missing: Missing,
+}
+
+/// The handling of a journal file that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Create,
+    Refuse,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        JournalOptions {
+            busy_timeout: Duration::from_secs(5),
+            max_bytes: None,
+            missing: Missing::Create,
+        }
+    }
+}
+
+impl JournalOptions {
+    /// Sets how long to wait for another process's write before failing with [`StoreError::Locked`](crate::StoreError::Locked). 5 s by
+    /// default.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// Limits the size of the file in bytes, rounded down to whole pages of 4 KiB. Its write-ahead log comes on top, usually a few MiB.
+    /// Writes beyond the limit fail with [`StoreError::Full`](crate::StoreError::Full). Unlimited by default.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Refuses a journal that does not exist with [`StoreError::Missing`](crate::StoreError::Missing) instead of creating it, so that a
+    /// mistyped path leaves no empty journal behind.
+    #[must_use]
+    pub fn existing(mut self) -> Self {
+        self.missing = Missing::Refuse;
+        self
+    }
+}

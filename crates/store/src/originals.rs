@@ -1,0 +1,73 @@
+//! Recording file contents before a run changes them.
+
+use dirigent_core::id::RunId;
+
+use crate::contents;
+use crate::error::StoreError;
+use crate::job::Job;
+use crate::journal::Journal;
+use crate::record::Original;
+
+impl Journal {
+    /// Records a file that a call is about to change. When this returns, the content is on disk and survives a power failure. A content
+    /// that is stored already is not written again. Blocks on the writer: not to be called from a callback of [`Journal::append`].
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] or another write failure: nothing is recorded then, and no run's entry fails with it.
+    pub fn record_original(&self, original: Original, bytes: &[u8]) -> Result<(), StoreError> {
+        let digest = original.version.digest.clone();
+        self.store_content(digest, bytes, Some(original))
+    }
+
+    /// Records a content that belongs to no call, such as a file that is replaced when a run is undone. Durable and blocking like
+    /// [`Journal::record_original`].
+    ///
+    /// # Errors
+    /// As [`Journal::record_original`].
+    pub fn record_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.store_content(digest.to_owned(), bytes, None)
+    }
+
+    fn store_content(
+        &self,
+        digest: String,
+        bytes: &[u8],
+        original: Option<Original>,
+    ) -> Result<(), StoreError> {
+        let known = self.has_content(&digest)?;
+        if known && original.is_none() {
+            return Ok(());
+        }
+        let bytes = (!known).then(|| bytes.to_vec());
+        self.wait(|reply| Job::StoreContent {
+            digest,
+            bytes,
+            original,
+            reply,
+        })
+    }
+
+    /// Reads a recorded content by its SHA-256 in hexadecimal digits; `None` if it was never recorded.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn content(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.readers().with(|db| contents::load(db, digest))
+    }
+
+    /// Returns true if a content is recorded.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn has_content(&self, digest: &str) -> Result<bool, StoreError> {
+        self.readers().with(|db| contents::exists(db, digest))
+    }
+
+    /// Reads all files that a run's calls recorded, oldest first.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn originals(&self, run: RunId) -> Result<Vec<Original>, StoreError> {
+        self.readers().with(|db| contents::originals(db, run))
+    }
+}
