@@ -2,7 +2,7 @@
 //! a few lines of code; in a service it would be a person at a button.
 
 use dirigent::core::policy::{Policy, Rule, Ruling};
-use dirigent::{ApprovalAnswer, Decision, Detail, Dirigent, EventKind, Goal, UserPresence};
+use dirigent::{ApprovalAnswer, Decision, Detail, Dirigent, EventKind, Goal, UserPresence, render};
 
 fn rule(ruling: Ruling, calls: &str) -> Result<Rule, Box<dyn std::error::Error>> {
     let calls = calls.parse()?;
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("you have approved it");
         }
     }
-    println!("\n{}", run.outcome().await?.render(Detail::Concise));
+    println!("\n{}", render::report(&run.outcome().await?, Detail::Concise));
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

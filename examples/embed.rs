@@ -1,7 +1,7 @@
 //! An orchestrator embedded in a program: build it, submit a goal, watch what happens, await the outcome (HOST-1).
 //! It asks the offline model, so it needs no key and no network; it only reads.
 
-use dirigent::{Detail, Dirigent, Goal};
+use dirigent::{Detail, Dirigent, Goal, render};
 
 #[tokio::main]
 async fn main() -> Result<(), dirigent::DirigentError> {
@@ -13,6 +13,6 @@ async fn main() -> Result<(), dirigent::DirigentError> {
     while let Some(event) = events.next().await {
         println!("{}", serde_json::json!(event?.kind)["event"]);
     }
-    println!("\n{}", run.outcome().await?.render(Detail::Concise));
+    println!("\n{}", render::report(&run.outcome().await?, Detail::Concise));
     Ok(())
 }

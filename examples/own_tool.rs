@@ -6,7 +6,7 @@ use dirigent::core::message::{Message, ModelFailure, ModelReply};
 use dirigent::core::tool::{Access, Repeat};
 use dirigent::model::{ChatModel, ChatRequest};
 use dirigent::tools::typed;
-use dirigent::{AgentDefinition, Detail, Dirigent, Goal};
+use dirigent::{AgentDefinition, Detail, Dirigent, Goal, render};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -91,6 +91,6 @@ async fn main() -> Result<(), dirigent::DirigentError> {
 
     let run = dirigent.start(Goal::new("Where is order 17?")).await?;
     let report = run.outcome().await?;
-    println!("{}", report.render(Detail::Verbose));
+    println!("{}", render::report(&report, Detail::Verbose));
     Ok(())
 }

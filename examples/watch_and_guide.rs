@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use dirigent::{Detail, Dirigent, EventKind, Goal, UserPresence};
+use dirigent::{Detail, Dirigent, EventKind, Goal, UserPresence, render};
 
 /// A project in which one function is to get a name that another one has already.
 fn project(folder: &Path) -> std::io::Result<()> {
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => {}
         }
     }
-    println!("\n{}", run.outcome().await?.render(Detail::Concise));
+    println!("\n{}", render::report(&run.outcome().await?, Detail::Concise));
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

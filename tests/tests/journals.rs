@@ -10,7 +10,7 @@ use dirigent::core::id::Scope;
 use dirigent::core::journal::{Entry, Input};
 use dirigent::core::machine::Machine;
 use dirigent::core::run::{Run, RunCommand};
-use dirigent::{Detail, RunView};
+use dirigent::{Detail, RunView, render};
 
 /// Each entry with the commands that it led to, and the summary at the end.
 fn replayed(journal: &str) -> String {
@@ -39,7 +39,7 @@ fn replayed(journal: &str) -> String {
         let _ = writeln!(told, "{seq} {scope} {input} -> {}", commands.join(", "));
         let _ = view.apply(entry).unwrap();
     }
-    format!("{told}\n{}", view.report().render(Detail::Concise))
+    format!("{told}\n{}", render::report(&view.report(), Detail::Concise))
 }
 
 fn run_command(command: &RunCommand) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::{Dirigent, DirigentError, EndReason, PendingMessage, RunRecord};
+use dirigent::{Dirigent, DirigentError, EndReason, PendingMessage, RunRecord, render};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
@@ -149,9 +149,9 @@ pub(crate) async fn show(
     let machine = view.run();
     let graphs = |form: GraphForm| {
         machine.iterations().iter().map(move |iteration| match form {
-            GraphForm::Mermaid => iteration.graph.mermaid(),
-            GraphForm::Dot => iteration.graph.dot(),
-            GraphForm::Tree => iteration.graph.tree(),
+            GraphForm::Mermaid => render::mermaid(&iteration.graph),
+            GraphForm::Dot => render::dot(&iteration.graph),
+            GraphForm::Tree => render::tree(&iteration.graph),
         })
     };
     match (command.graph, command.json) {
@@ -188,7 +188,7 @@ pub(crate) async fn show(
             if let Some(line) = pending_messages_line(&messages) {
                 output.print(&line);
             }
-            let used = view.usage_report().render(detail(command.verbose));
+            let used = render::usage(&view.usage_report(), detail(command.verbose));
             if !used.is_empty() {
                 output.print(&format!("\n{}", sanitize(&used)));
             }

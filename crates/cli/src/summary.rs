@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use dirigent::core::budget::BudgetKind;
-use dirigent::{Detail, EndReason, FailureCause, RunId, RunView};
+use dirigent::{Detail, EndReason, FailureCause, RunId, RunView, render};
 
 use crate::output::sanitize;
 use crate::pending_requests::PendingRequests;
@@ -16,7 +16,7 @@ pub(crate) fn detail(verbose: bool) -> Detail {
 /// The run's report, with transcripts if verbose, then its pending requests and the command that continues it.
 pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
     let report = view.report();
-    let mut text = report.render(detail);
+    let mut text = render::report(&report, detail);
     match detail {
         Detail::Concise => {}
         Detail::Verbose => {

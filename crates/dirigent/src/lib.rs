@@ -32,6 +32,7 @@ mod error;
 mod goal;
 mod paths;
 mod recording;
+pub mod render;
 mod undo;
 
 pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
@@ -45,7 +46,7 @@ pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
 pub use dirigent_core::recording::{Difference, Recording};
-pub use dirigent_core::run::{Detail, Report};
+pub use dirigent_core::run::Report;
 pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;
@@ -61,6 +62,7 @@ pub use error::DirigentError;
 pub use goal::Goal;
 pub use paths::default_journal;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
+pub use render::Detail;
 
 pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 

@@ -2,7 +2,7 @@
 
 use dirigent::core::observation::SubTaskResult;
 use dirigent::core::tool::{Repeat, ToolOutcome};
-use dirigent::{AgentLimits, Detail, EventKind, Millis, RunLimits};
+use dirigent::{AgentLimits, Detail, EventKind, Millis, RunLimits, render};
 use dirigent_tests::probes::{Notes, break_down, fail, read_meter, wait};
 use dirigent_tests::scripted::{Gate, Reply, Scripted, achieved, call, calls, delegate, plan, says};
 use dirigent_tests::stage::{
@@ -155,7 +155,7 @@ async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
     });
     let north = json!({"station": "north"});
     assert_eq!(told.collect::<Vec<_>>(), [north.clone(), north]);
-    let verbose = report.render(Detail::Verbose);
+    let verbose = render::report(&report, Detail::Verbose);
     assert!(verbose.contains("metadata {\"station\":\"north\"}"), "{verbose}");
     for asked in model.asked() {
         let request = json!(asked.messages).to_string();

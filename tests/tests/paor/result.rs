@@ -1,6 +1,6 @@
 //! PAOR-10, PAOR-11: what the user reads at the end.
 
-use dirigent::{Detail, Report};
+use dirigent::{Detail, Report, render};
 use dirigent_tests::scripted::{Scripted, achieved, after, call, calls, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, timeless};
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn report() -> Report {
 
 #[tokio::test]
 async fn paor_10_the_result_says_what_changed_and_how_it_was_confirmed_without_intermediate_output() {
-    let text = report().await.render(Detail::Concise);
+    let text = render::report(&report().await, Detail::Concise);
 
     insta::assert_snapshot!(text, @r#"
     Goal achieved after 1 iteration, 0 ms: 4 model calls, 3 tool calls, 440 tokens.
@@ -65,7 +65,7 @@ async fn paor_10_the_result_says_what_changed_and_how_it_was_confirmed_without_i
 
 #[tokio::test]
 async fn paor_11_on_request_every_step_and_observation_is_shown() {
-    let text = report().await.render(Detail::Verbose);
+    let text = render::report(&report().await, Detail::Verbose);
 
     // The command's own measure of its time differs from run to run.
     let (before, measured) = text.split_once("\"duration_ms\":").unwrap();

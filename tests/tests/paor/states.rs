@@ -1,7 +1,7 @@
 //! PAOR-1, PAOR-3.
 
 use dirigent::core::phase::Transition;
-use dirigent::{Detail, EndReason, EventKind, Phase, RunLimits};
+use dirigent::{Detail, EndReason, EventKind, Phase, RunLimits, render};
 use dirigent_tests::scripted::{Reply, Scripted, achieved, calls, go_on, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, all_events, timeless};
 use serde_json::json;
@@ -154,7 +154,7 @@ async fn paor_3_after_max_iterations_iterations_the_user_reads_what_was_done_wha
     // then
     assert_eq!(report.end, Some(EndReason::IterationLimit { max_iterations: 2 }));
     assert_eq!(model.planner_asked().len(), 2);
-    insta::assert_snapshot!(timeless(&report).render(Detail::Concise), @r#"
+    insta::assert_snapshot!(render::report(&timeless(&report), Detail::Concise), @r#"
     Stopped at a limit (iteration limit: 2 planning iterations did not reach the goal) after 2 iterations, 0 ms: 4 model calls, 2 tool calls, 440 tokens.
 
     b.txt is written; the check fails.

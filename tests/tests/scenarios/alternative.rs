@@ -1,7 +1,7 @@
 //! A first approach fails, reflection says why, and the second plan does it another way.
 
-use dirigent::Detail;
 use dirigent::core::observation::ObservationStatus;
+use dirigent::{Detail, render};
 use dirigent_tests::scripted::{Scripted, achieved, after, calls, go_on, plan};
 use dirigent_tests::stage::{Stage, achieved_report, timeless};
 use serde_json::json;
@@ -72,5 +72,5 @@ async fn paor_1_a_run_whose_first_approach_fails_reaches_its_goal_by_another() {
         [ObservationStatus::Succeeded, ObservationStatus::Succeeded]
     );
     assert_eq!(stage.read("version.txt"), "version 2.0\n");
-    insta::assert_snapshot!(timeless(&report).render(Detail::Concise));
+    insta::assert_snapshot!(render::report(&timeless(&report), Detail::Concise));
 }

@@ -1,7 +1,7 @@
 //! A bug fixed in five steps, and what the user reads of it: explore, reproduce, edit, test, review (PAOR-10, PAOR-11).
 
 use dirigent::core::tool::Access;
-use dirigent::{Detail, Report};
+use dirigent::{Detail, Report, render};
 use dirigent_tests::scripted::{Scripted, achieved, after, call, calls, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, timeless};
 use serde_json::json;
@@ -69,7 +69,7 @@ async fn fixed() -> Report {
 
 #[tokio::test]
 async fn paor_10_the_concise_summary_has_what_changed_and_how_it_was_confirmed_alone() {
-    let text = fixed().await.render(Detail::Concise);
+    let text = render::report(&fixed().await, Detail::Concise);
 
     insta::assert_snapshot!(text);
     for intermediate in INTERMEDIATE {
@@ -79,7 +79,7 @@ async fn paor_10_the_concise_summary_has_what_changed_and_how_it_was_confirmed_a
 
 #[tokio::test]
 async fn paor_11_the_verbose_summary_has_every_step() {
-    let text = fixed().await.render(Detail::Verbose);
+    let text = render::report(&fixed().await, Detail::Verbose);
 
     insta::with_settings!({filters => vec![(r#""duration_ms":\d+"#, r#""duration_ms":0"#)]}, {
         insta::assert_snapshot!(text);

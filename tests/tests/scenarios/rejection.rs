@@ -2,7 +2,7 @@
 
 use dirigent::core::agent_report::AgentFailure;
 use dirigent::core::observation::{ObservationStatus, SubTaskResult};
-use dirigent::{ApprovalAnswer, Detail, Report, UserPresence};
+use dirigent::{ApprovalAnswer, Detail, Report, UserPresence, render};
 use dirigent_tests::probes::{LAUNCHED, Notes, launch, note};
 use dirigent_tests::scripted::{Scripted, achieved, after, call, calls, delegate, native, plan, says};
 use dirigent_tests::stage::{
@@ -91,8 +91,8 @@ async fn approve_2_a_rejection_ends_the_subagent_and_no_later_call_runs() {
             .contains("the user rejected a call of `launch`: not on a Friday"),
         "{go}"
     );
-    insta::assert_snapshot!(report.render(Detail::Concise));
-    let verbose = report.render(Detail::Verbose);
+    insta::assert_snapshot!(render::report(&report, Detail::Concise));
+    let verbose = render::report(&report, Detail::Verbose);
     assert!(
         verbose.contains("the user rejected a call of `launch`: not on a Friday"),
         "{verbose}"
@@ -131,7 +131,7 @@ async fn approve_2_a_rejection_ends_a_sequence_of_calls_and_skips_what_depends_o
     assert_eq!(statuses, [ObservationStatus::Failed, ObservationStatus::Skipped]);
     let seen = seen_by_reflection(&model);
     assert!(seen[0].to_string().contains("not on a Friday"), "{}", seen[0]);
-    insta::assert_snapshot!(report.render(Detail::Verbose));
+    insta::assert_snapshot!(render::report(&report, Detail::Verbose));
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! The plan: a graph of sub-tasks. [`Plan`] is what the planner submits, [`PlanGraph`] the same while it is carried out.
 
-mod draw;
 mod error;
 mod graph;
 mod structure;

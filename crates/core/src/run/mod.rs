@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use changes::{ChangedFile, FileChangeKind};
 pub use iteration::{ActiveSubTask, Iteration};
 pub use machine::Run;
-pub use report::{Detail, GuidanceStatus, Report, WaitingCall};
+pub use report::{GuidanceStatus, IterationReport, Report, WaitingCall};
 
 use crate::agent_report::{AgentReport, AgentWork};
 use crate::approval::{Approval, Decision};

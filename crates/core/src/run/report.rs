@@ -2,19 +2,16 @@
 //! the run's state, so from its journal, and nothing else.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::changes::{ChangedFile, FileChangeKind, changed_files, changes, confirmations, diff};
+use super::changes::{ChangedFile, changed_files, changes, confirmations, diff};
 use super::rejections::{guided, rejections};
 use super::{Iteration, Run};
 use crate::agent_report::AgentWork;
 use crate::approval::Approval;
-use crate::budget::BudgetKind;
-use crate::end_reason::{EndReason, FailureCause};
+use crate::end_reason::EndReason;
 use crate::id::SubTaskId;
 use crate::message::Usage;
 use crate::observation::{Observation, SubTaskResult};
@@ -22,17 +19,8 @@ use crate::phase::Phase;
 use crate::plan::{Plan, PlanGraph, SubTaskState};
 use crate::question::Question;
 use crate::reflection::Reflection;
-use crate::text::shorten;
 use crate::time::Millis;
-use crate::tool::ToolOutcome;
 use crate::usage::UsageReport;
-
-/// How many of the changed files a concise report names.
-const SHOWN_FILES: usize = 20;
-/// Characters of the parameters of a call that waits.
-const SHOWN_PARAMETERS: usize = 200;
-/// Characters of a command that confirmed the changes.
-const SHOWN_COMMAND: usize = 120;
 
 /// A run as far as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -92,15 +80,6 @@ pub struct GuidanceStatus {
     pub iteration: Option<u32>,
 }
 
-impl fmt::Display for GuidanceStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.iteration {
-            Some(iteration) => write!(f, "{} (for the plan of iteration {iteration})", self.guidance),
-            None => write!(f, "{} (no plan has answered it)", self.guidance),
-        }
-    }
-}
-
 /// A call that waits for a person, and what waits with it. JSON: an [`Approval`]'s fields, `"subtask"` and `"dependents"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WaitingCall {
@@ -127,15 +106,6 @@ pub struct IterationReport {
     pub observations: Vec<Observation>,
     /// The judgement, once there is one.
     pub reflection: Option<Reflection>,
-}
-
-/// How much to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// The summary, what changed, how it was confirmed.
-    Concise,
-    /// Every step and observation as well.
-    Verbose,
 }
 
 impl Run {
@@ -297,301 +267,5 @@ impl Report {
     /// Whether the goal was reached.
     pub fn is_achieved(&self) -> bool {
         self.end == Some(EndReason::GoalAchieved)
-    }
-
-    /// The report as text for people.
-    pub fn render(&self, detail: Detail) -> String {
-        let mut text = String::new();
-        self.headline(&mut text);
-        if let Some(EndReason::Failed { error, .. }) = &self.end
-            && *error != self.summary
-        {
-            let _ = writeln!(text, "\n{}", error.trim());
-        }
-        // A question often begins with what the reflector has to say.
-        let asked = self
-            .question
-            .as_ref()
-            .is_some_and(|question| question.question.starts_with(&self.summary));
-        if !self.summary.is_empty() && !asked {
-            let _ = writeln!(text, "\n{}", self.summary.trim());
-        }
-        if let Some(question) = &self.question {
-            let _ = writeln!(text, "\nQuestion: {}", question.question);
-            for choice in &question.choices {
-                let _ = writeln!(text, "  - {choice}");
-            }
-        }
-        if !self.waiting.is_empty() {
-            let _ = writeln!(text, "\nWaiting for your approval:");
-            self.waiting.iter().for_each(|call| call.render(&mut text));
-        }
-        if !self.changed.is_empty() {
-            let _ = writeln!(text, "\nChanged {}:", count(self.changed.len(), "file"));
-            let shown = match detail {
-                Detail::Concise => SHOWN_FILES,
-                Detail::Verbose => usize::MAX,
-            };
-            for file in self.changed.iter().take(shown) {
-                let kind = match file.kind {
-                    FileChangeKind::Created => "created",
-                    FileChangeKind::Edited => "edited",
-                    FileChangeKind::Deleted => "deleted",
-                };
-                let _ = writeln!(text, "  {kind:<7}  {}", file.path);
-            }
-            if self.changed.len() > shown {
-                let _ = writeln!(text, "  and {} more", self.changed.len() - shown);
-            }
-        }
-        if self.is_achieved() {
-            let commands = self.confirmed_by.iter();
-            let commands: Vec<String> = commands
-                .map(|command| single_line(command, SHOWN_COMMAND))
-                .collect();
-            section(&mut text, "Confirmed by:", &commands);
-        }
-        section(&mut text, "Rejected by you:", &self.rejected);
-        section(&mut text, "Guided by you instead of run:", &self.guided);
-        let guidance: Vec<String> = self.guidance.iter().map(ToString::to_string).collect();
-        section(&mut text, "Your guidance:", &guidance);
-        if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
-            section(&mut text, "Remaining:", &self.remaining);
-        }
-        if let Some(next) = self.next_step() {
-            let _ = writeln!(text, "\n{next}");
-        }
-        match detail {
-            Detail::Concise => {}
-            Detail::Verbose => self
-                .iterations
-                .iter()
-                .for_each(|iteration| iteration.render(&mut text)),
-        }
-        text
-    }
-
-    fn headline(&self, text: &mut String) {
-        let what = match &self.end {
-            Some(EndReason::GoalAchieved) => "Goal achieved".to_owned(),
-            Some(EndReason::Failed { .. }) => "Failed".to_owned(),
-            Some(EndReason::Cancelled) => "Cancelled".to_owned(),
-            Some(EndReason::UserRequired) => "Waiting for you".to_owned(),
-            Some(
-                reason @ (EndReason::IterationLimit { .. }
-                | EndReason::TimeLimit
-                | EndReason::BudgetExhausted { .. }),
-            ) => {
-                format!("Stopped at a limit ({reason})")
-            }
-            None => format!("Not finished: {}", self.phase),
-        };
-        // Nothing is said of money where no price is known.
-        let cost = if self.usage.cost.is_zero() {
-            String::new()
-        } else {
-            format!(", {}", self.usage.cost)
-        };
-        let _ = writeln!(
-            text,
-            "{what} after {}, {}: {}, {}, {} tokens{cost}.",
-            count(self.iteration_count as usize, "iteration"),
-            self.duration,
-            count(self.usage.model_calls as usize, "model call"),
-            count(self.usage.tool_calls as usize, "tool call"),
-            self.usage.tokens(),
-        );
-    }
-
-    /// How to go on, where that is not plain (PAOR-3).
-    fn next_step(&self) -> Option<String> {
-        let more = match self.end.as_ref()? {
-            EndReason::GoalAchieved => return None,
-            EndReason::Failed { cause, .. } => {
-                return match cause {
-                    FailureCause::Unrecoverable => None,
-                    FailureCause::ModelUnavailable => {
-                        Some("To go on, resume the run once its model can be reached.".to_owned())
-                    }
-                    FailureCause::AgentLimit => Some("To go on, resume the run.".to_owned()),
-                };
-            }
-            EndReason::UserRequired if !self.waiting.is_empty() => {
-                return Some(
-                    "To go on, decide about what waits for your approval, and resume the run.".to_owned(),
-                );
-            }
-            EndReason::UserRequired => {
-                return Some("To go on, answer the question by resuming the run.".to_owned());
-            }
-            EndReason::IterationLimit { .. } => " with more iterations allowed",
-            EndReason::TimeLimit => " with more time allowed",
-            EndReason::BudgetExhausted { budget, .. } => match budget {
-                BudgetKind::Tokens => " with more tokens allowed",
-                BudgetKind::Cost => " with more money allowed",
-                BudgetKind::ModelCalls => " with more model calls allowed",
-            },
-            EndReason::Cancelled => {
-                return Some(
-                    "What was done so far is kept in the workspace. To go on, start the same goal again."
-                        .to_owned(),
-                );
-            }
-        };
-        Some(format!("To go on where it stopped, resume the run{more}."))
-    }
-}
-
-impl WaitingCall {
-    fn render(&self, text: &mut String) {
-        let Approval {
-            effect,
-            agent,
-            tool,
-            parameters,
-            ..
-        } = &*self.approval;
-        // All of it is shown where it is decided about.
-        let parameters = single_line(&parameters.to_string(), SHOWN_PARAMETERS);
-        let _ = writeln!(text, "  {effect}  {tool} {parameters}");
-        let mut blocks = Vec::new();
-        blocks.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
-        blocks.extend(
-            self.subtask
-                .as_ref()
-                .map(|subtask| format!("sub-task `{subtask}`")),
-        );
-        match self.dependents {
-            0 => {}
-            1 => blocks.push("1 sub-task that depends on it".to_owned()),
-            more => blocks.push(format!("{more} sub-tasks that depend on it")),
-        }
-        if !blocks.is_empty() {
-            let _ = writeln!(text, "    holds up {}", blocks.join(", "));
-        }
-    }
-}
-
-impl IterationReport {
-    fn render(&self, text: &mut String) {
-        let _ = writeln!(text, "\nIteration {}: {}", self.iteration, self.plan.summary);
-        for observation in &self.observations {
-            let _ = writeln!(
-                text,
-                "\n  {} [{}] {} ({})",
-                observation.subtask,
-                observation.title,
-                observation.status(),
-                observation.duration
-            );
-            render_finding(&observation.finding, text);
-        }
-        if let Some(reflection) = &self.reflection {
-            let verdict = serde_json::to_value(reflection.verdict).unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "\n  Reflection ({}): {}",
-                verdict.as_str().unwrap_or_default(),
-                reflection.summary
-            );
-        }
-    }
-}
-
-fn render_finding(finding: &SubTaskResult, text: &mut String) {
-    match finding {
-        SubTaskResult::Skipped {
-            because: Some(because),
-        } => {
-            let _ = writeln!(text, "    `{because}` did not succeed");
-        }
-        SubTaskResult::Skipped { because: None } => {
-            let _ = writeln!(text, "    your guidance changed the plan");
-        }
-        SubTaskResult::Calls { calls } => {
-            for observed in calls {
-                let _ = writeln!(
-                    text,
-                    "    {} {} {} ({})",
-                    observed.effect, observed.call.tool, observed.call.parameters, observed.result.duration
-                );
-                let output = match &observed.result.outcome {
-                    ToolOutcome::Success { output } => output.to_string(),
-                    ToolOutcome::Failure { error, output, .. } if output.is_null() => error.clone(),
-                    ToolOutcome::Failure { error, output, .. } => format!("{error}: {output}"),
-                };
-                let _ = writeln!(
-                    text,
-                    "      → {}",
-                    shorten(&output, 2_000, Some(&observed.effect.to_string()))
-                );
-                if !observed.result.metadata.is_empty() {
-                    let metadata = Value::Object(observed.result.metadata.clone());
-                    let _ = writeln!(text, "      metadata {metadata}");
-                }
-            }
-        }
-        SubTaskResult::Agent {
-            agent,
-            name,
-            result,
-            work,
-        } => {
-            for call in &work.calls {
-                let _ = match call.effect {
-                    Some(effect) => writeln!(
-                        text,
-                        "    {effect} {} {} ({})",
-                        call.tool, call.parameters, call.duration
-                    ),
-                    None => writeln!(text, "    {} {} did not run", call.tool, call.parameters),
-                };
-                if let Some(started) = call.agent {
-                    let _ = writeln!(text, "      → started {started}");
-                }
-                if let Some(error) = &call.error {
-                    let _ = writeln!(text, "      → {error}");
-                }
-            }
-            match result {
-                Ok(findings) => {
-                    let _ = writeln!(text, "    {name} ({agent}) found: {findings}");
-                }
-                Err(failure) => {
-                    let _ = writeln!(text, "    {name} ({agent}) ended without findings: {failure}");
-                    if !work.findings_so_far.is_empty() {
-                        let _ = writeln!(text, "      until then it said: {}", work.findings_so_far);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A text on one line, with an ellipsis where it has more than so many characters.
-fn single_line(text: &str, max: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= max {
-        return line;
-    }
-    let shown: String = line.chars().take(max.saturating_sub(1)).collect();
-    format!("{shown}…")
-}
-
-fn section(text: &mut String, title: &str, lines: &[String]) {
-    if lines.is_empty() {
-        return;
-    }
-    let _ = writeln!(text, "\n{title}");
-    for line in lines {
-        let _ = writeln!(text, "  {line}");
-    }
-}
-
-fn count(number: usize, what: &str) -> String {
-    if number == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{number} {what}s")
     }
 }

@@ -4,6 +4,7 @@
 //! nothing of who watches.
 
 mod event;
+mod usage_ledger;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 pub use event::{Event, EventKind};
 use serde_json::json;
+use usage_ledger::{PreviousUsage, RecordedInput, UsageLedger};
 
 use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use crate::agent_report::AgentWork;
@@ -25,7 +27,7 @@ use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::spec::DELEGATE;
 use crate::text::shorten;
 use crate::time::Timestamp;
-use crate::usage::{PreviousUsage, RecordedInput, UsageLedger, UsageReport};
+use crate::usage::UsageReport;
 
 /// Characters of a message in a transcript.
 const TRANSCRIPT_MESSAGE: usize = 2_000;

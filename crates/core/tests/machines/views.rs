@@ -7,8 +7,9 @@ use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::message::{ModelReply, Usage};
+use dirigent_core::observation::SubTaskResult;
 use dirigent_core::price::Cost;
-use dirigent_core::run::{ChangedFile, Detail, FileChangeKind, RunInput};
+use dirigent_core::run::{ChangedFile, FileChangeKind, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::{StateChange, ToolResult};
 use dirigent_core::view::RunView;
@@ -423,8 +424,11 @@ fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is
     watcher.agent(2, replied("a2.3", text("Done.")));
     reports(&mut watcher, 2, "run.2");
     assert_eq!(watcher.view.diff(), "-a\n+b\n");
-    let told = watcher.view.report().render(Detail::Verbose);
-    assert!(told.contains("→ started a3"), "{told}");
+    let report = watcher.view.report();
+    let SubTaskResult::Agent { work, .. } = &report.iterations[0].observations[0].finding else {
+        panic!("{report:?}");
+    };
+    assert_eq!(work.calls[0].agent, Some(AgentId(3)));
     // one more model call and the call itself
     let after = watcher.view.report().usage;
     assert_eq!(after.tokens(), used.tokens() + 15);

@@ -3,12 +3,7 @@
 //! It is counted from the journal's entries as a [`RunView`](crate::view::RunView) takes them, so it is the same live and
 //! years later, and holds for runs that were cut off. It never decides anything: limits are for [`crate::budget`].
 
-mod ledger;
-mod table;
-
 use serde::Serialize;
-
-pub(crate) use ledger::{PreviousUsage, RecordedInput, UsageLedger};
 
 use crate::id::AgentId;
 use crate::message::Usage;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTotals};
 use crate::agent::{Agent, AgentCommand, AgentInput};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::message::Usage;
 use crate::run::{Run, RunCommand, RunInput};
 use crate::time::{Millis, Timestamp};
+use crate::usage::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTotals};
 
 /// Kept up entry by entry, with work that does not grow with the run.
 #[derive(Clone, Debug, Default, PartialEq)]

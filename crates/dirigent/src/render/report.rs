@@ -1,0 +1,327 @@
+//! A run's report as text: the concise summary (PAOR-10), or with every step and observation (PAOR-11).
+
+use std::fmt::Write as _;
+
+use dirigent_core::approval::Approval;
+use dirigent_core::budget::BudgetKind;
+use dirigent_core::end_reason::{EndReason, FailureCause};
+use dirigent_core::observation::{ObservedCall, SubTaskResult};
+use dirigent_core::reflection::ReflectionVerdict;
+use dirigent_core::run::{FileChangeKind, GuidanceStatus, IterationReport, Report, WaitingCall};
+use dirigent_core::text::shorten;
+use dirigent_core::tool::ToolOutcome;
+use serde_json::Value;
+
+use super::Detail;
+
+/// The most changed files that a concise report names.
+const MAX_FILES: usize = 20;
+/// The most characters shown of the parameters of a call that waits for approval.
+const MAX_PARAMETERS: usize = 200;
+/// The most characters shown of a command that confirmed the changes.
+const MAX_COMMAND: usize = 120;
+/// The most characters shown of a call's output.
+const MAX_OUTPUT: usize = 2_000;
+
+/// Renders the report of a run.
+pub fn report(report: &Report, detail: Detail) -> String {
+    let mut text = headline(report);
+    if let Some(EndReason::Failed { error, .. }) = &report.end
+        && *error != report.summary
+    {
+        let _ = writeln!(text, "\n{}", error.trim());
+    }
+    // A question often begins with the reflector's summary.
+    let repeated = report
+        .question
+        .as_ref()
+        .is_some_and(|question| question.question.starts_with(&report.summary));
+    if !report.summary.is_empty() && !repeated {
+        let _ = writeln!(text, "\n{}", report.summary.trim());
+    }
+    if let Some(question) = &report.question {
+        let _ = writeln!(text, "\nQuestion: {}", question.question);
+        for choice in &question.choices {
+            let _ = writeln!(text, "  - {choice}");
+        }
+    }
+    if !report.waiting.is_empty() {
+        let _ = writeln!(text, "\nWaiting for your approval:");
+        report
+            .waiting
+            .iter()
+            .for_each(|call| waiting_call(&mut text, call));
+    }
+    changed_files(&mut text, report, detail);
+    if report.is_achieved() {
+        let commands = report.confirmed_by.iter();
+        let commands: Vec<String> = commands
+            .map(|command| single_line(command, MAX_COMMAND))
+            .collect();
+        section(&mut text, "Confirmed by:", &commands);
+    }
+    section(&mut text, "Rejected by you:", &report.rejected);
+    section(&mut text, "Guided by you instead of run:", &report.guided);
+    let guidance: Vec<String> = report.guidance.iter().map(guidance_line).collect();
+    section(&mut text, "Your guidance:", &guidance);
+    if !matches!(report.end, Some(EndReason::GoalAchieved) | None) {
+        section(&mut text, "Remaining:", &report.remaining);
+    }
+    if let Some(next) = next_step(report) {
+        let _ = writeln!(text, "\n{next}");
+    }
+    match detail {
+        Detail::Concise => {}
+        Detail::Verbose => report
+            .iterations
+            .iter()
+            .for_each(|report| iteration(&mut text, report)),
+    }
+    text
+}
+
+fn headline(report: &Report) -> String {
+    let outcome = match &report.end {
+        Some(EndReason::GoalAchieved) => "Goal achieved".to_owned(),
+        Some(EndReason::Failed { .. }) => "Failed".to_owned(),
+        Some(EndReason::Cancelled) => "Cancelled".to_owned(),
+        Some(EndReason::UserRequired) => "Waiting for you".to_owned(),
+        Some(
+            reason @ (EndReason::IterationLimit { .. }
+            | EndReason::TimeLimit
+            | EndReason::BudgetExhausted { .. }),
+        ) => {
+            format!("Stopped at a limit ({reason})")
+        }
+        None => format!("Not finished: {}", report.phase),
+    };
+    // A cost of zero means that no price is known.
+    let cost = if report.usage.cost.is_zero() {
+        String::new()
+    } else {
+        format!(", {}", report.usage.cost)
+    };
+    format!(
+        "{outcome} after {}, {}: {}, {}, {} tokens{cost}.\n",
+        count(report.iteration_count as usize, "iteration"),
+        report.duration,
+        count(report.usage.model_calls as usize, "model call"),
+        count(report.usage.tool_calls as usize, "tool call"),
+        report.usage.tokens(),
+    )
+}
+
+fn changed_files(text: &mut String, report: &Report, detail: Detail) {
+    if report.changed.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nChanged {}:", count(report.changed.len(), "file"));
+    let shown = match detail {
+        Detail::Concise => MAX_FILES,
+        Detail::Verbose => usize::MAX,
+    };
+    for file in report.changed.iter().take(shown) {
+        let kind = match file.kind {
+            FileChangeKind::Created => "created",
+            FileChangeKind::Edited => "edited",
+            FileChangeKind::Deleted => "deleted",
+        };
+        let _ = writeln!(text, "  {kind:<7}  {}", file.path);
+    }
+    if report.changed.len() > shown {
+        let _ = writeln!(text, "  and {} more", report.changed.len() - shown);
+    }
+}
+
+/// How to continue the run, unless it is plain (PAOR-3).
+fn next_step(report: &Report) -> Option<String> {
+    let more = match report.end.as_ref()? {
+        EndReason::GoalAchieved => return None,
+        EndReason::Failed { cause, .. } => {
+            return match cause {
+                FailureCause::Unrecoverable => None,
+                FailureCause::ModelUnavailable => {
+                    Some("To go on, resume the run once its model can be reached.".to_owned())
+                }
+                FailureCause::AgentLimit => Some("To go on, resume the run.".to_owned()),
+            };
+        }
+        EndReason::UserRequired if !report.waiting.is_empty() => {
+            return Some(
+                "To go on, decide about what waits for your approval, and resume the run.".to_owned(),
+            );
+        }
+        EndReason::UserRequired => {
+            return Some("To go on, answer the question by resuming the run.".to_owned());
+        }
+        EndReason::IterationLimit { .. } => " with more iterations allowed",
+        EndReason::TimeLimit => " with more time allowed",
+        EndReason::BudgetExhausted { budget, .. } => match budget {
+            BudgetKind::Tokens => " with more tokens allowed",
+            BudgetKind::Cost => " with more money allowed",
+            BudgetKind::ModelCalls => " with more model calls allowed",
+        },
+        EndReason::Cancelled => {
+            return Some(
+                "What was done so far is kept in the workspace. To go on, start the same goal again."
+                    .to_owned(),
+            );
+        }
+    };
+    Some(format!("To go on where it stopped, resume the run{more}."))
+}
+
+fn guidance_line(status: &GuidanceStatus) -> String {
+    match status.iteration {
+        Some(iteration) => format!("{} (for the plan of iteration {iteration})", status.guidance),
+        None => format!("{} (no plan has answered it)", status.guidance),
+    }
+}
+
+fn waiting_call(text: &mut String, call: &WaitingCall) {
+    let Approval {
+        effect,
+        agent,
+        tool,
+        parameters,
+        ..
+    } = &*call.approval;
+    // The whole parameters are shown where the user decides.
+    let parameters = single_line(&parameters.to_string(), MAX_PARAMETERS);
+    let _ = writeln!(text, "  {effect}  {tool} {parameters}");
+    let mut blocked = Vec::new();
+    blocked.extend(agent.as_ref().map(|agent| format!("agent `{agent}`")));
+    blocked.extend(
+        call.subtask
+            .as_ref()
+            .map(|subtask| format!("sub-task `{subtask}`")),
+    );
+    match call.dependents {
+        0 => {}
+        1 => blocked.push("1 sub-task that depends on it".to_owned()),
+        more => blocked.push(format!("{more} sub-tasks that depend on it")),
+    }
+    if !blocked.is_empty() {
+        let _ = writeln!(text, "    holds up {}", blocked.join(", "));
+    }
+}
+
+fn iteration(text: &mut String, report: &IterationReport) {
+    let _ = writeln!(text, "\nIteration {}: {}", report.iteration, report.plan.summary);
+    for observation in &report.observations {
+        let _ = writeln!(
+            text,
+            "\n  {} [{}] {} ({})",
+            observation.subtask,
+            observation.title,
+            observation.status(),
+            observation.duration
+        );
+        subtask_result(text, &observation.finding);
+    }
+    if let Some(reflection) = &report.reflection {
+        let verdict = match reflection.verdict {
+            ReflectionVerdict::Achieved => "achieved",
+            ReflectionVerdict::Continue => "continue",
+            ReflectionVerdict::AskUser => "ask_user",
+            ReflectionVerdict::Failed => "failed",
+        };
+        let _ = writeln!(text, "\n  Reflection ({verdict}): {}", reflection.summary);
+    }
+}
+
+fn subtask_result(text: &mut String, result: &SubTaskResult) {
+    match result {
+        SubTaskResult::Skipped {
+            because: Some(because),
+        } => {
+            let _ = writeln!(text, "    `{because}` did not succeed");
+        }
+        SubTaskResult::Skipped { because: None } => {
+            let _ = writeln!(text, "    your guidance changed the plan");
+        }
+        SubTaskResult::Calls { calls } => calls.iter().for_each(|call| observed_call(text, call)),
+        SubTaskResult::Agent {
+            agent,
+            name,
+            result,
+            work,
+        } => {
+            for call in &work.calls {
+                let _ = match call.effect {
+                    Some(effect) => writeln!(
+                        text,
+                        "    {effect} {} {} ({})",
+                        call.tool, call.parameters, call.duration
+                    ),
+                    None => writeln!(text, "    {} {} did not run", call.tool, call.parameters),
+                };
+                if let Some(started) = call.agent {
+                    let _ = writeln!(text, "      → started {started}");
+                }
+                if let Some(error) = &call.error {
+                    let _ = writeln!(text, "      → {error}");
+                }
+            }
+            match result {
+                Ok(findings) => {
+                    let _ = writeln!(text, "    {name} ({agent}) found: {findings}");
+                }
+                Err(failure) => {
+                    let _ = writeln!(text, "    {name} ({agent}) ended without findings: {failure}");
+                    if !work.findings_so_far.is_empty() {
+                        let _ = writeln!(text, "      until then it said: {}", work.findings_so_far);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn observed_call(text: &mut String, observed: &ObservedCall) {
+    let _ = writeln!(
+        text,
+        "    {} {} {} ({})",
+        observed.effect, observed.call.tool, observed.call.parameters, observed.result.duration
+    );
+    let output = match &observed.result.outcome {
+        ToolOutcome::Success { output } => output.to_string(),
+        ToolOutcome::Failure { error, output, .. } if output.is_null() => error.clone(),
+        ToolOutcome::Failure { error, output, .. } => format!("{error}: {output}"),
+    };
+    let handle = observed.effect.to_string();
+    let _ = writeln!(text, "      → {}", shorten(&output, MAX_OUTPUT, Some(&handle)));
+    if !observed.result.metadata.is_empty() {
+        let metadata = Value::Object(observed.result.metadata.clone());
+        let _ = writeln!(text, "      metadata {metadata}");
+    }
+}
+
+/// The text on one line, cut with an ellipsis after `max` characters.
+fn single_line(text: &str, max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max {
+        return line;
+    }
+    let shown: String = line.chars().take(max.saturating_sub(1)).collect();
+    format!("{shown}…")
+}
+
+/// Appends the lines under a title; nothing if there are none.
+fn section(text: &mut String, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{title}");
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{number} {noun}s")
+    }
+}
