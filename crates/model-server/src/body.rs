@@ -1,6 +1,6 @@
-//! How a body goes over the wire: events, frames, pauses and breaks.
+//! Bodies on the wire: events, frames, pauses and breaks.
 //!
-//! Knows nothing of what a reply means; it cuts and spreads bytes.
+//! This module cuts and delays bytes; the content is `completion`'s.
 
 use std::io;
 use std::iter::Peekable;
@@ -13,18 +13,18 @@ use crate::fault::error_object;
 use crate::flaw::Flaw;
 use crate::gate::Wait;
 use crate::reply::Reply;
-use crate::request_log::ResponseGuard;
+use crate::response_guard::ResponseGuard;
 
 /// A part of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Goes out as a frame of its own.
+    /// A frame of its own.
     Bytes(Bytes),
-    /// The connection breaks here; nothing comes after it.
+    /// The connection breaks here, and the rest is not sent.
     Break,
 }
 
-/// The parts of an event stream.
+/// Returns the parts of an event stream.
 pub(crate) fn stream_parts(reply: &Reply, chunks: Vec<Value>) -> Vec<Part> {
     let mut events: Vec<String> = chunks.iter().map(|chunk| event(reply, chunk)).collect();
     let half = events.len() / 2;
@@ -67,7 +67,7 @@ pub(crate) fn stream_parts(reply: &Reply, chunks: Vec<Value>) -> Vec<Part> {
     )
 }
 
-/// The parts of a plain JSON body.
+/// Returns the parts of a plain JSON body.
 pub(crate) fn plain_parts(reply: &Reply, completion: &Value) -> Vec<Part> {
     let body = if reply.has(Flaw::ErrorObject) {
         mid_reply_error()
@@ -91,7 +91,7 @@ pub(crate) fn plain_parts(reply: &Reply, completion: &Value) -> Vec<Part> {
     into_frames(reply, parts)
 }
 
-/// The parts of a body in two halves.
+/// Returns the two halves of a body.
 pub(crate) fn two_halves(body: Vec<u8>) -> Vec<Part> {
     complete_parts(halves(body))
 }
@@ -117,7 +117,7 @@ fn cut_stream(reply: &Reply, mut blocks: Vec<Vec<u8>>) -> Vec<Part> {
     }
 }
 
-/// Ends after the first byte of the first character that has more.
+/// Cuts after the first byte of the first multi-byte character.
 fn cut_character(mut blocks: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let cut = blocks.iter().enumerate().find_map(|(index, block)| {
         block
@@ -148,7 +148,7 @@ fn broken_parts(blocks: Vec<Vec<u8>>) -> Vec<Part> {
     complete_parts(blocks).into_iter().chain([Part::Break]).collect()
 }
 
-/// Makes frames of the size that the reply wants, without regard to where events end.
+/// Splits the parts into frames of the size in [`Flaw::SmallFrames`], regardless of events.
 fn into_frames(reply: &Reply, parts: Vec<Part>) -> Vec<Part> {
     let size = reply.flaws.iter().find_map(|flaw| {
         if let Flaw::SmallFrames { bytes } = flaw {
@@ -191,18 +191,18 @@ fn mid_reply_error() -> Value {
     )
 }
 
-/// A body of these parts, each flushed before the next is made.
+/// Streams these parts as a body, each flushed before the next.
 pub(crate) fn body<I>(parts: I, wait: Option<Wait>, guard: ResponseGuard) -> Body
 where
     I: Iterator<Item = Part> + Send + 'static,
 {
-    let sending = BodyStream {
+    let stream = BodyStream {
         parts: parts.peekable(),
         wait,
         guard,
         started: false,
     };
-    Body::from_stream(stream::unfold(sending, BodyStream::next))
+    Body::from_stream(stream::unfold(stream, BodyStream::next))
 }
 
 struct BodyStream<I: Iterator<Item = Part>> {
@@ -215,7 +215,7 @@ struct BodyStream<I: Iterator<Item = Part>> {
 impl<I: Iterator<Item = Part>> BodyStream<I> {
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.started {
-            // While the body has nothing to send, the connection writes out what it has.
+            // The connection flushes its buffer while the body is pending.
             tokio::task::yield_now().await;
             if let Some(wait) = &self.wait {
                 wait.wait().await;
@@ -223,7 +223,7 @@ impl<I: Iterator<Item = Part>> BodyStream<I> {
         }
         self.started = true;
         let part = self.parts.next()?;
-        // A body of known length is not asked again after its last byte, so it is complete here.
+        // A body of known length is not polled after its last byte, so it is complete here.
         if self.parts.peek().is_none() {
             self.guard.mark_complete();
         }

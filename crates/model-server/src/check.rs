@@ -1,63 +1,17 @@
-//! What a chat request must be, as strictly as the strictest of real servers.
+//! Validation of a chat request, as strict as the strictest real servers.
 //!
-//! Looks at one request alone; finds every violation, not only the first. Calls apart from the text are matched with their results
-//! here, by their ids; those in the text in `text_calls`.
+//! Each request is checked by itself, and every violation is reported, not only the first. Native calls are matched with
+//! their results here, by id; calls in the text in [`text_calls`].
 
 use std::collections::HashSet;
-use std::fmt;
 
 use serde_json::Value;
 
-use crate::request::is_system;
+use crate::message::is_system;
 use crate::text_calls;
+use crate::violation::{Violation, ViolationKind};
 
-/// What is wrong with a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The request's number.
-    pub request: usize,
-    /// Where, as `messages[3].tool_call_id`; empty for the request as a whole.
-    pub path: String,
-    /// Which rule it breaks.
-    pub kind: ViolationKind,
-    /// What is wrong, in words.
-    pub reason: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request {}", self.request)?;
-        if !self.path.is_empty() {
-            write!(f, ", {}", self.path)?;
-        }
-        write!(f, ": {}", self.reason)
-    }
-}
-
-/// Which rule a request breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ViolationKind {
-    /// `Content-Type` is not `application/json`.
-    ContentType,
-    /// The body is not a JSON object.
-    NotJson,
-    /// A field is missing or of the wrong type.
-    Field,
-    /// A role is unknown or a message stands where it must not.
-    Order,
-    /// A message's content is of a type that its role does not have.
-    Content,
-    /// A tool call has no result.
-    OrphanCall,
-    /// A result has no tool call before it.
-    OrphanResult,
-    /// A call's id, a result or a tool's name comes twice.
-    Duplicate,
-    /// The script has no turn for it.
-    Unscripted,
-}
-
-/// Everything that is wrong with a request.
+/// Returns all violations of a request.
 pub(crate) fn check(number: usize, content_type: Option<&str>, body: Option<&Value>) -> Vec<Violation> {
     let mut check = RequestChecker {
         number,
@@ -99,15 +53,15 @@ struct RequestChecker {
     violations: Vec<Violation>,
     /// Ids of all calls so far.
     ids: HashSet<String>,
-    /// Calls of the last assistant message that have no result yet.
+    /// Ids of the latest assistant message's calls without a result yet.
     pending: Vec<String>,
 }
 
 impl RequestChecker {
-    fn report(&mut self, place: impl Into<String>, kind: ViolationKind, reason: String) {
+    fn report(&mut self, path: impl Into<String>, kind: ViolationKind, reason: String) {
         self.violations.push(Violation {
             request: self.number,
-            path: place.into(),
+            path: path.into(),
             kind,
             reason,
         });
@@ -115,11 +69,7 @@ impl RequestChecker {
 
     fn body(&mut self, body: &Value) {
         if body["model"].as_str().is_none_or(str::is_empty) {
-            self.report(
-                "model",
-                ViolationKind::Field,
-                "the model must be a name".to_owned(),
-            );
+            self.report("model", ViolationKind::Field, "`model` must be a name".to_owned());
         }
         self.options(body);
         self.tools(body);
@@ -135,7 +85,7 @@ impl RequestChecker {
                 self.report(
                     "messages",
                     ViolationKind::Field,
-                    "there must be a list of messages".to_owned(),
+                    "`messages` must be a non-empty list".to_owned(),
                 );
             }
         }
@@ -151,7 +101,7 @@ impl RequestChecker {
         }
         let options = &body["stream_options"];
         if !options.is_null() && body["stream"] != true {
-            let reason = "`stream_options` is only allowed where `stream` is true".to_owned();
+            let reason = "`stream_options` is only allowed if `stream` is true".to_owned();
             self.report("stream_options", ViolationKind::Field, reason);
         } else if !matches!(options, Value::Null | Value::Object(_)) {
             self.report(
@@ -161,7 +111,7 @@ impl RequestChecker {
             );
         }
         if !body["tool_choice"].is_null() && body["tools"].is_null() {
-            let reason = "`tool_choice` is only allowed where there are tools".to_owned();
+            let reason = "`tool_choice` is only allowed with `tools`".to_owned();
             self.report("tool_choice", ViolationKind::Field, reason);
         }
     }
@@ -174,26 +124,26 @@ impl RequestChecker {
                 return self.report(
                     "tools",
                     ViolationKind::Field,
-                    "tools must be a list and not empty".to_owned(),
+                    "`tools` must be a non-empty list".to_owned(),
                 );
             }
         };
         let mut names = HashSet::new();
         for (index, tool) in tools.iter().enumerate() {
-            let place = format!("tools[{index}]");
+            let path = format!("tools[{index}]");
             if tool["type"] != "function" {
                 self.report(
-                    format!("{place}.type"),
+                    format!("{path}.type"),
                     ViolationKind::Field,
-                    "the type must be `function`".to_owned(),
+                    "`type` must be `function`".to_owned(),
                 );
             }
             let function = &tool["function"];
-            self.name(&format!("{place}.function.name"), &function["name"]);
+            self.name(&format!("{path}.function.name"), &function["name"]);
             if !matches!(function["parameters"], Value::Null | Value::Object(_)) {
-                let reason = "parameters must be a JSON schema, an object".to_owned();
+                let reason = "`parameters` must be a JSON schema, an object".to_owned();
                 self.report(
-                    format!("{place}.function.parameters"),
+                    format!("{path}.function.parameters"),
                     ViolationKind::Field,
                     reason,
                 );
@@ -202,13 +152,13 @@ impl RequestChecker {
                 && !names.insert(name)
             {
                 let reason = format!("there are two tools named `{name}`");
-                self.report(format!("{place}.function.name"), ViolationKind::Duplicate, reason);
+                self.report(format!("{path}.function.name"), ViolationKind::Duplicate, reason);
             }
         }
     }
 
-    /// A tool's name: up to 64 letters, digits, `_` and `-`.
-    fn name(&mut self, place: &str, name: &Value) {
+    /// Checks a tool's name: 1 to 64 letters, digits, `_` and `-`.
+    fn name(&mut self, path: &str, name: &Value) {
         let fits = |name: &str| {
             (1..=64).contains(&name.len())
                 && name
@@ -216,8 +166,8 @@ impl RequestChecker {
                     .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
         };
         if !name.as_str().is_some_and(fits) {
-            let reason = format!("{name} is not a tool's name: up to 64 letters, digits, `_` and `-`");
-            self.report(place, ViolationKind::Field, reason);
+            let reason = format!("{name} is not a valid tool name: use 1 to 64 letters, digits, `_` and `-`");
+            self.report(path, ViolationKind::Field, reason);
         }
     }
 
@@ -225,105 +175,102 @@ impl RequestChecker {
         let native = messages.iter().any(is_native);
         let head = messages.iter().take_while(|message| is_system(message)).count();
         for (index, message) in messages.iter().enumerate() {
-            let place = format!("messages[{index}]");
+            let path = format!("messages[{index}]");
             if message["role"] != "tool" {
-                self.no_call_pending(&place);
+                self.no_call_pending(&path);
             }
             match message["role"].as_str() {
                 Some("system" | "developer") => {
                     if index >= head {
-                        let reason = "system messages come first".to_owned();
-                        self.report(format!("{place}.role"), ViolationKind::Order, reason);
+                        let reason = "system messages must come first".to_owned();
+                        self.report(format!("{path}.role"), ViolationKind::Order, reason);
                     }
-                    self.content(&place, message);
+                    self.content(&path, message);
                 }
-                Some("user") => self.content(&place, message),
-                Some("assistant") => self.assistant(&place, message),
-                Some("tool") if native => self.result(&place, message),
-                Some("tool") => self.content(&place, message),
+                Some("user") => self.content(&path, message),
+                Some("assistant") => self.assistant(&path, message),
+                Some("tool") if native => self.result(&path, message),
+                Some("tool") => self.content(&path, message),
                 Some(_) | None => {
                     let reason = format!("{} is not a role", message["role"]);
-                    self.report(format!("{place}.role"), ViolationKind::Order, reason);
+                    self.report(format!("{path}.role"), ViolationKind::Order, reason);
                 }
             }
         }
         self.no_call_pending("messages");
     }
 
-    fn no_call_pending(&mut self, place: &str) {
+    fn no_call_pending(&mut self, path: &str) {
         for id in std::mem::take(&mut self.pending) {
             self.report(
-                place,
+                path,
                 ViolationKind::OrphanCall,
                 format!("the tool call `{id}` has no result"),
             );
         }
     }
 
-    fn content(&mut self, place: &str, message: &Value) {
-        let place = format!("{place}.content");
+    fn content(&mut self, path: &str, message: &Value) {
+        let path = format!("{path}.content");
         match &message["content"] {
             Value::String(_) => {}
             Value::Array(parts) if !parts.is_empty() => {
                 for (index, part) in parts.iter().enumerate() {
                     if !part["type"].is_string() || (part["type"] == "text" && !part["text"].is_string()) {
-                        let reason = "a part of the content needs its type and text".to_owned();
-                        self.report(format!("{place}[{index}]"), ViolationKind::Content, reason);
+                        let reason =
+                            "a part of the content needs `type`, and `text` if it is a text".to_owned();
+                        self.report(format!("{path}[{index}]"), ViolationKind::Content, reason);
                     }
                 }
             }
             _ => {
-                let reason = "content must be a text or a list of parts".to_owned();
-                self.report(place, ViolationKind::Content, reason);
+                let reason = "`content` must be a text or a non-empty list of parts".to_owned();
+                self.report(path, ViolationKind::Content, reason);
             }
         }
     }
 
-    fn assistant(&mut self, place: &str, message: &Value) {
+    fn assistant(&mut self, path: &str, message: &Value) {
         let calls = match &message["tool_calls"] {
-            Value::Null => return self.content(place, message),
+            Value::Null => return self.content(path, message),
             Value::Array(calls) if !calls.is_empty() => calls,
             _ => {
-                let reason = "tool calls must be a list and not empty".to_owned();
-                return self.report(format!("{place}.tool_calls"), ViolationKind::Field, reason);
+                let reason = "`tool_calls` must be a non-empty list".to_owned();
+                return self.report(format!("{path}.tool_calls"), ViolationKind::Field, reason);
             }
         };
         if !message["content"].is_null() {
-            self.content(place, message);
+            self.content(path, message);
         }
         for (index, call) in calls.iter().enumerate() {
-            self.call(&format!("{place}.tool_calls[{index}]"), call);
+            self.call(&format!("{path}.tool_calls[{index}]"), call);
         }
     }
 
-    fn call(&mut self, place: &str, call: &Value) {
+    fn call(&mut self, path: &str, call: &Value) {
         if call["type"] != "function" {
             self.report(
-                format!("{place}.type"),
+                format!("{path}.type"),
                 ViolationKind::Field,
-                "the type must be `function`".to_owned(),
+                "`type` must be `function`".to_owned(),
             );
         }
-        self.name(&format!("{place}.function.name"), &call["function"]["name"]);
+        self.name(&format!("{path}.function.name"), &call["function"]["name"]);
         if !call["function"]["arguments"].is_string() {
-            let reason = "arguments must be a string".to_owned();
-            self.report(
-                format!("{place}.function.arguments"),
-                ViolationKind::Field,
-                reason,
-            );
+            let reason = "`arguments` must be a string".to_owned();
+            self.report(format!("{path}.function.arguments"), ViolationKind::Field, reason);
         }
         match call["id"].as_str() {
             Some(id) if !id.is_empty() => {
                 if !self.ids.insert(id.to_owned()) {
                     let reason = format!("there are two tool calls with the id `{id}`");
-                    self.report(format!("{place}.id"), ViolationKind::Duplicate, reason);
+                    self.report(format!("{path}.id"), ViolationKind::Duplicate, reason);
                 }
                 self.pending.push(id.to_owned());
             }
             Some(_) | None => {
                 self.report(
-                    format!("{place}.id"),
+                    format!("{path}.id"),
                     ViolationKind::Field,
                     "a tool call needs an id".to_owned(),
                 );
@@ -331,29 +278,31 @@ impl RequestChecker {
         }
     }
 
-    fn result(&mut self, place: &str, message: &Value) {
-        self.content(place, message);
-        let place = format!("{place}.tool_call_id");
+    fn result(&mut self, path: &str, message: &Value) {
+        self.content(path, message);
+        let path = format!("{path}.tool_call_id");
         let Some(id) = message["tool_call_id"].as_str() else {
             return self.report(
-                place,
+                path,
                 ViolationKind::OrphanResult,
-                "a result needs its call's id".to_owned(),
+                "a result needs `tool_call_id`".to_owned(),
             );
         };
         if let Some(answered) = self.pending.iter().position(|pending| pending == id) {
             self.pending.remove(answered);
         } else if self.ids.contains(id) {
-            let reason = format!("the call `{id}` has its result already, or is not of the message before");
-            self.report(place, ViolationKind::Duplicate, reason);
+            let reason = format!(
+                "the call `{id}` already has a result, or is not part of the preceding assistant message"
+            );
+            self.report(path, ViolationKind::Duplicate, reason);
         } else {
-            let reason = format!("no assistant message before it has a call `{id}`");
-            self.report(place, ViolationKind::OrphanResult, reason);
+            let reason = format!("no preceding assistant message has a call `{id}`");
+            self.report(path, ViolationKind::OrphanResult, reason);
         }
     }
 }
 
-/// Whether a message makes calls apart from its text, or brings the result of one.
+/// Returns true if a message has native calls or is the result of one.
 fn is_native(message: &Value) -> bool {
     !message["tool_calls"].is_null() || !message["tool_call_id"].is_null()
 }

@@ -1,6 +1,6 @@
-//! A reply as JSON: whole, or as the chunks of a stream.
+//! A reply's JSON, whole or as the chunks of a stream.
 //!
-//! Only what the JSON says is made here; how it goes out is `body`'s.
+//! This module makes the content only; `body` sends it.
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,9 @@ use crate::flaw::Flaw;
 use crate::reply::{Reply, Usage};
 use crate::request::{Request, words};
 
-/// In how many pieces a text goes out at most, and how many characters a piece has at least.
+/// Largest number of pieces of a text.
 const MAX_PIECES: usize = 64;
+/// Smallest size of a piece, in characters.
 const MIN_PIECE_CHARS: usize = 4;
 
 /// A reply to a request.
@@ -21,7 +22,7 @@ pub(crate) struct Completion<'a> {
 }
 
 impl Completion<'_> {
-    /// The `chat.completion` object.
+    /// Returns the `chat.completion` object.
     pub(crate) fn whole(&self) -> Value {
         let mut completion = self.envelope("chat.completion");
         completion["choices"] = if self.reply.has(Flaw::EmptyChoices) {
@@ -40,7 +41,7 @@ impl Completion<'_> {
         completion
     }
 
-    /// The `chat.completion.chunk` objects, in order.
+    /// Returns the `chat.completion.chunk` objects, in order.
     pub(crate) fn chunks(&self) -> Vec<Value> {
         let text = self.reply.text_on_wire();
         let mut deltas = vec![json!({ "role": "assistant", "content": text.as_ref().map(|_| "") })];
@@ -88,7 +89,7 @@ impl Completion<'_> {
         message
     }
 
-    /// The deltas of all calls, in the order in which they go out.
+    /// Returns the deltas of all calls, in the order of sending.
     fn call_deltas(&self) -> Vec<Value> {
         let calls = self.reply.tool_calls.iter().enumerate();
         let mut calls: Vec<Vec<Value>> = calls.map(|(index, _)| self.deltas_of_call(index)).collect();
@@ -107,8 +108,8 @@ impl Completion<'_> {
 
     fn deltas_of_call(&self, index: usize) -> Vec<Value> {
         let call = &self.reply.tool_calls[index];
-        let place = (!self.reply.has(Flaw::CallIndexMissing)).then_some(index);
-        let head = self.call_head(place, index, json!({ "name": call.name, "arguments": "" }));
+        let wire_index = (!self.reply.has(Flaw::CallIndexMissing)).then_some(index);
+        let head = self.call_head(wire_index, index, json!({ "name": call.name, "arguments": "" }));
         let fragments = if self.reply.has(Flaw::SplitArguments) {
             call.arguments.chars().map(String::from).collect()
         } else {
@@ -116,7 +117,7 @@ impl Completion<'_> {
         };
         let rest = fragments.into_iter().map(|fragment| {
             let function = json!({ "arguments": fragment });
-            match place {
+            match wire_index {
                 Some(index) => json!({ "index": index, "function": function }),
                 None => json!({ "function": function }),
             }
@@ -124,21 +125,21 @@ impl Completion<'_> {
         std::iter::once(head).chain(rest).collect()
     }
 
-    /// A call's `index` (in chunks), `id`, `type` and `function`.
-    fn call_head(&self, place: Option<usize>, index: usize, function: Value) -> Value {
+    /// Returns a call's `index` (in chunks), `id`, `type` and `function`.
+    fn call_head(&self, wire_index: Option<usize>, index: usize, function: Value) -> Value {
         let mut call = json!({});
-        if let Some(place) = place {
-            call["index"] = place.into();
+        if let Some(wire_index) = wire_index {
+            call["index"] = wire_index.into();
         }
         if !self.reply.has(Flaw::CallIdsMissing) {
-            let named = if self.reply.has(Flaw::CallIdsReused) {
+            let id_index = if self.reply.has(Flaw::CallIdsReused) {
                 0
             } else {
                 index
             };
-            let given = self.reply.tool_calls[named].id.clone();
-            call["id"] = given
-                .unwrap_or_else(|| format!("call_{}_{named}", self.request.number))
+            let id = self.reply.tool_calls[id_index].id.clone();
+            call["id"] = id
+                .unwrap_or_else(|| format!("call_{}_{id_index}", self.request.number))
                 .into();
         }
         call["type"] = "function".into();
@@ -180,7 +181,7 @@ impl Completion<'_> {
         chunk
     }
 
-    /// A chunk without choices. Where usage is asked for, every chunk has the field.
+    /// Returns a chunk without choices. If the client requests usage, every chunk has the field.
     fn bare_chunk(&self) -> Value {
         let mut chunk = self.envelope("chat.completion.chunk");
         chunk["choices"] = json!([]);
@@ -201,7 +202,7 @@ impl Completion<'_> {
     }
 }
 
-/// A text in pieces of equal length, split between characters and nowhere sensible.
+/// Splits a text into pieces of equal length in characters.
 fn pieces(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let length = characters.len().div_ceil(MAX_PIECES).max(MIN_PIECE_CHARS);
@@ -211,7 +212,7 @@ fn pieces(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The first of each, the second of each, and so on.
+/// Returns the first item of each list, then the second of each, and so on.
 fn interleave(lists: Vec<Vec<Value>>) -> Vec<Value> {
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();

@@ -1,6 +1,6 @@
-//! What a server can answer instead of a reply: refusals, outages, garbage, or nothing at all.
+//! Responses in place of a reply: refusals, outages, garbage, or none at all.
 //!
-//! Bodies are worded as the OpenAI API words them, so that a client that reads them is tested too.
+//! Error bodies have the wording of the OpenAI API, to test clients that read them.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-/// An answer in place of a reply.
+/// A response in place of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
     /// 400, code `context_length_exceeded`.
     ContextLengthExceeded {
-        /// Tokens that the model takes.
+        /// Largest number of tokens that the model accepts.
         limit: u64,
-        /// Tokens that the request has.
+        /// Number of the request's tokens.
         requested: u64,
     },
     /// 401, code `invalid_api_key`.
     InvalidApiKey,
-    /// 403: the key may not use this.
+    /// 403: the key has no access to the model.
     Forbidden,
-    /// 404, code `model_not_found`, naming the model asked for.
+    /// 404, code `model_not_found`, with the requested model's name.
     ModelNotFound,
     /// 408.
     RequestTimeout,
@@ -37,11 +37,11 @@ pub enum Fault {
     Unprocessable,
     /// 429, code `rate_limit_exceeded`.
     RateLimited {
-        /// When to come back, in the `Retry-After` header.
+        /// Value of the `Retry-After` header.
         #[serde(default)]
         retry_after: Option<RetryAfter>,
     },
-    /// 429, code `insufficient_quota`: coming back later does not help.
+    /// 429, code `insufficient_quota`: a retry does not help.
     QuotaExceeded,
     /// 500.
     ServerError,
@@ -49,58 +49,58 @@ pub enum Fault {
     BadGateway,
     /// 503.
     Unavailable {
-        /// When to come back, in the `Retry-After` header.
+        /// Value of the `Retry-After` header.
         #[serde(default)]
         retry_after: Option<RetryAfter>,
     },
-    /// 529, as Anthropic and some gateways say that they are overloaded.
+    /// 529, which Anthropic and some gateways send when they are overloaded.
     Overloaded,
-    /// Any other error status, with this message.
+    /// Any other error status.
     Status {
-        /// The status, 400 to 599.
+        /// Status, 400 to 599.
         #[serde(deserialize_with = "error_status")]
         status: StatusCode,
-        /// The error's message.
+        /// Message of the error.
         message: String,
     },
-    /// A page in HTML: a proxy's error, or with 200 whatever else answers at a wrong address.
+    /// An HTML page: a proxy's error, or with 200 the page of another server.
     HtmlPage {
-        /// The status: 200, or 400 to 599.
+        /// Status: 200, or 400 to 599.
         #[serde(deserialize_with = "page_status")]
         status: StatusCode,
     },
-    /// 307 to another address, as from a gateway that wants HTTPS or another path.
+    /// 307 to another address, as from a gateway that requires HTTPS or another path.
     Redirect {
-        /// The `Location` header.
+        /// Value of the `Location` header.
         to: String,
     },
-    /// The connection closes without a byte of an answer.
+    /// The connection closes before the first byte of a response.
     ClosedBeforeHeaders,
-    /// Status 200 and the right content type, but what should be JSON is not.
+    /// Status 200 and the right content type, but no JSON.
     Garbage,
     /// Status 200 and the right content type, but no body.
     EmptyBody,
-    /// Status 200, then comments for ever (plain JSON: empty lines), never an event.
+    /// Status 200, then comments without end (plain JSON: empty lines), and no event.
     EndlessKeepAlive {
         /// Milliseconds between two comments; 0 counts as 1.
         every_ms: u64,
     },
 }
 
-/// What a `Retry-After` header says, or its like.
+/// Value of a `Retry-After` header or the like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfter {
     /// A number of seconds.
     Seconds(u64),
-    /// A number of milliseconds, in the header `retry-after-ms`, as some providers say it.
+    /// A number of milliseconds, in the header `retry-after-ms` of some providers.
     Millis(u64),
     /// The HTTP date this many seconds from now.
     DateInSeconds(u32),
 }
 
 impl RetryAfter {
-    /// The header's name.
+    /// Returns the header's name.
     pub(crate) fn name(self) -> HeaderName {
         match self {
             Self::Seconds(_) | Self::DateInSeconds(_) => header::RETRY_AFTER,
@@ -108,13 +108,13 @@ impl RetryAfter {
         }
     }
 
-    /// The header's value.
+    /// Returns the header's value.
     pub(crate) fn value(self) -> String {
         match self {
             Self::Seconds(number) | Self::Millis(number) => number.to_string(),
             Self::DateInSeconds(seconds) => {
                 let at = Timestamp::now() + SignedDuration::from_secs(seconds.into());
-                // An HTTP date has no weekday or year that a clock of this century could miss.
+                // An HTTP date can express any time of this century.
                 jiff::fmt::rfc2822::DateTimePrinter::new()
                     .timestamp_to_rfc9110_string(&at)
                     .unwrap_or_else(|_| seconds.to_string())
@@ -123,30 +123,35 @@ impl RetryAfter {
     }
 }
 
-/// What of a fault goes over the wire.
+/// A fault on the wire.
 pub(crate) enum FaultResponse {
-    /// A status with an error as JSON.
+    /// An error status with a JSON error object.
     Error {
         status: StatusCode,
         body: Value,
         retry_after: Option<RetryAfter>,
     },
-    /// A status with a page of HTML.
-    Html { status: StatusCode, page: String },
-    /// No answer.
+    Html {
+        status: StatusCode,
+        page: String,
+    },
     CloseConnection,
-    /// 307, and where to.
-    Redirect { to: String },
-    /// Status 200 and not JSON.
+    /// Status 307.
+    Redirect {
+        to: String,
+    },
+    /// Status 200 without JSON.
     Garbage,
-    /// Status 200 and nothing.
+    /// Status 200 with an empty body.
     Empty,
-    /// Status 200 and filler for ever.
-    Endless { every: Duration },
+    /// Status 200 with endless filler.
+    Endless {
+        every: Duration,
+    },
 }
 
 impl Fault {
-    /// Any error status with a message of your own; none where the status is not 400 to 599.
+    /// Returns a fault with any error status; `None` unless the status is 400 to 599.
     pub fn status(status: u16, message: impl Into<String>) -> Option<Self> {
         error_code(status).map(|status| Self::Status {
             status,
@@ -154,12 +159,12 @@ impl Fault {
         })
     }
 
-    /// An HTML page with this status; none where the status is neither 200 nor 400 to 599.
+    /// Returns an HTML page; `None` unless the status is 200, or 400 to 599.
     pub fn html_page(status: u16) -> Option<Self> {
         page_code(status).map(|status| Self::HtmlPage { status })
     }
 
-    /// How it goes out to a client that asked for `model`.
+    /// Returns the response to a client that requested `model`.
     pub(crate) fn response(&self, model: &str) -> FaultResponse {
         match self {
             Self::ContextLengthExceeded { limit, requested } => refuse(
@@ -265,12 +270,12 @@ impl FaultResponse {
     }
 }
 
-/// An error object in the API's shape.
+/// Returns an error object in the API's format.
 pub(crate) fn error_object(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> Value {
     json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
 }
 
-/// The error object about a model that there is not.
+/// Returns the error object for an unknown model.
 pub(crate) fn model_not_found(model: &str) -> Value {
     let message = format!("The model `{model}` does not exist or you do not have access to it.");
     error_object(&message, "invalid_request_error", None, Some("model_not_found"))

@@ -1,38 +1,38 @@
-//! What can be wrong with a reply that a server does send, each seen at real servers.
+//! Defects of a reply's delivery, each observed at real servers.
 //!
-//! A flaw never changes what a request's check finds, nor which turn comes next.
+//! A flaw never changes the check of a request or the choice of the next turn.
 
 use serde::Deserialize;
 
-/// What is wrong with the delivery of a reply. "Streaming only" flaws leave a plain JSON reply as it is.
+/// A defect of a reply's delivery. Flaws that are "streaming only" do not change a plain JSON reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flaw {
-    // The bytes.
-    /// The connection breaks in the middle of an event, or half way through the JSON.
+    // Bytes:
+    /// The connection breaks in the middle of an event, or halfway through the JSON.
     CutMidEvent,
     /// The connection breaks inside a UTF-8 character. A text without one gets an `é` at its end.
     CutMidCharacter,
-    /// The connection breaks between two events, half way; streaming only.
+    /// The connection breaks between two events, halfway; streaming only.
     CutBetweenEvents,
-    /// The body ends properly, but half way: no finish reason, no `[DONE]`, no error; plain JSON just stops.
+    /// The body ends properly, but halfway: no finish reason, no `[DONE]`, no error; plain JSON just stops.
     EndsEarly,
-    /// The body comes in frames of this many bytes, so that lines and characters are split between reads.
+    /// The body comes in small frames, which split lines and characters.
     SmallFrames {
-        /// Bytes in each frame; 0 counts as 1.
+        /// Bytes per frame; 0 counts as 1.
         bytes: usize,
     },
 
-    // The events.
+    // Events:
     /// No `data: [DONE]`; streaming only.
     MissingDone,
-    /// Half way comes an error object instead of the rest, status 200; plain JSON is an error object at once.
+    /// The second half is replaced by an error object, with status 200; a plain JSON reply is replaced as a whole.
     ErrorObject,
-    /// Half way comes an event that is not JSON, and the stream goes on; streaming only.
+    /// An event that is not JSON comes halfway, and the stream goes on; streaming only.
     GarbageEvent,
-    /// Comments stand between the events; before plain JSON come empty lines.
+    /// Comments between the events; empty lines before plain JSON.
     KeepAliveComments,
-    /// Every event comes twice, `[DONE]` excepted; streaming only.
+    /// Every event except `[DONE]` comes twice; streaming only.
     DuplicatedEvents,
     /// Lines end with CR LF; streaming only.
     CrlfLines,
@@ -40,11 +40,11 @@ pub enum Flaw {
     MultiLineData,
     /// `data:` without the space after it; streaming only.
     NoSpaceAfterColon,
-    /// `Content-Type: text/plain`, whatever the body is.
+    /// `Content-Type: text/plain` for any body.
     WrongContentType,
 
-    // The chunks.
-    /// Fragments of several tool calls take turns; streaming only.
+    // Chunks:
+    /// Fragments of several tool calls alternate; streaming only.
     InterleavedCalls,
     /// The last tool call comes first, with its own index; streaming only.
     ReversedCalls,
@@ -52,19 +52,19 @@ pub enum Flaw {
     SplitArguments,
     /// Tool calls have no `id`.
     CallIdsMissing,
-    /// All tool calls have the first one's `id`.
+    /// All tool calls have the `id` of the first.
     CallIdsReused,
     /// Tool calls have no `index`; streaming only.
     CallIndexMissing,
-    /// A chunk without choices comes first; plain JSON has none at all.
+    /// A chunk without choices comes first; plain JSON has no choices.
     EmptyChoices,
-    /// `content` is null: in an extra chunk before the text; in plain JSON instead of the text.
+    /// `content` is null, in an extra chunk before the text; in plain JSON instead of the text.
     NullContent,
-    /// No chunk says why the reply ended; in plain JSON it is null.
+    /// No chunk has a finish reason; in plain JSON it is null.
     FinishReasonMissing,
-    /// The text goes on for this many bytes.
+    /// Filler follows the text.
     Padded {
-        /// Bytes of filler after the text: dots and spaces, no words.
+        /// Bytes of filler: dots and spaces.
         bytes: usize,
     },
 }

@@ -1,26 +1,26 @@
-//! What a reply may be held by: a gate that a test opens, or a delay.
+//! Waits within a response: a gate that a test opens, or a delay.
 //!
-//! A gate never times out by itself; a client that gives up meanwhile is recorded as a hang-up.
+//! A gate has no timeout of its own; a client that gives up meanwhile is logged as a hang-up.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Closed until opened, then open for ever. Clones are the same gate.
+/// A gate that starts closed and stays open once opened. Clones share the gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
     open: watch::Sender<bool>,
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self {
             open: watch::Sender::new(false),
         }
     }
 
-    /// Lets everything through that waits here, now and later.
+    /// Opens the gate for all current and future waits.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
@@ -38,17 +38,17 @@ impl Default for Gate {
     }
 }
 
-/// What to wait for before going on.
+/// A wait within a response.
 #[derive(Clone, Debug)]
 pub enum Wait {
-    /// Until a test opens it.
+    /// Until the gate is open.
     Gate(Gate),
-    /// For this long, each time.
+    /// For this long.
     Delay(Duration),
 }
 
 impl Wait {
-    /// Waits for it.
+    /// Waits until the gate is open or the delay has passed.
     pub(crate) async fn wait(&self) {
         match self {
             Self::Gate(gate) => gate.wait_open().await,

@@ -1,13 +1,12 @@
 //! A scripted model server that speaks the OpenAI API over real HTTP, for tests.
 //!
-//! It answers `POST /v1/chat/completions`, streaming and not, and `GET /v1/models`, on loopback only. What it
-//! says comes from a [`Script`]; what can go wrong on the way comes from a [`Fault`] (an answer in place of a
-//! reply) or a [`Flaw`] (something wrong with a reply's delivery). It checks every request as strictly as the
-//! strictest of real servers, refuses what is wrong with 400 and keeps it all for assertions: calls and results that don't belong
-//! together, whether calls are apart from the text or stand in it (results are then a tool's messages with its name, or a user's that
-//! begin with `Result of NAME:`), and roles out of order.
+//! It answers `POST /v1/chat/completions`, streamed or whole, and `GET /v1/models`, on loopback only. A [`Script`] defines the
+//! replies, and what goes wrong: a [`Fault`] replaces a reply, a [`Flaw`] damages its delivery. Every request is checked as strictly as by
+//! the strictest real servers: invalid requests are answered with 400, and logged for assertions. The check covers calls without results
+//! and results without calls, natively or in the text (there, results are messages of the role `tool` with the tool's name, or user
+//! messages that begin with `Result of NAME:`), and the order of roles.
 //!
-//! It never calls a model, never leaves the machine, and never sleeps unless the script says so.
+//! The server never calls a model, never leaves the machine, and waits only where the script says so.
 //!
 //! ```
 //! use dirigent_model_server::{Fault, Matcher, ModelServer, Rule, Script, ToolCall, Turn};
@@ -34,15 +33,15 @@
 //! ```
 //!
 //! # Conversations, turns, attempts
-//! A conversation is recognised by its leading system messages and its first user message. Its requests are
-//! numbered from 1; a request with the same messages as the one before it is a repeat, another attempt at the
-//! same turn. Each conversation goes through a rule's turns by itself, and a repeat gets the next turn: after a
-//! [`Fault`] comes what the retry is to see.
+//! A conversation is identified by its leading system messages and its first user message. Its turns are
+//! numbered from 1; a request with the same messages as the previous one is another attempt at the
+//! same turn. Each conversation goes through a rule's turns by itself, and each attempt gets the rule's next turn: after a
+//! [`Fault`] comes the answer to the retry.
 //!
 //! # Time
-//! A [`Gate`] holds an answer before its headers or within its body until the test opens it. Meanwhile
-//! [`ModelServer::wait_for_requests`] tells that the request came, and [`ModelServer::wait_for_hang_ups`] that
-//! the client gave up.
+//! A [`Gate`] holds a response before its headers or within its body until the test opens it. Meanwhile
+//! [`ModelServer::wait_for_requests`] waits for the request, and [`ModelServer::wait_for_hang_ups`] for
+//! the client to give up.
 //!
 //! # Script files
 //! `dirigent-model-server --script FILE.json --port N` serves a script from a file:
@@ -84,11 +83,11 @@
 //! # Ok::<(), dirigent_model_server::ScriptError>(())
 //! ```
 //!
-//! - `models` and `api_key` may be left out ([`Script::with_models`], [`Script::with_api_key`]).
-//! - A rule has the fields of [`Rule`], its `when` those of [`Matcher`], all of which must hold.
+//! - `models` and `api_key` are optional ([`Script::with_models`], [`Script::with_api_key`]).
+//! - A rule has the fields of [`Rule`], and its `when` those of [`Matcher`].
 //! - A turn has a `reply` ([`Reply`]) or a `fault` ([`Fault`], its name in snake case), and may wait:
-//!   `before_headers_ms`, and `in_body_ms` before each event but the first.
-//! - `flaws` are [`Flaw`]s in snake case. Unknown fields are refused, with their place.
+//!   `before_headers_ms`, and `in_body_ms` before each event except the first.
+//! - `flaws` are [`Flaw`]s in snake case. Unknown fields are refused, with their path.
 #![warn(missing_docs)]
 
 mod body;
@@ -97,14 +96,16 @@ mod completion;
 mod fault;
 mod flaw;
 mod gate;
+mod message;
 mod reply;
 mod request;
 mod request_log;
+mod response_guard;
 mod script;
 mod server;
 mod text_calls;
+mod violation;
 
-pub use check::{Violation, ViolationKind};
 pub use fault::{Fault, RetryAfter};
 pub use flaw::Flaw;
 pub use gate::{Gate, Wait};
@@ -112,3 +113,4 @@ pub use reply::{FinishReason, Reply, ToolCall, Usage};
 pub use request::Request;
 pub use script::{AfterLast, Matcher, Rule, Script, ScriptError, Turn};
 pub use server::{ModelServer, StartError};
+pub use violation::{Violation, ViolationKind};

@@ -1,6 +1,6 @@
-//! The `dirigent-model-server` command: serves a script file until it is interrupted.
+//! The `dirigent-model-server` command: it serves a script file until it is interrupted.
 //!
-//! Says on standard output where it listens, and on standard error what was asked.
+//! It prints its address on standard output, and the requests on standard error.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use dirigent_model_server::{ModelServer, Request, Script};
 
-/// What a script looks like, and every word that it can have where something goes wrong.
-const SCRIPT_HELP: &str = r#"A script is a JSON file. Each request is answered by the first rule that matches it and has a turn left:
+/// Format of a script, with the names of all faults and flaws.
+const SCRIPT_HELP: &str = r#"A script is a JSON file. Each request is answered by the first matching rule that has a turn left:
 
   {"rules": [
     {"when": {"system_contains": "planner", "attempt": 1},
@@ -19,8 +19,8 @@ const SCRIPT_HELP: &str = r#"A script is a JSON file. Each request is answered b
     {"turns": [{"reply": {"text": "Done."}, "in_body_ms": 20}], "after_last": "repeat"}
   ]}
 
-when:    system_contains, user_contains, last_contains, model, offers_tool, turn, attempt; all that are named must hold
-turns:   a reply (text, tool_calls, finish_reason, usage, flaws) or a fault; before_headers_ms and in_body_ms make it wait
+when:    system_contains, user_contains, last_contains, model, offers_tool, turn, attempt; all given conditions must hold
+turns:   a reply (text, tool_calls, finish_reason, usage, flaws) or a fault; before_headers_ms and in_body_ms delay it
 faults:  context_length_exceeded, invalid_api_key, forbidden, model_not_found, request_timeout, conflict, payload_too_large,
          unprocessable, rate_limited, quota_exceeded, server_error, bad_gateway, unavailable, overloaded, status, html_page,
          redirect, closed_before_headers, garbage, empty_body, endless_keep_alive
@@ -30,16 +30,16 @@ flaws:   cut_mid_event, cut_mid_character, cut_between_events, ends_early, small
          call_index_missing, empty_choices, null_content, finish_reason_missing, padded
 
 A request that breaks the API's rules (a call without its result, a result without its call, roles out of order, …) is answered
-with 400 and told on standard error. A word that is not known is refused with its place when the script is read."#;
+with 400 and reported on standard error. Unknown names are refused when the script is read."#;
 
-/// Serves canned model replies over the OpenAI API, on 127.0.0.1 only.
+/// Serves scripted model replies over the OpenAI API, on 127.0.0.1 only.
 #[derive(Parser)]
 #[command(version, after_long_help = SCRIPT_HELP)]
 struct Arguments {
-    /// The script, a JSON file.
+    /// Script, a JSON file.
     #[arg(long, value_name = "FILE")]
     script: PathBuf,
-    /// The port; 0 is any free one.
+    /// Port to listen on; 0 for any free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
 }

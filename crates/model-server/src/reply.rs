@@ -1,28 +1,28 @@
-//! What a scripted model says: text, tool calls, why it ended and what it cost.
+//! A scripted model's reply: text, tool calls, finish reason and usage.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::flaw::Flaw;
 
-/// An answer of the model, and what is wrong with its delivery.
+/// A reply of the model, and the flaws of its delivery.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reply {
-    /// The text; none where the model only calls tools.
+    /// The text; `None` if the model only calls tools.
     pub text: Option<String>,
-    /// The tools it calls, in order.
+    /// The tool calls, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// Why it ended. By default `tool_calls` where there are any, else `stop`.
+    /// The finish reason; `None` for `tool_calls` if there are any, else `stop`.
     pub finish_reason: Option<FinishReason>,
-    /// What the reply says it cost.
+    /// The reported usage.
     pub usage: Usage,
-    /// What is wrong with it. They add up: chunks are changed first, then events, then the bytes.
+    /// Flaws of the delivery. They combine: chunks are changed first, then events, then bytes.
     pub flaws: Vec<Flaw>,
 }
 
 impl Reply {
-    /// A reply of text.
+    /// Creates a reply of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
@@ -30,7 +30,7 @@ impl Reply {
         }
     }
 
-    /// A reply that calls tools.
+    /// Creates a reply that calls tools.
     pub fn calls(tool_calls: impl IntoIterator<Item = ToolCall>) -> Self {
         Self {
             tool_calls: tool_calls.into_iter().collect(),
@@ -38,7 +38,7 @@ impl Reply {
         }
     }
 
-    /// Adds text to a reply that calls tools.
+    /// Sets the text.
     pub fn with_text(self, text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
@@ -46,7 +46,7 @@ impl Reply {
         }
     }
 
-    /// Ends for this reason.
+    /// Sets the finish reason.
     pub fn with_finish_reason(self, reason: FinishReason) -> Self {
         Self {
             finish_reason: Some(reason),
@@ -54,23 +54,23 @@ impl Reply {
         }
     }
 
-    /// Says it cost this.
+    /// Sets the reported usage.
     pub fn with_usage(self, usage: Usage) -> Self {
         Self { usage, ..self }
     }
 
-    /// Goes wrong on the wire in this way too.
+    /// Adds a flaw of the delivery.
     pub fn with_flaw(mut self, flaw: Flaw) -> Self {
         self.flaws.push(flaw);
         self
     }
 
-    /// Whether it has this flaw.
+    /// Returns true if the reply has this flaw.
     pub(crate) fn has(&self, flaw: Flaw) -> bool {
         self.flaws.contains(&flaw)
     }
 
-    /// The reason it gives for its end.
+    /// Returns the finish reason on the wire.
     pub(crate) fn finish_reason_name(&self) -> &str {
         match &self.finish_reason {
             Some(reason) => reason.as_str(),
@@ -79,7 +79,7 @@ impl Reply {
         }
     }
 
-    /// Its text as it goes out, flaws included.
+    /// Returns the text on the wire, including flaws.
     pub(crate) fn text_on_wire(&self) -> Option<String> {
         let mut text = self.text.clone();
         for flaw in &self.flaws {
@@ -88,7 +88,7 @@ impl Reply {
                     .extend(". ".chars().cycle().take(*bytes));
             }
         }
-        // There must be a character to cut through.
+        // Only a multi-byte character can be cut.
         if self.has(Flaw::CutMidCharacter) && text.as_deref().is_none_or(str::is_ascii) {
             text.get_or_insert_default().push('é');
         }
@@ -100,24 +100,23 @@ impl Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// The call's id; by default a new one, as `call_3_0`: the request's number and the call's index.
+    /// The call's id; `None` for a new one, such as `call_3_0`: the request's number and the call's index.
     #[serde(default)]
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// The arguments as they go out, valid JSON or not. In a script file a string goes out as it is, anything
-    /// else as JSON.
+    /// The arguments on the wire, valid JSON or not. In a script file, a string is sent unchanged, any other value as JSON.
     #[serde(deserialize_with = "as_text")]
     pub arguments: String,
 }
 
 impl ToolCall {
-    /// A call with these arguments.
+    /// Creates a call with these arguments.
     pub fn new(name: impl Into<String>, arguments: &Value) -> Self {
         Self::raw(name, arguments.to_string())
     }
 
-    /// A call whose arguments go out exactly as given: not JSON, cut short, empty.
+    /// Creates a call whose arguments are sent unchanged, valid JSON or not.
     pub fn raw(name: impl Into<String>, arguments: impl Into<String>) -> Self {
         Self {
             id: None,
@@ -126,7 +125,7 @@ impl ToolCall {
         }
     }
 
-    /// With this id.
+    /// Sets the id.
     pub fn with_id(self, id: impl Into<String>) -> Self {
         Self {
             id: Some(id.into()),
@@ -142,19 +141,19 @@ fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
     })
 }
 
-/// Why a reply ended.
+/// Finish reason of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It was done.
+    /// `stop`: the model was done.
     Stop,
-    /// It reached its limit of tokens.
+    /// `length`: the reply reached its limit of tokens.
     Length,
-    /// It calls tools.
+    /// `tool_calls`: the model calls tools.
     ToolCalls,
-    /// A filter ended it.
+    /// `content_filter`: a filter ended the reply.
     ContentFilter,
-    /// A word that only one provider knows.
+    /// Any other word, as some providers send it.
     #[serde(untagged)]
     Other(String),
 }
@@ -171,16 +170,16 @@ impl FinishReason {
     }
 }
 
-/// What a reply says it cost. A stream says so only where `stream_options.include_usage` asks for it.
+/// Usage that a reply reports. A stream reports it only if `stream_options.include_usage` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Usage {
-    /// As many tokens as the request's messages and the reply have words.
+    /// One token per word of the request's messages and of the reply.
     #[default]
     Counted,
-    /// Nothing, although asked.
+    /// No usage, even if requested.
     Absent,
-    /// These numbers.
+    /// These counts.
     Tokens {
         /// Tokens of the request.
         prompt: u64,

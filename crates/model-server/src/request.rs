@@ -1,61 +1,61 @@
-//! A request as it came, and what it says.
-//!
-//! Nothing is put right here: what a request lacks reads as empty, and its check says so.
+//! A received request. Missing fields read as empty; the request's violations report them.
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use serde_json::Value;
 
-use crate::check::Violation;
+use crate::message::{is_system, messages, text_of};
+use crate::violation::Violation;
 
-/// A chat request that the server got.
+/// A chat request that the server received.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its number among all requests, from 1.
+    /// Number among all requests, from 1.
     pub number: usize,
-    /// Which conversation it belongs to, from 1, in order of their first requests. A conversation is recognised
-    /// by its leading system messages and its first user message.
+    /// Number of its conversation, from 1, in the order of first requests. A conversation is identified by its leading system
+    /// messages and its first user message.
     pub conversation: usize,
-    /// Which request of its conversation it is, from 1. A repeat has its original's number.
+    /// Number of the turn in its conversation, from 1. Repeated requests have the same number.
     pub turn: usize,
-    /// Which attempt at it this is, from 1: 2 where the messages are those of the conversation's request before.
+    /// Number of the attempt at the turn, from 1. A request with the same messages as the conversation's previous request is the next
+    /// attempt.
     pub attempt: usize,
-    /// The body as it came.
+    /// The body's bytes.
     pub raw: Bytes,
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub body: Value,
-    /// What is wrong with it.
+    /// The broken rules.
     pub violations: Vec<Violation>,
     pub(crate) headers: HeaderMap,
 }
 
 impl Request {
-    /// A header's value; none where it is missing or not text.
+    /// Returns a header's value; `None` if it is missing or not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The model asked for.
+    /// Returns the name of the requested model.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
 
-    /// Whether a stream is asked for.
+    /// Returns true if the client requests a stream.
     pub fn wants_stream(&self) -> bool {
         self.body["stream"] == true
     }
 
-    /// Whether a stream with a usage chunk is asked for.
+    /// Returns true if the client requests a stream with a usage chunk.
     pub fn wants_usage(&self) -> bool {
         self.wants_stream() && self.body["stream_options"]["include_usage"] == true
     }
 
-    /// The messages.
+    /// Returns the messages.
     pub fn messages(&self) -> &[Value] {
         messages(&self.body)
     }
 
-    /// The leading system messages, joined by empty lines.
+    /// Returns the texts of the leading system messages, with empty lines between.
     pub fn system_prompt(&self) -> String {
         let texts: Vec<String> = self
             .messages()
@@ -66,7 +66,7 @@ impl Request {
         texts.join("\n\n")
     }
 
-    /// The text of the last message of a user.
+    /// Returns the text of the last user message.
     pub fn last_user_message(&self) -> String {
         self.messages()
             .iter()
@@ -75,12 +75,12 @@ impl Request {
             .unwrap_or_default()
     }
 
-    /// The text of the last message.
+    /// Returns the text of the last message.
     pub fn last_message(&self) -> String {
         self.messages().last().map(text_of).unwrap_or_default()
     }
 
-    /// The names of the tools on offer.
+    /// Returns the names of the offered tools.
     pub fn tool_names(&self) -> Vec<&str> {
         let tools = self.body["tools"]
             .as_array()
@@ -92,7 +92,7 @@ impl Request {
             .collect()
     }
 
-    /// The results that it brings, as call ids and texts.
+    /// Returns the call ids and texts of all tool results.
     pub fn tool_results(&self) -> Vec<(&str, String)> {
         let results = self.messages().iter().filter(|message| message["role"] == "tool");
         results
@@ -105,7 +105,7 @@ impl Request {
             .collect()
     }
 
-    /// How many words its messages have.
+    /// Counts the words of all messages.
     pub(crate) fn words(&self) -> u64 {
         self.messages()
             .iter()
@@ -114,34 +114,15 @@ impl Request {
     }
 }
 
-/// How many words a text has.
+/// Counts the words of a text.
 pub(crate) fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// The messages of a body.
-pub(crate) fn messages(body: &Value) -> &[Value] {
-    body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Whether a message instructs the model.
-pub(crate) fn is_system(message: &Value) -> bool {
-    message["role"] == "system" || message["role"] == "developer"
-}
-
-/// The beginning that makes a conversation what it is.
+/// Returns the messages that identify a conversation: the leading system messages and the first user message.
 pub(crate) fn conversation_key(body: &Value) -> Vec<Value> {
     let messages = messages(body);
     let system = messages.iter().take_while(|message| is_system(message));
     let user = messages.iter().find(|message| message["role"] == "user");
     system.chain(user).cloned().collect()
-}
-
-/// The text of a message, its parts joined.
-pub(crate) fn text_of(message: &Value) -> String {
-    match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
-    }
 }

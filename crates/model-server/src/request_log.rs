@@ -1,6 +1,6 @@
-//! What the server has seen: requests, conversations, violations, hang-ups; and which turn comes next.
+//! The log of requests, conversations and hang-ups, and the choice of the next turn.
 //!
-//! One lock, never held while anything is awaited.
+//! One lock guards all of it, and is never held across an await.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,14 @@ use axum::http::HeaderMap;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::check::{Violation, ViolationKind, check};
+use crate::check::check;
 use crate::fault::Fault;
-use crate::request::{Request, conversation_key, messages};
+use crate::message::messages;
+use crate::request::{Request, conversation_key};
 use crate::script::{Rule, Script, Turn, TurnFn, TurnSource};
+use crate::violation::{Violation, ViolationKind};
 
-/// Everything seen so far, and a bell for those who wait.
+/// Log of everything received so far, with notification of changes.
 pub(crate) struct RequestLog {
     state: Mutex<LogState>,
     changed: watch::Sender<()>,
@@ -25,27 +27,26 @@ pub(crate) struct RequestLog {
 struct LogState {
     requests: Vec<Arc<Request>>,
     hang_ups: Vec<usize>,
-    /// Conversations by their beginning.
+    /// Conversations by their [`conversation_key`].
     conversations: HashMap<String, Conversation>,
 }
 
 struct Conversation {
     number: usize,
-    /// Its last request's messages, turn and attempt.
+    /// Messages of the latest request; `turn` and `attempt` are that request's, too.
     messages: Vec<Value>,
     turn: usize,
     attempt: usize,
-    /// How many turns of each rule it has had.
+    /// Number of used turns by index of the rule.
     used: HashMap<usize, usize>,
 }
 
-/// What to do about a request.
+/// Decision about a request.
 pub(crate) enum Decision {
-    /// It breaks a rule: refuse it.
+    /// Refuse it, as it breaks a rule.
     Refuse,
-    /// Answer it so.
     Answer(Turn),
-    /// Ask the script's function, when nothing is locked any more.
+    /// Call the script's function for a turn, after releasing the lock.
     Call(TurnFn),
 }
 
@@ -57,7 +58,7 @@ impl RequestLog {
         }
     }
 
-    /// Keeps a request and decides on it.
+    /// Logs a request and decides about it.
     pub(crate) fn receive(
         &self,
         script: &Script,
@@ -79,7 +80,7 @@ impl RequestLog {
         self.lock().hang_ups.clone()
     }
 
-    /// Waits until the condition gives something.
+    /// Waits until the condition returns a value.
     pub(crate) async fn wait_until<T>(&self, condition: impl Fn(&Self) -> Option<T>) -> T {
         let mut changes = self.changed.subscribe();
         loop {
@@ -92,13 +93,14 @@ impl RequestLog {
         }
     }
 
-    fn hung_up(&self, request: usize) {
+    /// Logs that the client of this request has hung up.
+    pub(crate) fn hung_up(&self, request: usize) {
         self.lock().hang_ups.push(request);
         self.changed.send_replace(());
     }
 
     fn lock(&self) -> MutexGuard<'_, LogState> {
-        // Nothing below leaves the lists half changed.
+        // No code panics while the lists are inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,7 +133,7 @@ impl LogState {
         (request, decision)
     }
 
-    /// The conversation of a body, with the body as its last request.
+    /// Returns the conversation of a body, and records the body as its latest request.
     fn conversation(&mut self, body: &Value) -> &mut Conversation {
         let number = self.conversations.len() + 1;
         let conversation = self
@@ -161,7 +163,7 @@ impl Conversation {
         }
     }
 
-    /// The turn of the first rule that matches and has one left; it counts as used.
+    /// Returns the next turn of the first matching rule that has one left, and counts it as used.
     fn next_turn(&mut self, rules: &[Rule], request: &Request) -> Option<Turn> {
         for (index, rule) in rules
             .iter()
@@ -212,35 +214,5 @@ fn unscripted(request: &Request) -> Violation {
             "the script has no turn for request {} of conversation {} (attempt {})",
             request.turn, request.conversation, request.attempt
         ),
-    }
-}
-
-/// An answer on its way. Dropped before it is complete, the client has hung up.
-pub(crate) struct ResponseGuard {
-    request_log: Arc<RequestLog>,
-    request: usize,
-    complete: bool,
-}
-
-impl ResponseGuard {
-    pub(crate) fn new(request_log: Arc<RequestLog>, request: usize) -> Self {
-        Self {
-            request_log,
-            request,
-            complete: false,
-        }
-    }
-
-    /// All has been handed over.
-    pub(crate) fn mark_complete(&mut self) {
-        self.complete = true;
-    }
-}
-
-impl Drop for ResponseGuard {
-    fn drop(&mut self) {
-        if !self.complete {
-            self.request_log.hung_up(self.request);
-        }
     }
 }

@@ -1,6 +1,6 @@
-//! What the server answers, and to whom: rules with turns, or a function.
+//! Scripts: rules with turns, or a function.
 //!
-//! A script holds no state; which turn comes next is counted by the server, for each conversation by itself.
+//! A script has no state; the server counts the turns of each conversation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::gate::Wait;
 use crate::reply::{Reply, ToolCall};
 use crate::request::Request;
 
-/// What the server answers.
+/// The server's answers.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) models: Vec<String>,
@@ -22,10 +22,10 @@ pub struct Script {
     pub(crate) turn_source: TurnSource,
 }
 
-/// A script in code.
+/// A script as a function.
 pub(crate) type TurnFn = Arc<dyn Fn(&Request) -> Turn + Send + Sync>;
 
-/// Where the turns come from.
+/// Source of the turns.
 #[derive(Clone)]
 pub(crate) enum TurnSource {
     Rules(Vec<Rule>),
@@ -33,22 +33,22 @@ pub(crate) enum TurnSource {
 }
 
 impl Script {
-    /// Each request is answered by the first rule that matches it and has a turn left.
+    /// Answers each request by the first matching rule that has a turn left.
     pub fn rules(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self::new(TurnSource::Rules(rules.into_iter().collect()))
     }
 
-    /// Every conversation gets these turns in order. A request beyond them is a violation.
+    /// Answers each conversation with these turns in order. A request beyond them is a violation.
     pub fn turns(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self::rules([Rule::new(Matcher::any(), turns)])
     }
 
-    /// Every request gets what the function says.
+    /// Answers each request with the function's result.
     pub fn from_fn(function: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> Self {
         Self::new(TurnSource::Function(Arc::new(function)))
     }
 
-    /// Reads a script file. The crate's page shows its form.
+    /// Parses a script file. The crate's documentation describes its format.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
         let raw: RawScript = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))
             .map_err(|error| ScriptError {
@@ -68,8 +68,8 @@ impl Script {
         })
     }
 
-    /// Only these models exist; a request for another is answered with 404. Where none is named, every name is
-    /// answered, and `scripted-model` is listed.
+    /// Sets the models; a request for another model is answered with 404. Without this, every model is answered, and `scripted-model`
+    /// is listed.
     pub fn with_models<M: Into<String>>(self, models: impl IntoIterator<Item = M>) -> Self {
         Self {
             models: models.into_iter().map(Into::into).collect(),
@@ -77,7 +77,7 @@ impl Script {
         }
     }
 
-    /// Requests without this bearer token are answered with 401.
+    /// Answers requests without this bearer token with 401.
     pub fn with_api_key(self, key: impl Into<String>) -> Self {
         Self {
             api_key: Some(key.into()),
@@ -94,32 +94,32 @@ impl Script {
     }
 }
 
-/// What is wrong with a script file.
+/// A script file's error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the script is not valid at {path}: {problem}")]
 pub struct ScriptError {
-    /// Where, as `rules[0].turns[2].fault`.
+    /// Path in the file, such as `rules[0].turns[2].fault`.
     pub path: String,
-    /// What is wrong there.
+    /// Description of the error.
     pub problem: String,
 }
 
-/// Turns for the requests that match.
+/// Turns for matching requests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Which requests it answers.
+    /// The requests that the rule answers.
     #[serde(default)]
     pub when: Matcher,
-    /// The answers, in order. Each conversation has them all for itself; a repeated request gets the next one.
+    /// The answers, in order. Each conversation goes through all of them; a repeated request gets the next one.
     pub turns: Vec<Turn>,
-    /// What comes after the last turn.
+    /// What follows the last turn.
     #[serde(default)]
     pub after_last: AfterLast,
 }
 
 impl Rule {
-    /// Answers what matches with these turns, and then leaves it to the next rule.
+    /// Answers matching requests with these turns, and leaves further requests to the next rule.
     pub fn new(when: Matcher, turns: impl IntoIterator<Item = Turn>) -> Self {
         Self {
             when,
@@ -128,7 +128,7 @@ impl Rule {
         }
     }
 
-    /// Answers what matches always with this turn.
+    /// Answers all matching requests with this turn.
     pub fn always(when: Matcher, turn: Turn) -> Self {
         Self {
             when,
@@ -137,7 +137,7 @@ impl Rule {
         }
     }
 
-    /// The turn at this position.
+    /// Returns the turn at this position.
     pub(crate) fn turn(&self, position: usize) -> Option<&Turn> {
         self.turns.get(position).or_else(|| match self.after_last {
             AfterLast::NextRule => None,
@@ -146,34 +146,34 @@ impl Rule {
     }
 }
 
-/// What a rule does when a conversation has had all of its turns.
+/// What follows a rule's last turn in a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterLast {
-    /// It matches no more in this conversation.
+    /// The rule no longer matches the conversation.
     #[default]
     NextRule,
-    /// It gives its last turn again.
+    /// The last turn is repeated.
     Repeat,
 }
 
-/// What a request must have: everything that is named here.
+/// Conditions on a request, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matcher {
-    /// A part of the system prompt.
+    /// Text in the system prompt.
     pub system_contains: Option<String>,
-    /// A part of the last user message.
+    /// Text in the last user message.
     pub user_contains: Option<String>,
-    /// A part of the last message, whoever said it.
+    /// Text in the last message, of any role.
     pub last_contains: Option<String>,
-    /// The model asked for.
+    /// Name of the requested model.
     pub model: Option<String>,
-    /// A tool on offer.
+    /// Name of an offered tool.
     pub offers_tool: Option<String>,
-    /// Which request of its conversation it is, from 1; repeats of it have the same number.
+    /// Number of the turn in its conversation, from 1; repeated requests have the same number.
     pub turn: Option<usize>,
-    /// Which attempt at the same request it is, from 1.
+    /// Number of the attempt at the turn, from 1.
     pub attempt: Option<usize>,
 }
 
@@ -183,17 +183,17 @@ impl Matcher {
         Self::default()
     }
 
-    /// Where the system prompt contains this.
+    /// Matches requests whose system prompt contains this text.
     pub fn system(part: impl Into<String>) -> Self {
         Self::any().and_system(part)
     }
 
-    /// Where the last user message contains this.
+    /// Matches requests whose last user message contains this text.
     pub fn user(part: impl Into<String>) -> Self {
         Self::any().and_user(part)
     }
 
-    /// And the system prompt contains this.
+    /// Requires this text in the system prompt.
     pub fn and_system(self, part: impl Into<String>) -> Self {
         Self {
             system_contains: Some(part.into()),
@@ -201,7 +201,7 @@ impl Matcher {
         }
     }
 
-    /// And the last user message contains this.
+    /// Requires this text in the last user message.
     pub fn and_user(self, part: impl Into<String>) -> Self {
         Self {
             user_contains: Some(part.into()),
@@ -209,7 +209,7 @@ impl Matcher {
         }
     }
 
-    /// And the last message contains this.
+    /// Requires this text in the last message.
     pub fn and_last(self, part: impl Into<String>) -> Self {
         Self {
             last_contains: Some(part.into()),
@@ -217,7 +217,7 @@ impl Matcher {
         }
     }
 
-    /// And this model is asked for.
+    /// Requires this model.
     pub fn and_model(self, model: impl Into<String>) -> Self {
         Self {
             model: Some(model.into()),
@@ -225,7 +225,7 @@ impl Matcher {
         }
     }
 
-    /// And this tool is on offer.
+    /// Requires that this tool is offered.
     pub fn and_tool(self, name: impl Into<String>) -> Self {
         Self {
             offers_tool: Some(name.into()),
@@ -233,7 +233,7 @@ impl Matcher {
         }
     }
 
-    /// And it is the conversation's nth request, from 1, repeats not counted.
+    /// Requires the conversation's nth turn, from 1; repeated requests do not count.
     pub fn and_turn(self, turn: usize) -> Self {
         Self {
             turn: Some(turn),
@@ -241,7 +241,7 @@ impl Matcher {
         }
     }
 
-    /// And it is the nth attempt at the same request, from 1.
+    /// Requires the nth attempt at the turn, from 1.
     pub fn and_attempt(self, attempt: usize) -> Self {
         Self {
             attempt: Some(attempt),
@@ -249,7 +249,7 @@ impl Matcher {
         }
     }
 
-    /// Whether the request has all of it.
+    /// Returns true if all conditions hold for the request.
     pub fn matches(&self, request: &Request) -> bool {
         let within = |part: &Option<String>, whole: fn(&Request) -> String| {
             part.as_ref().is_none_or(|part| whole(request).contains(part))
@@ -267,7 +267,7 @@ impl Matcher {
     }
 }
 
-/// One answer and its pace.
+/// An answer and its timing.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RawTurn")]
 pub struct Turn {
@@ -276,7 +276,7 @@ pub struct Turn {
     pub(crate) in_body: Option<Wait>,
 }
 
-/// What is answered.
+/// A reply, or a fault in its place.
 #[derive(Clone, Debug)]
 pub(crate) enum TurnOutcome {
     Reply(Reply),
@@ -284,17 +284,17 @@ pub(crate) enum TurnOutcome {
 }
 
 impl Turn {
-    /// A reply of text.
+    /// Creates a reply of text.
     pub fn text(text: impl Into<String>) -> Self {
         Reply::text(text).into()
     }
 
-    /// A reply that calls tools.
+    /// Creates a reply that calls tools.
     pub fn calls(tool_calls: impl IntoIterator<Item = ToolCall>) -> Self {
         Reply::calls(tool_calls).into()
     }
 
-    /// Waits for this before the answer's first byte.
+    /// Waits before the first byte of the response.
     pub fn wait_before_headers(self, wait: impl Into<Wait>) -> Self {
         Self {
             before_headers: Some(wait.into()),
@@ -302,8 +302,7 @@ impl Turn {
         }
     }
 
-    /// Waits for this before each part of the body but the first: a stream's parts are its events, plain JSON
-    /// comes in two halves.
+    /// Waits before each part of the body except the first. The parts of a stream are its events; plain JSON has two halves.
     pub fn wait_in_body(self, wait: impl Into<Wait>) -> Self {
         Self {
             in_body: Some(wait.into()),

@@ -1,6 +1,6 @@
-//! The server: accepts connections on loopback, answers by its script, and ends with its handle.
+//! The server: it accepts connections on loopback, answers by its script, and ends with its handle.
 //!
-//! All of it runs as tasks of the caller's tokio runtime; there is no thread, no file and no global state.
+//! It runs as tasks of the caller's tokio runtime, without threads, files or global state of its own.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,20 +23,21 @@ use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
 
 use crate::body::{Part, body, plain_parts, stream_parts, two_halves};
-use crate::check::Violation;
 use crate::completion::Completion;
 use crate::fault::{FaultResponse, RetryAfter, error_object, model_not_found};
 use crate::flaw::Flaw;
 use crate::gate::Wait;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::request_log::{Decision, RequestLog, ResponseGuard};
+use crate::request_log::{Decision, RequestLog};
+use crate::response_guard::ResponseGuard;
 use crate::script::{Script, Turn, TurnOutcome};
+use crate::violation::Violation;
 
-/// How long to wait where no connection can be accepted, for lack of file handles for example.
+/// Pause after a connection could not be accepted, for example for lack of file handles.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A running server. Dropping it ends it and every connection.
+/// A running server. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -44,13 +45,13 @@ pub struct ModelServer {
     accepting: JoinHandle<()>,
 }
 
-/// Why the server does not start.
+/// Why a server can't start.
 #[derive(Debug, Error)]
-#[error("cannot listen on 127.0.0.1:{port}: {source}; choose another port, or 0 for any free one")]
+#[error("cannot listen on 127.0.0.1:{port}: {source}; choose another port, or 0 for any free port")]
 pub struct StartError {
-    /// The port asked for.
+    /// The requested port.
     pub port: u16,
-    /// What the system says.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -67,17 +68,17 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Marks a response in whose place the connection closes.
+/// Marks a response to be replaced by closing the connection.
 #[derive(Clone)]
 struct CloseConnection;
 
 impl ModelServer {
-    /// Starts on a free port of 127.0.0.1. Must be called within a tokio runtime with IO and time.
+    /// Starts on a free port of 127.0.0.1. Requires a tokio runtime with IO and time.
     pub async fn start(script: Script) -> Result<Self, StartError> {
         Self::start_on(0, script).await
     }
 
-    /// Starts on this port of 127.0.0.1; 0 is any free one.
+    /// Starts on this port of 127.0.0.1; 0 for any free port.
     pub async fn start_on(port: u16, script: Script) -> Result<Self, StartError> {
         let failed = |source| StartError { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
@@ -96,22 +97,22 @@ impl ModelServer {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base URL for clients, as `http://127.0.0.1:4000/v1`.
+    /// Returns the base URL for clients, such as `http://127.0.0.1:4000/v1`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// The chat requests so far, in the order in which they came.
+    /// Returns the chat requests so far, in the order of arrival.
     pub fn requests(&self) -> Vec<Arc<Request>> {
         self.shared.request_log.requests()
     }
 
-    /// Waits for the nth chat request and gives all so far. It has no timeout of its own.
+    /// Waits until there are `count` chat requests, and returns all so far. There is no timeout.
     pub async fn wait_for_requests(&self, count: usize) -> Vec<Arc<Request>> {
         let enough = |request_log: &RequestLog| {
             Some(request_log.requests()).filter(|requests| requests.len() >= count)
@@ -119,7 +120,7 @@ impl ModelServer {
         self.shared.request_log.wait_until(enough).await
     }
 
-    /// What was wrong with the requests so far.
+    /// Returns the violations of all requests so far.
     pub fn violations(&self) -> Vec<Violation> {
         self.requests()
             .iter()
@@ -127,12 +128,12 @@ impl ModelServer {
             .collect()
     }
 
-    /// The numbers of the requests whose client went away before it had the whole answer.
+    /// Returns the numbers of the requests whose client hung up before the end of the response.
     pub fn hang_ups(&self) -> Vec<usize> {
         self.shared.request_log.hang_ups()
     }
 
-    /// Waits until so many clients went away early. It has no timeout of its own.
+    /// Waits until `count` clients have hung up, and returns the numbers of their requests. There is no timeout.
     pub async fn wait_for_hang_ups(&self, count: usize) -> Vec<usize> {
         let enough = |request_log: &RequestLog| {
             Some(request_log.hang_ups()).filter(|hang_ups| hang_ups.len() >= count)
@@ -140,10 +141,10 @@ impl ModelServer {
         self.shared.request_log.wait_until(enough).await
     }
 
-    /// Ends the server and waits until its port is closed.
+    /// Stops the server and waits until its port is closed.
     pub async fn stop(mut self) {
         self.accepting.abort();
-        // It ends by being aborted, which is an error only in name.
+        // An aborted task ends with an error.
         let _ = (&mut self.accepting).await;
     }
 }
@@ -154,7 +155,7 @@ impl Drop for ModelServer {
     }
 }
 
-/// Serves connections until it is aborted; they end with it.
+/// Serves connections until the task is aborted, which closes them.
 async fn accept(listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     loop {
@@ -171,7 +172,7 @@ async fn accept(listener: TcpListener, router: Router) {
 }
 
 async fn serve(stream: TcpStream, router: Router) {
-    // Without it a small event would wait for the one before to be acknowledged.
+    // Otherwise a small event would wait for the acknowledgment of the previous one.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let router = router.clone();
@@ -186,7 +187,7 @@ async fn serve(stream: TcpStream, router: Router) {
             Ok(response)
         }
     });
-    // A connection that ends in an error is a client that went away or a script that wants it.
+    // An error means that the client hung up or that the script closes the connection.
     let _ = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -229,14 +230,14 @@ async fn send_turn(turn: Turn, request: &Request, guard: ResponseGuard) -> Respo
     }
 }
 
-/// Sends what comes in place of a reply.
+/// Sends a response in place of a reply.
 fn send_fault(
-    sent: FaultResponse,
+    response: FaultResponse,
     request: &Request,
     wait: Option<Wait>,
     mut guard: ResponseGuard,
 ) -> Response {
-    match sent {
+    match response {
         FaultResponse::Error {
             status,
             body,
@@ -286,7 +287,7 @@ fn send_fault(
     }
 }
 
-/// Sends a reply as the request wants it.
+/// Sends a reply, streamed or whole as requested.
 fn send_reply(reply: &Reply, request: &Request, wait: Option<Wait>, guard: ResponseGuard) -> Response {
     let completion = Completion {
         reply,
@@ -298,9 +299,9 @@ fn send_reply(reply: &Reply, request: &Request, wait: Option<Wait>, guard: Respo
     } else {
         let whole = completion.whole();
         let parts = plain_parts(reply, &whole);
-        // A body that breaks off promises what it does not keep; one that ends early promises nothing.
-        let promised = parts.contains(&Part::Break).then(|| whole.to_string().len());
-        (parts, promised)
+        // Only a body that breaks off announces its length; one that ends early must look complete.
+        let length = parts.contains(&Part::Break).then(|| whole.to_string().len());
+        (parts, length)
     };
     let mut response = success(request, length, body(parts.into_iter(), wait, guard));
     if reply.has(Flaw::WrongContentType) {

@@ -1,15 +1,15 @@
-//! Conversations whose calls stand in the model's text (CALL-1, CALL-3): which result belongs to which call is said by the tool's
-//! name alone, in a message of the role `tool` with that name, or in a user's message as Dirigent writes it.
+//! Validation of conversations with calls in the model's text (CALL-1, CALL-3). Only the tool's name links a result to its call: in a
+//! message of the role `tool`, or in a user message in Dirigent's form.
 //!
-//! What is in a text is read with as little judgement as possible: a call that no JSON parser can read counts as made if its tool
-//! is named, as clients may understand more than this does. A call without any result is one that was not acted on.
+//! The check is lenient, as clients may understand more calls than this module parses: a result counts as matched if the text merely
+//! names its tool, and a reply none of whose calls has a result was not executed.
 
 use serde_json::{Deserializer, Value};
 
-use crate::check::{Violation, ViolationKind};
-use crate::request::text_of;
+use crate::message::text_of;
+use crate::violation::{Violation, ViolationKind};
 
-/// What is wrong with the roles, and with calls in the text and their results. Where tools are on offer, roles need not alternate.
+/// Returns all violations of the order of roles (unless tools are offered) and of calls in the text and their results.
 pub(crate) fn check(request: usize, messages: &[Value], tools: &Value) -> Vec<Violation> {
     let mut check = TextChecker {
         request,
@@ -20,21 +20,21 @@ pub(crate) fn check(request: usize, messages: &[Value], tools: &Value) -> Vec<Vi
         check.alternation(messages);
     }
     for (index, message) in messages.iter().enumerate() {
-        let place = format!("messages[{index}]");
+        let path = format!("messages[{index}]");
         match message["role"].as_str() {
             Some("assistant") => {
-                check.report_unanswered(&place);
+                check.report_unanswered(&path);
                 check.text_calls = Some(TextCalls::parse(&text_of(message)));
             }
-            Some("tool") => check.result(&place, &message["name"]),
+            Some("tool") => check.result(&path, &message["name"]),
             Some("user") => {
-                // What a user says of results at first is a task.
+                // Before the first assistant message, results are part of a task.
                 if check.text_calls.is_some() {
                     for tool in results_in(&text_of(message)) {
-                        check.match_result(format!("{place}.content"), tool);
+                        check.match_result(format!("{path}.content"), tool);
                     }
                 }
-                check.report_unanswered(&place);
+                check.report_unanswered(&path);
             }
             Some(_) | None => {}
         }
@@ -46,29 +46,29 @@ pub(crate) fn check(request: usize, messages: &[Value], tools: &Value) -> Vec<Vi
 struct TextChecker {
     request: usize,
     violations: Vec<Violation>,
-    /// The calls of the assistant message whose results may come now.
+    /// Calls of the latest assistant message, while their results may follow.
     text_calls: Option<TextCalls>,
 }
 
 impl TextChecker {
-    fn report(&mut self, place: impl Into<String>, kind: ViolationKind, reason: String) {
+    fn report(&mut self, path: impl Into<String>, kind: ViolationKind, reason: String) {
         self.violations.push(Violation {
             request: self.request,
-            path: place.into(),
+            path: path.into(),
             kind,
             reason,
         });
     }
 
-    /// The chat templates of many open models refuse a conversation in which a user or the model speaks twice in a row.
+    /// Checks that roles alternate: the chat templates of many open models refuse two user or two assistant messages in a row.
     fn alternation(&mut self, messages: &[Value]) {
         let mut before = "";
         for (index, message) in messages.iter().enumerate() {
             let role = message["role"].as_str().unwrap_or_default();
             let reason = match (before, role) {
-                ("", "assistant") => "the first to speak is the user".to_owned(),
+                ("", "assistant") => "the conversation must begin with a user message".to_owned(),
                 ("user", "user") | ("assistant", "assistant") => {
-                    format!("`{role}` follows `{before}`, but roles alternate where calls are in the text")
+                    format!("`{role}` follows `{before}`, but roles must alternate if calls are in the text")
                 }
                 _ => String::new(),
             };
@@ -81,13 +81,13 @@ impl TextChecker {
         }
     }
 
-    fn result(&mut self, place: &str, tool: &Value) {
+    fn result(&mut self, path: &str, tool: &Value) {
         match tool.as_str() {
-            Some(tool) if !tool.is_empty() => self.match_result(format!("{place}.name"), tool),
+            Some(tool) if !tool.is_empty() => self.match_result(format!("{path}.name"), tool),
             Some(_) | None => {
-                let reason = "a result needs its call's id or its tool's name".to_owned();
+                let reason = "a result needs `tool_call_id` or `name`".to_owned();
                 self.report(
-                    format!("{place}.tool_call_id"),
+                    format!("{path}.tool_call_id"),
                     ViolationKind::OrphanResult,
                     reason,
                 );
@@ -95,7 +95,7 @@ impl TextChecker {
         }
     }
 
-    fn match_result(&mut self, place: String, tool: &str) {
+    fn match_result(&mut self, path: String, tool: &str) {
         match self
             .text_calls
             .as_mut()
@@ -103,18 +103,18 @@ impl TextChecker {
         {
             Some(Ok(())) => {}
             None | Some(Err(Unmatched::NoCall)) => {
-                let reason = format!("the assistant message before it does not call `{tool}`");
-                self.report(place, ViolationKind::OrphanResult, reason);
+                let reason = format!("the preceding assistant message does not call `{tool}`");
+                self.report(path, ViolationKind::OrphanResult, reason);
             }
             Some(Err(Unmatched::Duplicate)) => {
-                let reason = format!("every call of `{tool}` has its result already");
-                self.report(place, ViolationKind::Duplicate, reason);
+                let reason = format!("every call of `{tool}` already has a result");
+                self.report(path, ViolationKind::Duplicate, reason);
             }
         }
     }
 
-    /// Ends the time in which results may come.
-    fn report_unanswered(&mut self, place: &str) {
+    /// Ends the results of an assistant message, and reports its calls without one.
+    fn report_unanswered(&mut self, path: &str) {
         for tool in self
             .text_calls
             .take()
@@ -122,33 +122,34 @@ impl TextChecker {
             .into_iter()
             .flatten()
         {
-            let reason = format!("the call of `{tool}` has no result, though one beside it has");
-            self.report(place, ViolationKind::OrphanCall, reason);
+            let reason =
+                format!("the call of `{tool}` has no result, although another call of the message has one");
+            self.report(path, ViolationKind::OrphanCall, reason);
         }
     }
 }
 
-/// The calls in the text of an assistant message, and which of them have results.
+/// The calls in an assistant message's text, and their results so far.
 #[derive(Debug)]
 struct TextCalls {
     text: String,
-    /// The tools of the calls that are plain to see, each with whether its result has come.
+    /// Tools of the parsed calls, each with whether it has a result.
     calls: Vec<(String, bool)>,
-    /// The tools of all results so far.
+    /// Tools of all results so far.
     results: Vec<String>,
 }
 
-/// What is wrong with a result.
+/// Why a result matches no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unmatched {
-    /// Nothing in the text calls its tool.
+    /// The text does not call its tool.
     NoCall,
-    /// Every call of its tool has its result.
+    /// Every call of its tool already has a result.
     Duplicate,
 }
 
 impl TextCalls {
-    /// The calls in a text.
+    /// Parses the calls in a text.
     fn parse(text: &str) -> Self {
         Self {
             calls: objects(text)
@@ -161,7 +162,7 @@ impl TextCalls {
         }
     }
 
-    /// Takes the result of a call of that tool.
+    /// Records a result of this tool.
     fn record_result(&mut self, tool: &str) -> Result<(), Unmatched> {
         let earlier = self.results.iter().filter(|result| *result == tool).count();
         self.results.push(tool.to_owned());
@@ -173,21 +174,21 @@ impl TextCalls {
         match self.text.matches(tool).count() {
             0 => Err(Unmatched::NoCall),
             named if named <= earlier => Err(Unmatched::Duplicate),
-            // As it is named in a call that was read, there is no further one.
+            // The name occurs in a parsed call, so there is no unparsed call of the tool.
             _ if self.calls.iter().any(|(name, _)| name == tool) => Err(Unmatched::Duplicate),
             _ => Ok(()),
         }
     }
 
-    /// The tools of the calls without a result, where others have theirs: a reply that was not acted on has none at all.
+    /// Returns the tools of calls without a result, if another call has one. A reply that was not executed has no results at all.
     fn unanswered(self) -> impl Iterator<Item = String> {
-        let begun = !self.results.is_empty();
-        let open = self.calls.into_iter().filter(move |(_, done)| begun && !done);
+        let executed = !self.results.is_empty();
+        let open = self.calls.into_iter().filter(move |(_, done)| executed && !done);
         open.map(|(tool, _)| tool)
     }
 }
 
-/// The tools whose results a user's message brings, as Dirigent writes them: paragraphs of `Result of TOOL:` and the result's JSON.
+/// Returns the tools of the results in a user message, in Dirigent's form: paragraphs of `Result of TOOL:` and the result's JSON.
 fn results_in(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n\n").filter_map(|paragraph| {
         let (tool, _) = paragraph.strip_prefix("Result of ")?.split_once(":\n")?;
@@ -195,7 +196,7 @@ fn results_in(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The outermost JSON objects of a text, in order.
+/// Returns the outermost JSON objects of a text, in order.
 fn objects(text: &str) -> Vec<Value> {
     let (mut found, mut rest) = (Vec::new(), text);
     while let Some(start) = rest.find('{') {
@@ -214,7 +215,7 @@ fn objects(text: &str) -> Vec<Value> {
     found
 }
 
-/// The tools that an object calls: `{"tool": …}`, `{"tool_call": {"name": …}}`, or `{"name": …, "arguments": …}`.
+/// Returns the tools that an object calls: `{"tool": …}`, `{"tool_call": {"name": …}}`, or `{"name": …, "arguments": …}`.
 fn called_tools(object: &Value) -> Vec<String> {
     let names = match (&object["tool"], &object["tool_call"], &object["arguments"]) {
         (Value::String(tool), _, _) => vec![tool.as_str()],

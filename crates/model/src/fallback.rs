@@ -1,5 +1,5 @@
-//! Asking the next model when one can't answer (HOST-7). It never asks another where the request itself was at fault, nor because of
-//! what a model said.
+//! Trying further models when one can't answer (HOST-7). No further model is tried if the request itself is at fault, nor because of
+//! the content of a reply.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::{ChatModel, ChatRequest};
 
-/// A model to ask when those before it can't answer.
+/// A model to try when those before it can't answer.
 #[derive(Clone)]
 pub struct Alternative {
-    /// Whom to ask.
+    /// The model.
     pub model: Arc<dyn ChatModel>,
-    /// Which of its models: the name in the request belongs to the first model's provider. `None` for its default.
+    /// Provider's name of the model, as the name in the request belongs to the first model's provider. `None` for the default model.
     pub name: Option<String>,
 }
 
@@ -26,28 +26,28 @@ impl fmt::Debug for Alternative {
     }
 }
 
-/// A model with others to ask, in order, when it can't answer: because it is unavailable, has too small a context for the conversation, or
-/// is set up wrongly. The last is logged as a warning, as somebody has to mend it.
+/// A model with alternatives, which are tried in order when it is unavailable, its context is too small for the conversation, or it
+/// is misconfigured. A misconfigured model is logged as a warning, as somebody has to correct it.
 #[derive(Clone)]
 pub struct Fallback {
     first: Arc<dyn ChatModel>,
-    others: Arc<[Alternative]>,
+    alternatives: Arc<[Alternative]>,
 }
 
 impl fmt::Debug for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fallback")
-            .field("others", &self.others)
+            .field("alternatives", &self.alternatives)
             .finish_non_exhaustive()
     }
 }
 
 impl Fallback {
-    /// Asks `first`, then each of `others`.
-    pub fn new(first: Arc<dyn ChatModel>, others: impl IntoIterator<Item = Alternative>) -> Self {
+    /// Tries `first`, then each of `alternatives`.
+    pub fn new(first: Arc<dyn ChatModel>, alternatives: impl IntoIterator<Item = Alternative>) -> Self {
         Fallback {
             first,
-            others: others.into_iter().collect(),
+            alternatives: alternatives.into_iter().collect(),
         }
     }
 }
@@ -58,18 +58,18 @@ impl ChatModel for Fallback {
     }
 }
 
-/// A failure of all has the first one's kind, as that is the model that was wanted, and says what each one said.
+/// Returns the first reply. If all models fail, the failure has the kind of the first model's, and all messages.
 async fn ask(models: Fallback, request: ChatRequest) -> Result<ModelReply, ModelFailure> {
     let mut failure = match models.first.chat(request.clone()).await {
         Ok(reply) => return Ok(reply),
         Err(failure) => failure,
     };
     let mut last = failure.kind;
-    for alternative in &*models.others {
+    for alternative in &*models.alternatives {
         match last {
             ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong => {}
             ModelFailureKind::Configuration => {
-                tracing::warn!("a model is set up wrongly, and the next one is asked: {failure}");
+                tracing::warn!("a model is misconfigured; trying the next one: {failure}");
             }
             ModelFailureKind::Rejected | ModelFailureKind::Panicked => break,
         }

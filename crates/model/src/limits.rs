@@ -1,13 +1,13 @@
-//! The limits of a model's provider, shared by all who ask it (HOST-7): requests in parallel, tokens a minute, and a pause for all when
-//! the provider asks one of them to wait. Whoever comes first is let through first.
+//! A rate limiter for all requests to a model (HOST-7): parallel requests, tokens per minute, and a pause for all when the provider asks
+//! one of them to wait. Requests are admitted in the order of their arrival.
 //!
-//! After a pause one request goes alone, as a probe; the rest follow once it was answered: with the beginning of a text, a reply or any
-//! failure but that of an unavailable provider, which makes all wait again. A probe that is given up leaves its place to the next, and one
-//! that is not answered within the longest wait counts as answered: it is not refused, at least. So a provider that has just
-//! recovered does not meet everybody at once.
+//! After a pause, one request goes first as a probe, so that a provider that has just recovered does not receive all waiting requests at
+//! once. The rest follow when the probe is answered: with the beginning of a text, a reply, or any failure except
+//! [`ModelFailureKind::Unavailable`], which starts another pause. If a probe is dropped, the next request becomes the probe; if it is
+//! not answered within the longest wait, the others go on, as the provider has not refused it.
 //!
-//! It never asks again itself, and waits only where waiting ends in sight: where the provider asked for a long pause, whoever comes is
-//! told so at once, and can ask another model.
+//! The limiter never retries, and does not wait through long pauses: during such a pause, requests fail at once and can go to another
+//! model.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -20,23 +20,24 @@ use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::request::deadline_after;
+use crate::time::deadline_after;
 use crate::token_window::{RequestTokens, TokenWindow, WindowFull};
 use crate::{ChatModel, ChatRequest, DeltaSink};
 
-/// Tokens that a reply is expected to have, where the request sets no limit. What it really had counts once it has come.
+/// Tokens reserved for a reply if the request sets no limit. The actual number counts once the reply is complete.
 const TYPICAL_REPLY_TOKENS: u64 = 1_000;
 
-/// What a provider allows each of its models.
+/// Rate limits of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Requests in parallel; `None` for any number.
+    /// Largest number of parallel requests; `None` for no limit.
     pub concurrent: Option<NonZeroU32>,
-    /// Tokens in any minute, sent and received; `None` for any number. A request that is larger is sent when no other was for a minute.
+    /// Largest number of tokens, sent and received, in any minute; `None` for no limit. A larger request is sent alone, after a minute
+    /// without others.
     pub tokens_per_minute: Option<NonZeroU64>,
-    /// How long all wait after a failure for which the provider named no time.
+    /// Pause of all requests after a failure without a retry delay.
     pub pause: Duration,
-    /// The longest pause that is waited for; in a longer one, requests fail as unavailable until it is over.
+    /// Longest pause that requests wait for. During a longer pause they fail as unavailable.
     pub longest_wait: Duration,
 }
 
@@ -51,7 +52,7 @@ impl Default for ModelLimits {
     }
 }
 
-/// A model that keeps to its provider's limits. Clones share them, and each name of a model has its own.
+/// A model with rate limits. Clones share the limits; each model name has limits of its own.
 #[derive(Clone, Debug)]
 pub struct Limited<M> {
     inner: M,
@@ -60,7 +61,7 @@ pub struct Limited<M> {
 }
 
 impl<M> Limited<M> {
-    /// Keeps all who ask through this, and through its clones, to those limits.
+    /// Limits all requests through this model and its clones.
     pub fn new(inner: M, limits: ModelLimits) -> Self {
         Limited {
             inner,
@@ -69,7 +70,7 @@ impl<M> Limited<M> {
         }
     }
 
-    /// The same limits around another way to ask the same provider: both draw on them together.
+    /// Wraps another client of the same provider. Both share the limits.
     pub fn share_limits<N>(&self, inner: N) -> Limited<N> {
         Limited {
             inner,
@@ -112,15 +113,15 @@ async fn ask<M: ChatModel>(
     result
 }
 
-/// Where all requests to one model come through.
+/// The rate limiter of one model.
 #[derive(Debug)]
 struct Limiter {
     limits: ModelLimits,
-    /// Held by who is next, while it waits. It is what makes the order fair: tokens and pauses have no queues of their own.
+    /// Locked by the next request while it waits. The lock keeps the order, as tokens and pauses have no queues.
     queue: tokio::sync::Mutex<()>,
     slots: Arc<Semaphore>,
     state: Mutex<LimiterState>,
-    /// Told when a request has ended or a probe is over, to who is next.
+    /// Notifies the next request that a request or a probe has ended.
     changed: Notify,
 }
 
@@ -128,35 +129,35 @@ struct Limiter {
 struct LimiterState {
     paused_until: Instant,
     probe_state: ProbeState,
-    /// How many probes there were: a probe's number.
+    /// Number of probes so far, which is the latest probe's number.
     probes: u64,
     window: Option<TokenWindow>,
 }
 
-/// How many are let through when there is no pause.
+/// Whether a probe holds back other requests after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeState {
-    /// All for whom there is a place.
+    /// All requests are admitted.
     NotNeeded,
-    /// One, as a probe.
+    /// The next request becomes the probe.
     Due,
-    /// None: that probe is under way.
+    /// Other requests wait for the probe.
     InFlight { probe: u64, since: Instant },
 }
 
-/// What who is next may do.
+/// Decision about the next request.
 enum Admission {
-    /// To go; as a probe, if it has a number.
+    /// The request may be sent; `probe` is its number if it is the probe.
     Granted { probe: Option<u64> },
-    /// To wait until then, or until something has changed.
+    /// The request waits until this instant or the next change.
     WaitUntil(Instant),
 }
 
-/// A request's leave to be under way: its place, given back when dropped, and the tokens that were reserved for it.
+/// A running request's slot and reserved tokens, released on drop.
 struct Permit {
     limiter: Arc<Limiter>,
     expected: RequestTokens,
-    /// What it has had when it is dropped.
+    /// Tokens to settle on drop.
     actual: RequestTokens,
     probe: Option<u64>,
     _slot: Option<OwnedSemaphorePermit>,
@@ -181,11 +182,11 @@ impl Limiter {
         }
     }
 
-    /// Waits for a place, for the end of a pause and for tokens. Dropping the future leaves the queue.
+    /// Waits for a slot, the end of a pause, and tokens. Dropping the future leaves the queue.
     async fn acquire(self: Arc<Self>, expected: RequestTokens) -> Result<Permit, ModelFailure> {
         let queue = self.queue.lock().await;
         let slot = match self.limits.concurrent {
-            // The semaphore is never closed, so there is always a place at last.
+            // The semaphore is never closed, so a slot is always granted in the end.
             Some(_) => self.slots.clone().acquire_owned().await.ok(),
             None => None,
         };
@@ -193,7 +194,7 @@ impl Limiter {
             match self.try_admit(expected)? {
                 Admission::Granted { probe } => break probe,
                 Admission::WaitUntil(latest) => {
-                    // Whether it has changed or takes too long: what that means is seen in the next pass of the loop.
+                    // The next pass of the loop decides anew, after a change and after a timeout.
                     let _ = tokio::time::timeout_at(latest, self.changed.notified()).await;
                 }
             }
@@ -208,7 +209,7 @@ impl Limiter {
         })
     }
 
-    /// Takes the tokens if all is open, or says what to wait for.
+    /// Reserves tokens and admits the request, or returns when to try again.
     fn try_admit(&self, expected: RequestTokens) -> Result<Admission, ModelFailure> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -219,7 +220,7 @@ impl Limiter {
                 kind: ModelFailureKind::Unavailable {
                     retry_after: Some(retry_after),
                 },
-                message: format!("the model's provider asked to be left alone for another {retry_after}"),
+                message: format!("the model's provider asked for no requests for another {retry_after}"),
             });
         }
         if !pause.is_zero() {
@@ -244,7 +245,7 @@ impl Limiter {
         Ok(Admission::Granted { probe })
     }
 
-    /// Lets all through, if it is still that probe that they wait for.
+    /// Admits all requests again, if this is still the current probe.
     fn probe_answered(&self, probe: u64) {
         self.finish_probe(probe, ProbeState::NotNeeded);
     }
@@ -263,7 +264,7 @@ impl Limiter {
 }
 
 impl LimiterState {
-    /// The number of the probe that begins, if one is due.
+    /// Starts a probe if one is due, and returns its number.
     fn begin_probe(&mut self, now: Instant) -> Option<u64> {
         match self.probe_state {
             ProbeState::NotNeeded | ProbeState::InFlight { .. } => None,
@@ -280,22 +281,22 @@ impl LimiterState {
 }
 
 impl Permit {
-    /// The request; where it is as a probe, the beginning of its reply's text lets the others through.
+    /// Ends a probe with the beginning of its reply's text.
     fn end_probe_on_first_delta(&self, request: ChatRequest) -> ChatRequest {
         let Some(probe) = self.probe else {
             return request;
         };
         let limiter = self.limiter.clone();
-        let told = request.deltas.clone();
+        let deltas = request.deltas.clone();
         request.deltas(DeltaSink::new(move |text| {
             limiter.probe_answered(probe);
-            if let Some(told) = &told {
-                told.send(text);
+            if let Some(deltas) = &deltas {
+                deltas.send(text);
             }
         }))
     }
 
-    /// Settles the probe, and closes the limiter for all where the provider could not answer.
+    /// Records the tokens of a finished request and ends its probe. If the provider was unavailable, starts a pause for all.
     fn settle(mut self, result: &Result<ModelReply, ModelFailure>) {
         let now = Instant::now();
         self.actual = match result {
@@ -303,7 +304,7 @@ impl Permit {
                 input: reply.usage.input_tokens,
                 output: reply.usage.output_tokens,
             },
-            // The provider may have counted what it read.
+            // The provider may count the tokens of a failed request.
             Err(_) => RequestTokens {
                 output: 0,
                 ..self.expected
@@ -329,8 +330,8 @@ impl Permit {
 }
 
 impl Drop for Permit {
-    /// Settles the tokens; those of a request that was given up count in full, as the provider may have counted them. A probe without an
-    /// answer leaves its place to the next request.
+    /// Settles the tokens. A dropped request counts in full, as the provider may count it. If it was an unanswered probe, the next
+    /// request becomes the probe.
     fn drop(&mut self) {
         if let Some(window) = &mut self.limiter.lock().window {
             window.settle(self.expected, self.actual, Instant::now());

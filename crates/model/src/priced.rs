@@ -1,4 +1,4 @@
-//! What replies cost (HOST-6), where the provider does not say. It never changes what is asked.
+//! Costs of replies whose provider reports none (HOST-6).
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::price::Price;
@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt, TryFutureExt};
 
 use crate::{ChatModel, ChatRequest};
 
-/// A model of a known price. Of several that may answer, each is wrapped by itself, as each has its own.
+/// A model with a price. Wrap each alternative of a [`Fallback`](crate::Fallback) by itself, as each has its own price.
 #[derive(Clone, Debug)]
 pub struct Priced<M> {
     inner: M,
@@ -14,7 +14,7 @@ pub struct Priced<M> {
 }
 
 impl<M: ChatModel> Priced<M> {
-    /// That model at that price: a reply that says nothing of its cost costs what its tokens do. Failures cost nothing.
+    /// Adds to each reply without a cost the price of its tokens. Failures cost nothing.
     pub fn new(inner: M, price: Price) -> Self {
         Priced { inner, price }
     }

@@ -1,5 +1,5 @@
-//! Asking again when a model was unavailable (HOST-7): with growing pauses, as long as the server asks to wait, and not for ever.
-//! It never asks again for what asking again can't mend. Asking is safe to repeat, as nothing acts on a reply before it is complete.
+//! Retrying requests to an unavailable model (HOST-7), with exponential backoff and the server's retry delay. Other failures are
+//! final. A request is safe to repeat, as nothing acts on a reply before it is complete.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::request::deadline_after;
+use crate::time::deadline_after;
 use crate::{ChatModel, ChatRequest};
 
-/// When and how often a model is asked again.
+/// When and how often a request is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a model is asked at most, the first time included.
+    /// Largest number of attempts, including the first.
     pub attempts: u32,
-    /// The pause after the first failure; each is twice the one before.
+    /// Pause after the first attempt. Each further pause is twice as long.
     pub first_pause: Duration,
-    /// The longest such pause. A server may ask for a longer one.
+    /// Longest pause, unless the server asks for a longer one.
     pub longest_pause: Duration,
-    /// All pauses together are no longer than this. A pause that would make them so is not begun. The time that a request waits its
-    /// turn or for its answer does not count: it says nothing of how long the model is unavailable.
+    /// Largest sum of all pauses; the last failure is final if another pause would exceed it. Time in the rate limiter's queue and
+    /// time for answers do not count, as the model is not unavailable then.
     pub total: Duration,
-    /// Whether pauses are lengthened at random.
+    /// Random lengthening of pauses.
     pub jitter: Jitter,
 }
 
-/// Whether pauses are lengthened at random, to at most twice their length, so that those who failed together don't come back together.
+/// Random lengthening of pauses, so that requests that failed together are not retried together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// They are.
+    /// Pauses grow to at most twice their length.
     Random,
-    /// They are not.
+    /// Pauses have their exact length.
     None,
 }
 
@@ -49,11 +49,11 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     fn pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
-        let again = usize::try_from(self.attempts.saturating_sub(1)).unwrap_or(usize::MAX);
+        let retries = usize::try_from(self.attempts.saturating_sub(1)).unwrap_or(usize::MAX);
         let pauses = ExponentialBuilder::new()
             .with_min_delay(self.first_pause)
             .with_max_delay(self.longest_pause)
-            .with_max_times(again);
+            .with_max_times(retries);
         match self.jitter {
             Jitter::Random => pauses.with_jitter().build(),
             Jitter::None => pauses.build(),
@@ -61,7 +61,7 @@ impl RetryPolicy {
     }
 }
 
-/// How long to wait at least before asking again; `None` where asking again is of no use.
+/// Returns the shortest pause before a retry; `None` if a retry is of no use.
 fn min_wait(failure: &ModelFailure) -> Option<Duration> {
     match failure.kind {
         ModelFailureKind::Unavailable { retry_after } => {
@@ -74,7 +74,7 @@ fn min_wait(failure: &ModelFailure) -> Option<Duration> {
     }
 }
 
-/// A model that is asked again when it was unavailable.
+/// A model whose requests are retried when it is unavailable.
 #[derive(Clone, Debug)]
 pub struct Retrying<M> {
     inner: M,
@@ -82,7 +82,7 @@ pub struct Retrying<M> {
 }
 
 impl<M: ChatModel + Clone> Retrying<M> {
-    /// Asks that model, again by that policy. Clones of the model must be the same model, as those of an `Arc` are.
+    /// Retries requests to `inner`. Clones of `inner` must share its state, as those of an `Arc` do.
     pub fn new(inner: M, policy: RetryPolicy) -> Self {
         Retrying { inner, policy }
     }
@@ -104,7 +104,7 @@ async fn ask<M: ChatModel>(
     let mut attempts_made: u32 = 0;
     loop {
         let failure = match model.chat(request.clone()).await {
-            // One that broke off, too: it was paid for, and the model can be told of it.
+            // An interrupted reply is returned, too: it is charged, and the agent can tell the model.
             Ok(reply) => return Ok(reply),
             Err(failure) => failure,
         };
@@ -127,7 +127,7 @@ fn given_up(failure: ModelFailure, attempts_made: u32) -> ModelFailure {
     match attempts_made {
         1 => failure,
         _ => ModelFailure {
-            message: format!("{} (asked {attempts_made} times)", failure.message),
+            message: format!("{} (after {attempts_made} attempts)", failure.message),
             ..failure
         },
     }

@@ -1,40 +1,40 @@
-//! Taking a provider's secrets out of what it sends back: the one place where that is done.
+//! Redaction of secrets in everything that a server sends back.
 //!
-//! Servers say back what they were sent: in errors, in addresses to go to instead, in what a model says. A secret is recognised
-//! however its characters are written: as they are, escaped as in JSON (also in JSON within JSON), in an address or in HTML. Its
-//! beginning is taken out like the whole, as servers say by it which key was wrong. Fewer than [`REVEALING_PREFIX_CHARS`] characters of it stay.
+//! Servers repeat what they received: in errors, redirects, and texts of models. A secret is recognized in any spelling of its
+//! characters: plain, or escaped as in JSON (also JSON within JSON), in an address or in HTML. Its beginning is redacted, too, as
+//! servers quote it to identify a wrong key; fewer than [`REVEALING_PREFIX_CHARS`] characters stay.
 
 use std::fmt;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// What stands where a secret stood.
+/// Replacement of a secret.
 const REDACTED: &str = "[secret]";
 
-/// What is shorter is no secret but a placeholder, as local servers want one: `ollama`, `lm-studio`, `not-needed`. A model may well
-/// say it.
+/// Shortest secret. A shorter key is a placeholder for local servers, such as `ollama`, `lm-studio` or `not-needed`, which may well
+/// occur in a model's text.
 const MIN_SECRET_CHARS: usize = 16;
 
-/// So many of a secret's first characters give it away. Fewer may be public: all keys of a provider begin alike, Anthropic's with
-/// `sk-ant-api03-`.
+/// Shortest beginning of a secret that is redacted. Fewer characters are not secret: all keys of a provider begin alike, such as
+/// Anthropic's with `sk-ant-api03-`.
 const REVEALING_PREFIX_CHARS: usize = 20;
 
-/// What is known to be secret. `Debug` shows nothing of it.
+/// Secrets to redact. `Debug` shows only their number.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Arc<[Secret]>);
 
-/// One secret: for each of its characters, the ways to write it.
+/// A secret: the spellings of each of its characters.
 struct Secret(Vec<Vec<String>>);
 
 impl Secrets {
-    /// Those secrets. What is too short to be one is left out.
+    /// Collects secrets; those shorter than [`MIN_SECRET_CHARS`] are left out.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
         let long = |secret: &&SecretString| secret.expose_secret().chars().count() >= MIN_SECRET_CHARS;
         Secrets(secrets.into_iter().filter(long).map(Secret::new).collect())
     }
 
-    /// A text without them.
+    /// Returns the text without secrets.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut redactor = Redactor::new(self);
         let mut clean = redactor.push(text);
@@ -49,16 +49,15 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Takes secrets out of a text that comes in pieces, wherever it is cut.
+/// Redacts secrets in a text that comes in pieces, also across pieces.
 #[derive(Debug)]
 pub(crate) struct Redactor {
     secrets: Secrets,
-    /// The end of what has come, which may be a secret's beginning.
+    /// End of the text so far, which may be the beginning of a secret.
     buffer: String,
 }
 
 impl Redactor {
-    /// A redactor of those secrets.
     pub(crate) fn new(secrets: &Secrets) -> Self {
         Redactor {
             secrets: secrets.clone(),
@@ -66,7 +65,7 @@ impl Redactor {
         }
     }
 
-    /// Takes a piece; what of the text is certain to hold no secret comes out.
+    /// Adds a piece, and returns the text that is certain to be free of secrets.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.secrets.0.is_empty() {
             return piece.to_owned();
@@ -78,18 +77,18 @@ impl Redactor {
         clean
     }
 
-    /// The rest, when no more comes.
+    /// Returns the rest at the end of the text.
     pub(crate) fn finish(&mut self) -> String {
         let text = std::mem::take(&mut self.buffer);
         self.redact_buffer(&text, MoreInput::Ended).0
     }
 
-    /// The bytes that are held.
+    /// Number of buffered bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The clean text, and the end of it of which nothing is certain.
+    /// Returns the clean text, and the undecided end.
     fn redact_buffer<'a>(&self, text: &'a str, more_input: MoreInput) -> (String, &'a str) {
         let mut clean = String::with_capacity(text.len());
         let (mut from, mut at) = (0, 0);
@@ -112,19 +111,19 @@ impl Redactor {
     }
 }
 
-/// Whether more of a text may come.
+/// Whether the text may go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MoreInput {
     Expected,
     Ended,
 }
 
-/// What a text begins with.
+/// Match of a secret at the beginning of a text.
 enum SecretMatch {
     None,
-    /// A secret, or enough of one, of that many bytes.
+    /// A secret or its revealing beginning, with its length in bytes.
     Found(usize),
-    /// What may be the beginning of one.
+    /// The text is too short to decide.
     Partial,
 }
 
@@ -146,12 +145,12 @@ impl Secrets {
 impl Secret {
     fn new(secret: &SecretString) -> Self {
         let mut characters: Vec<char> = secret.expose_secret().chars().collect();
-        // How many backslashes are meant by several can't be told.
+        // Escaping makes the number of consecutive backslashes ambiguous, so several count as one.
         characters.dedup_by(|next, one| *next == '\\' && *one == '\\');
         Secret(characters.into_iter().map(encodings).collect())
     }
 
-    /// Whether a text that begins so is worth a closer look.
+    /// Returns true if a text with this first character may begin with the secret.
     fn may_begin(&self, character: char) -> bool {
         let first = self.0.first().and_then(|spellings| spellings.first());
         matches!(character, '\\' | '%' | '&') || first.is_some_and(|first| first.starts_with(character))
@@ -181,7 +180,7 @@ impl Secret {
     }
 }
 
-/// The ways to write a character: as it is, and escaped as in JSON, in addresses and in HTML, once or twice.
+/// Returns the spellings of a character: plain, and escaped as in JSON, addresses and HTML, once or twice.
 fn encodings(character: char) -> Vec<String> {
     let code = u32::from(character);
     let mut spellings = vec![
@@ -200,14 +199,14 @@ fn encodings(character: char) -> Vec<String> {
     }
     let bytes = character.to_string().into_bytes();
     for percent in ["%", "%25"] {
-        let written = |digits: fn(&u8) -> String| {
+        let encoded = |digits: fn(&u8) -> String| {
             let digits = bytes.iter().map(digits);
             digits
                 .map(|digits| format!("{percent}{digits}"))
                 .collect::<String>()
         };
-        spellings.push(written(|byte| format!("{byte:02x}")));
-        spellings.push(written(|byte| format!("{byte:02X}")));
+        spellings.push(encoded(|byte| format!("{byte:02x}")));
+        spellings.push(encoded(|byte| format!("{byte:02X}")));
     }
     let named = match character {
         '&' => "&amp;",

@@ -1,8 +1,8 @@
-//! The tokens of the last minute: what a limit on tokens a minute is counted by (HOST-7).
+//! The sliding window of a limit on tokens per minute (HOST-7).
 //!
-//! A request's tokens count from the moment when it is sent, those of its reply from the beginning on as what is reserved for it, and
-//! for a minute after its end as what they were. So whatever minute a provider looks at, the first one included, it has seen no more
-//! than the limit, but for what a reply has beyond its reservation and a request beyond its estimate.
+//! A request's tokens count for a minute from when it is sent. Its reply counts as reserved until it is complete, and with its actual
+//! tokens for a minute after that. So in any minute, including the first, the provider receives at most the limit, plus the
+//! tokens by which requests exceed their estimates and replies their reservations.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -10,29 +10,29 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long tokens count: a minute, and a moment more, as some requests take longer than others to reach the provider.
+/// Time that tokens count: a minute, and a second more, as requests take different times to reach the provider.
 const WINDOW_LENGTH: Duration = Duration::from_secs(61);
 
-/// What a request is expected to have, sent and received.
+/// Tokens of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestTokens {
     /// Tokens sent.
     pub(crate) input: u64,
-    /// Tokens that the reply may have.
+    /// Tokens received, or reserved for the reply.
     pub(crate) output: u64,
 }
 
-/// A request that has to wait: until then at the least, or until one under way ends; `None` where only that helps.
+/// The window has no room for a request: retry at this instant or when a running request ends; `None` if only the latter helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowFull(pub(crate) Option<Instant>);
 
-/// The tokens of the last minute, and of the replies under way.
+/// Tokens of the last minute, and reservations of replies in progress.
 #[derive(Debug)]
 pub(crate) struct TokenWindow {
     limit: u64,
-    /// When tokens were used, and how many, in this order.
+    /// Times and numbers of used tokens, the oldest first.
     used: VecDeque<(Instant, u64)>,
-    /// Tokens that the replies under way may have.
+    /// Tokens reserved for replies in progress.
     reserved: u64,
 }
 
@@ -45,7 +45,7 @@ impl TokenWindow {
         }
     }
 
-    /// Lets a request go if there is room for it. One that is larger than the limit goes alone: once nothing counts any more.
+    /// Reserves a request's tokens if the window has room for them. A request that is larger than the limit needs an empty window.
     pub(crate) fn reserve(&mut self, tokens: RequestTokens, now: Instant) -> Result<(), WindowFull> {
         self.evict_expired(now);
         let used = self.used.iter().map(|(_, tokens)| *tokens);
@@ -66,7 +66,7 @@ impl TokenWindow {
         Ok(())
     }
 
-    /// A request has ended, and had so many tokens. What of them was sent counts already, but for what was not expected.
+    /// Replaces a finished request's reservation by its actual tokens. Its expected input tokens are in the window already.
     pub(crate) fn settle(&mut self, expected: RequestTokens, actual: RequestTokens, now: Instant) {
         self.evict_expired(now);
         self.reserved = self.reserved.saturating_sub(expected.output);

@@ -1,30 +1,29 @@
-//! From what a provider says of a reply's tokens to its [`Usage`]. A count that is missing or can't be right is replaced by an estimate
-//! (HOST-6); it never counts as nothing.
+//! Checking a provider's token counts. Missing and implausible counts are replaced by estimates (HOST-6), never by zero.
 
 use dirigent_core::message::Usage;
 
 use crate::ChatRequest;
 
-/// The most tokens that any model reads or writes in one request.
+/// Largest number of tokens that any model reads or writes in one request.
 const MAX_REQUEST_TOKENS: u64 = 10_000_000;
-/// Tokens that a provider may add to a request, or a model think for a reply, beyond what is in proportion to them.
+/// Tokens that a provider may add to a request, or a model spend on thinking, regardless of the visible size.
 const HIDDEN_TOKENS: u64 = 32_768;
 
-/// A provider's counts for one reply; `None` for one that it did not give as a whole number.
+/// A provider's token counts for one reply; `None` for a count that is missing or not a whole number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TokenCounts {
     /// Tokens sent.
     pub(crate) input: Option<u64>,
-    /// Those of the tokens sent that it had read before.
+    /// Tokens sent that were read from the provider's cache.
     pub(crate) cached: Option<u64>,
     /// Tokens received.
     pub(crate) output: Option<u64>,
 }
 
 impl TokenCounts {
-    /// What the reply used, by these counts or by estimates: `reply_estimate` are the estimated tokens of the reply.
+    /// Computes the reply's usage from plausible counts and estimates; `reply_estimate` is the estimate of the reply's tokens.
     ///
-    /// A request's estimate may be an eighth of its tokens at the least: see [`TokenRatio`](dirigent_core::token_ratio::TokenRatio).
+    /// Up to eight times a request's estimate is plausible: see [`TokenRatio`](dirigent_core::token_ratio::TokenRatio).
     pub(crate) fn usage(self, request: &ChatRequest, reply_estimate: u64) -> Usage {
         let request_estimate = request.estimated_tokens();
         let cached = self.cached.unwrap_or(0);

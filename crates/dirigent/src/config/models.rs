@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_model::openai::{HttpClient, Timeouts};
 use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, Limited, OfflineModel, Priced, Retrying,
+    Alternative, ChatModel, ChatRequest, Fallback, HttpClient, Limited, OfflineModel, Priced, Retrying,
+    Timeouts,
 };
 use futures::future::BoxFuture;
 

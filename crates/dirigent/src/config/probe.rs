@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent_core::message::{Message, ModelFailure, ModelFailureKind};
-use dirigent_model::openai::Timeouts;
-use dirigent_model::{ChatModel, ChatRequest, Provider};
+use dirigent_model::{ChatModel, ChatRequest, Provider, Timeouts};
 
 use super::model::ModelSettings;
 use super::remote_model::RemoteModel;

@@ -1,9 +1,9 @@
 //! A model at its server, by its provider's API.
 
 use dirigent_core::message::{ModelFailure, ModelReply};
-use dirigent_model::openai::{HttpClient, ModelSetupError, Timeouts};
 use dirigent_model::{
-    ChatModel, ChatRequest, HostedModel, HostedOptions, OpenAiModel, OpenAiOptions, Protocol, Provider,
+    ChatModel, ChatRequest, HostedModel, HostedOptions, HttpClient, ModelSetupError, OpenAiModel,
+    OpenAiOptions, Protocol, Provider, Timeouts,
 };
 use futures::future::BoxFuture;
 use secrecy::SecretString;

@@ -1,7 +1,7 @@
-//! One request and its stream, each wait bounded.
+//! Sending one request and reading its stream, each wait with a timeout.
 //!
-//! A reply that broke off after something of it had come is a reply, an interrupted one: it was paid for. Where nothing had come it
-//! is a failure.
+//! A reply that breaks off after its beginning is still returned, as interrupted, because it is charged. A reply that breaks off
+//! before its beginning is a failure.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,33 +17,36 @@ use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 use tracing::dispatcher::{Dispatch, with_default};
 
+use super::client::Client;
 use super::frame_sink::RawFrameSink;
 use super::reply::Collector;
-use super::{Shared, wire};
+use super::wire;
 use crate::ChatRequest;
-use crate::openai::names::WireNames;
-use crate::request::deadline_after;
+use crate::names::WireNames;
+use crate::time::deadline_after;
 
-/// Why no more of a stream is read.
+/// Why reading a stream ended.
 enum StreamOutcome {
-    /// The provider has said that it is done.
+    /// The provider marked the end.
     Done(StreamEnd),
     /// The connection was closed.
     Closed,
-    /// Nothing came in time.
+    /// A timeout passed.
     Interrupted(String),
-    /// More came than a reply may have.
+    /// The reply exceeds the size limit.
     Oversized,
-    /// The provider has said that something went wrong, the connection broke, or what came can't be used.
+    /// The provider sent an error, the connection broke, or an event can't be parsed.
     Failed(ModelFailure),
 }
 
-impl Shared {
+impl Client {
     /// Sends a request and reads its reply.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let api = self.options.api;
         let wire_names = WireNames::new(&request.tools).map_err(|(one, other)| {
-            let message = format!("the tools `{one}` and `{other}` would have one name: rename one of them");
+            let message = format!(
+                "the API can't tell the tools `{one}` and `{other}` apart by name: rename one of them"
+            );
             self.failures.0.failure(ModelFailureKind::Rejected, &message)
         })?;
         let frame_sink = Arc::new(RawFrameSink::new(api));
@@ -52,7 +55,7 @@ impl Shared {
         let options = wire::chat_options(&self.options, request, frame_sink.clone());
         // Nothing is sent before the stream is read.
         let stream = self
-            .client
+            .genai
             .exec_chat_stream(self.target(model), chat, Some(&options));
         let stream = stream
             .await
@@ -67,7 +70,7 @@ impl Shared {
         Ok(reply)
     }
 
-    /// Where a request goes. With a target that is complete, `genai` looks for no key itself.
+    /// Returns the complete target of a request, so that `genai` does not look for a key itself.
     fn target(&self, model: &str) -> ServiceTarget {
         let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
         ServiceTarget {
@@ -101,7 +104,7 @@ impl Shared {
                     );
                 }
                 Ok(None) => return StreamOutcome::Closed,
-                // What came last may have been an event that is not passed on.
+                // The frame sink may have seen an event that `genai` does not pass on.
                 Err(_) => {}
             }
             if reply.buffered_bytes() > self.options.max_reply_bytes {
@@ -133,7 +136,7 @@ impl Shared {
                 None
             }
             StreamOutcome::Done(end) if metadata.garbled => {
-                self.warn_interrupted("its events did not come as they should");
+                self.warn_interrupted("its events were out of order or unnamed");
                 Some(end)
             }
             StreamOutcome::Done(end) if end.captured_stop_reason.is_some() => Some(end),
@@ -166,7 +169,6 @@ impl Shared {
         Ok(reply)
     }
 
-    /// The reply itself can't say why it was cut.
     fn warn_interrupted(&self, why: &str) {
         tracing::warn!(
             server = self.failures.0.server,
@@ -175,13 +177,13 @@ impl Shared {
     }
 }
 
-/// Takes an event; it may be the last one.
+/// Processes an event; returns the end of the stream if it is the last one.
 fn handle_event(event: ChatStreamEvent, reply: &mut Collector, request: &ChatRequest) -> Option<StreamEnd> {
     match event {
         ChatStreamEvent::Chunk(chunk) => reply.add_text(&chunk.content, request.deltas.as_ref()),
         ChatStreamEvent::ToolCallChunk(chunk) => reply.add_call(chunk.tool_call),
         ChatStreamEvent::End(end) => return Some(end),
-        // The first of these comes before anything is sent.
+        // `Start` comes before the request is sent.
         ChatStreamEvent::Start
         | ChatStreamEvent::Heartbeat
         | ChatStreamEvent::ReasoningChunk(_)
@@ -190,7 +192,7 @@ fn handle_event(event: ChatStreamEvent, reply: &mut Collector, request: &ChatReq
     None
 }
 
-/// A stream that says nothing to `tracing`: it would say what a server said, and a server may repeat the key.
+/// A stream with logging disabled: `genai` logs servers' texts, which may repeat the key.
 struct UntracedStream(ChatStream);
 
 impl Stream for UntracedStream {

@@ -1,4 +1,4 @@
-//! What is made of what went wrong: `genai`'s errors, and what these two providers say in their own ways.
+//! Classification of `genai`'s errors and of the error formats of Anthropic and Gemini.
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::time::Millis;
@@ -7,26 +7,26 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::frame_sink::StreamMetadata;
-use crate::openai::exchange::error_chain;
-use crate::openai::failure::{FailureClassifier, retry_after_seconds};
+use crate::failure::{FailureClassifier, retry_after_seconds};
+use crate::http::error_chain;
 
-/// Says of errors what can be done about them.
+/// Turns the errors of one server into failures.
 pub(super) struct GenaiFailureClassifier(pub(super) FailureClassifier);
 
 impl GenaiFailureClassifier {
-    /// Nothing came that can be used.
+    /// Creates a failure of a server that can't be reached or sent no usable reply.
     pub(super) fn unavailable(&self, message: &str) -> ModelFailure {
         self.0.unavailable(message)
     }
 
-    /// An error in place of an event.
+    /// Classifies an error in place of an event.
     pub(super) fn classify_genai(&self, error: Error, metadata: &StreamMetadata) -> ModelFailure {
         match error {
             Error::WebStream { error, .. } => self.classify_transport(error),
             Error::ChatResponse { body, .. } => match (&body["error"], &metadata.block_reason) {
-                (Value::Null, Some(why)) => {
-                    let why = self.0.excerpt(why);
-                    let message = format!("it refuses to answer this conversation ({why})");
+                (Value::Null, Some(reason)) => {
+                    let reason = self.0.excerpt(reason);
+                    let message = format!("it refuses to answer this conversation ({reason})");
                     self.0.failure(ModelFailureKind::Rejected, &message)
                 }
                 (Value::Null, None) => self.unavailable("an event holds no part of a reply"),
@@ -36,23 +36,23 @@ impl GenaiFailureClassifier {
                 self.unavailable(&format!("an event is no JSON: {serde_error}"))
             }
             Error::JsonValueExt(error) => {
-                let said = self.0.excerpt(&error.to_string());
-                self.unavailable(&format!("an event is not as it should be: {said}"))
+                let excerpt = self.0.excerpt(&error.to_string());
+                self.unavailable(&format!("an event has an unexpected format: {excerpt}"))
             }
-            // What is left is about the request, and comes before anything is sent.
+            // All other errors are about the request, and occur before it is sent.
             other => {
-                let said = self.0.excerpt(&other.to_string());
-                self.0.failure(ModelFailureKind::Rejected, &said)
+                let excerpt = self.0.excerpt(&other.to_string());
+                self.0.failure(ModelFailureKind::Rejected, &excerpt)
             }
         }
     }
 
-    /// An answer that is no success.
+    /// Classifies a response with an error status.
     pub(super) fn classify_status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
         refine(self.0.status(status, headers, body), body)
     }
 
-    /// An error of the HTTP client's.
+    /// Classifies an error of the HTTP client.
     pub(super) fn classify_http(&self, error: reqwest::Error) -> ModelFailure {
         let message = if error.is_body() || error.is_decode() {
             "its answer broke off"
@@ -93,7 +93,7 @@ impl GenaiFailureClassifier {
     }
 }
 
-/// A failure with what only these providers say, and say in the text.
+/// Refines a failure by phrases and delays that only these providers send, and send in the body.
 fn refine(mut failure: ModelFailure, body: &str) -> ModelFailure {
     const KEY: &str = ". Check the model's API key";
     const ACCOUNT: &str = ". Check the account that the API key belongs to";
@@ -131,7 +131,7 @@ fn refine(mut failure: ModelFailure, body: &str) -> ModelFailure {
     failure
 }
 
-/// How long Gemini asks to wait: in the body, as in `{"error": {"details": [{"retryDelay": "26s"}]}}`.
+/// Reads Gemini's retry delay from the body: `{"error": {"details": [{"retryDelay": "26s"}]}}`.
 fn retry_delay(body: &str) -> Option<Millis> {
     let body: Value = serde_json::from_str(body).ok()?;
     let details = body.pointer("/error/details").or_else(|| body.get("details"))?;

@@ -1,4 +1,4 @@
-//! What a stream says that `genai` doesn't pass on: which model answers, that something came at all, why Gemini refused to answer.
+//! Parts of a stream that `genai` does not pass on: the model's name, the time of each event, and Gemini's reason for refusing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,27 +8,27 @@ use tokio::time::Instant;
 
 use super::HostedApi;
 
-/// Sees each event of one stream before `genai` reads it.
+/// Receives each event of one stream before `genai` parses it.
 pub(super) struct RawFrameSink {
     api: HostedApi,
     metadata: Mutex<StreamMetadata>,
 }
 
-/// What was seen of a stream.
+/// What the frame sink has collected of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamMetadata {
-    /// When its latest event came.
+    /// Time of the latest event.
     pub(super) last_event_at: Option<Instant>,
-    /// The model that answers.
+    /// Name of the model that generates the reply.
     pub(super) model: Option<String>,
-    /// Why Gemini doesn't answer.
+    /// Gemini's reason for refusing to answer.
     pub(super) block_reason: Option<String>,
-    /// What Gemini says of the end of its reply, such as the text of a call that can't be read.
+    /// Gemini's text about the end of its reply, such as a call that it could not parse.
     pub(super) finish_message: String,
-    /// Whether `genai` read less than came, or other than was meant: Anthropic's blocks came in each other, so that their pieces were
-    /// mixed up, or an event came without its name, and was passed over.
+    /// Set if `genai` misread the stream: blocks of Anthropic's reply were nested, so their pieces were mixed up, or an event without a
+    /// name was skipped.
     pub(super) garbled: bool,
-    /// Whether a block of Anthropic's is open.
+    /// Set between the start and the stop of a block of Anthropic's reply.
     in_block: bool,
 }
 
@@ -70,12 +70,12 @@ impl RawFrameSink {
         }
     }
 
-    /// What was seen so far.
+    /// Returns what was collected so far.
     pub(super) fn metadata(&self) -> StreamMetadata {
         self.lock().clone()
     }
 
-    /// When the latest event came.
+    /// Returns the time of the latest event.
     pub(super) fn last_event_at(&self) -> Option<Instant> {
         self.lock().last_event_at
     }
@@ -87,7 +87,7 @@ impl RawFrameSink {
 
 impl ChatFrameSink for RawFrameSink {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
-        // A comment, which keeps the connection open.
+        // Comments only keep the connection open.
         if frame.data.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The models that a provider offers. `genai` would read the first page of them alone, models for other ends among them.
+//! Listing a provider's chat models. `genai` would read only the first page, and include models for other purposes.
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use reqwest::Response;
@@ -6,18 +6,19 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{HostedApi, Shared};
-use crate::openai::options::endpoint;
-use crate::openai::reply::is_model_name;
-use crate::request::deadline_after;
+use super::HostedApi;
+use super::client::Client;
+use crate::http::endpoint;
+use crate::names::is_model_name;
+use crate::time::deadline_after;
 
-/// What is read of an answer, in bytes.
+/// Largest part of a response that is read, in bytes.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
-/// The version of Anthropic's API.
+/// Version of Anthropic's API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// As many as fit on a page.
+/// Largest number of models on a page.
 const PAGE_SIZE: &str = "1000";
 
 #[derive(Deserialize)]
@@ -43,7 +44,7 @@ struct GeminiModel {
     supported_generation_methods: Vec<String>,
 }
 
-impl Shared {
+impl Client {
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
         let until = deadline_after(self.options.timeouts.first);
         let api = self.options.api;
@@ -70,10 +71,10 @@ impl Shared {
         if !status.is_success() {
             return Err(self.failures.classify_status(status.as_u16(), &headers, &body));
         }
-        let said = self.failures.0.secrets.redact(&body);
-        let mut names = names(api, &said).map_err(|_| {
-            let said = self.failures.0.excerpt(&said);
-            let message = format!("its list of models can't be read: {said}. Check base_url");
+        let body = self.failures.0.secrets.redact(&body);
+        let mut names = names(api, &body).map_err(|_| {
+            let excerpt = self.failures.0.excerpt(&body);
+            let message = format!("its list of models can't be read: {excerpt}. Check base_url");
             self.failures.0.failure(ModelFailureKind::Configuration, &message)
         })?;
         names.retain(|name| is_model_name(name));

@@ -1,4 +1,4 @@
-//! What a [`HostedModel`](super::HostedModel) is set up with.
+//! Options of a [`HostedModel`](super::HostedModel).
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::openai::options::{endpoint, parse_base_url, redacted_url};
-use crate::openai::{ModelSetupError, Timeouts};
+use crate::http::{endpoint, parse_base_url, redacted_url};
+use crate::options::{ModelSetupError, Timeouts};
 
 /// A provider's own API, as opposed to OpenAI's chat completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostedApi {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
     /// Google's Gemini API: `streamGenerateContent`.
     Gemini,
 }
 
 impl HostedApi {
-    /// Its name, for people.
+    /// Name of the provider in messages to people.
     pub fn name(self) -> &'static str {
         match self {
             HostedApi::Anthropic => "Anthropic",
@@ -28,7 +28,7 @@ impl HostedApi {
         }
     }
 
-    /// Anthropic wants a limit in each request. This one is more than a whole file of source takes.
+    /// Default limit of a reply's tokens. Anthropic requires a limit in each request; this one suffices for a whole source file.
     fn max_output_tokens(self) -> Option<u64> {
         match self {
             HostedApi::Anthropic => Some(16_384),
@@ -36,7 +36,7 @@ impl HostedApi {
         }
     }
 
-    /// The header that carries the key.
+    /// Name of the header with the key.
     pub(super) fn key_header(self) -> &'static str {
         match self {
             HostedApi::Anthropic => "x-api-key",
@@ -52,23 +52,24 @@ impl HostedApi {
     }
 }
 
-/// Which model is asked, where and how. `Debug` shows neither the key nor what may hold one in the address.
+/// API, address, name and request options of a model. `Debug` shows neither the key nor the address's query, which may hold one.
 #[derive(Clone)]
 pub struct HostedOptions {
     /// The API that the server speaks.
     pub api: HostedApi,
     /// Address at which the API begins, such as [`Provider::base_url`](crate::Provider::base_url).
     pub base_url: String,
-    /// The key. Without one the server is asked with an empty one.
+    /// API key; `None` to send an empty key.
     pub api_key: Option<SecretString>,
-    /// The model that is asked where a request names none.
+    /// Default model, for requests that name none.
     pub model: String,
-    /// At most how many tokens a reply may have where a request doesn't say. `None` leaves it to Gemini, and asks Anthropic for what
-    /// `genai` knows as the model's most.
+    /// Largest number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and Anthropic gets the model's maximum as
+    /// `genai` knows it.
     pub max_output_tokens: Option<u64>,
-    /// How long is waited for what. `connect` counts where a client is made.
+    /// Time limits of a request.
     pub timeouts: Timeouts,
-    /// A reply with more bytes of text and calls counts as interrupted, and no more of it is read.
+    /// Largest size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
+    /// [`FinishReason::Oversized`](dirigent_core::message::FinishReason::Oversized).
     pub max_reply_bytes: usize,
 }
 
@@ -86,7 +87,7 @@ impl HostedOptions {
         }
     }
 
-    /// With that key. White space around it is no part of it, and an empty one is none.
+    /// Sets the API key. Surrounding white space is removed, and an empty key counts as none.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -107,7 +108,7 @@ impl fmt::Debug for HostedOptions {
     }
 }
 
-/// The address to which `genai` appends: its path ends in `/`, and nothing follows it.
+/// Parses the address to which `genai` appends: its path ends in `/`, without query and fragment.
 pub(super) fn base_url(text: &str) -> Result<Url, ModelSetupError> {
     let mut url = endpoint(&parse_base_url(text)?, &[""]);
     url.set_query(None);
@@ -115,7 +116,7 @@ pub(super) fn base_url(text: &str) -> Result<Url, ModelSetupError> {
     Ok(url)
 }
 
-/// The key without white space around it, if anything is left.
+/// Returns the key without surrounding white space; `None` if it is empty.
 pub(super) fn api_key(key: Option<&SecretString>) -> Result<Option<SecretString>, ModelSetupError> {
     let Some(key) = key
         .map(|key| key.expose_secret().trim())

@@ -1,4 +1,4 @@
-//! From what comes of a stream to a [`ModelReply`].
+//! Building a [`ModelReply`] from a stream's events.
 
 use dirigent_core::call::read_arguments;
 use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, ToolCall};
@@ -10,11 +10,11 @@ use super::HostedApi;
 use super::frame_sink::StreamMetadata;
 use super::wire::original_tool_name;
 use crate::ChatRequest;
-use crate::request::DeltaSink;
+use crate::deltas::DeltaSink;
 use crate::secrets::{Redactor, Secrets};
 use crate::usage::TokenCounts;
 
-/// A reply that is under way.
+/// A reply in progress.
 pub(super) struct Collector {
     api: HostedApi,
     secrets: Secrets,
@@ -23,11 +23,11 @@ pub(super) struct Collector {
     calls: Vec<PartialCall>,
 }
 
-/// A call as far as it has come.
+/// A call in progress.
 struct PartialCall {
     id: String,
     name: String,
-    /// The text of its arguments.
+    /// JSON text of the arguments.
     arguments: String,
 }
 
@@ -42,13 +42,13 @@ impl Collector {
         }
     }
 
-    /// Takes a piece of the text; what of it is certain to hold no secret is told.
+    /// Adds a piece of the text, and sends it to `deltas` once it is known to hold no secret.
     pub(super) fn add_text(&mut self, text: &str, deltas: Option<&DeltaSink>) {
         let clean = self.redactor.push(text);
         self.push_text(&clean, deltas);
     }
 
-    /// No more of the text comes.
+    /// Ends the text, and sends its rest to `deltas`.
     pub(super) fn end_text(&mut self, deltas: Option<&DeltaSink>) {
         let clean = self.redactor.finish();
         self.push_text(&clean, deltas);
@@ -61,8 +61,8 @@ impl Collector {
         self.content.push_str(clean);
     }
 
-    /// Takes a call, or what there is of it now. Gemini's come whole; of Anthropic's, the text of the arguments comes each time
-    /// with what was added to it.
+    /// Adds a call, or replaces its earlier state. Gemini's calls come whole; Anthropic's come repeatedly, each time with all arguments
+    /// so far.
     pub(super) fn add_call(&mut self, call: genai::chat::ToolCall) {
         let arguments = match (self.api, call.fn_arguments) {
             (_, Value::Null) => String::new(),
@@ -70,27 +70,27 @@ impl Collector {
             (HostedApi::Anthropic | HostedApi::Gemini, value) => value.to_string(),
         };
         let name = original_tool_name(self.api, &call.fn_name).to_owned();
-        let came = PartialCall {
+        let update = PartialCall {
             id: call.call_id,
             name,
             arguments,
         };
         match (self.api, self.calls.last_mut()) {
             (HostedApi::Anthropic, Some(last))
-                if last.id == came.id && came.arguments.len() >= last.arguments.len() =>
+                if last.id == update.id && update.arguments.len() >= last.arguments.len() =>
             {
-                *last = came;
+                *last = update;
             }
-            (HostedApi::Anthropic | HostedApi::Gemini, _) => self.calls.push(came),
+            (HostedApi::Anthropic | HostedApi::Gemini, _) => self.calls.push(update),
         }
     }
 
-    /// Whether nothing has come that a model said.
+    /// Returns true if nothing of the model's output has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.content.is_empty() && self.calls.is_empty()
     }
 
-    /// The bytes that are held.
+    /// Number of buffered bytes.
     pub(super) fn buffered_bytes(&self) -> usize {
         let calls = self
             .calls
@@ -99,7 +99,7 @@ impl Collector {
         self.content.len() + self.redactor.buffered_bytes() + calls.sum::<usize>()
     }
 
-    /// The reply to that request; `end` is none where it was cut.
+    /// Builds the reply to a request; `end` is `None` if the reply was cut off.
     pub(super) fn finish(
         self,
         end: Option<&StreamEnd>,
@@ -108,12 +108,15 @@ impl Collector {
     ) -> ModelReply {
         let stop = end.and_then(|end| end.captured_stop_reason.as_ref());
         let counted = end.and_then(|end| end.captured_usage.as_ref());
-        let called = self
+        let call_tokens = self
             .calls
             .iter()
             .map(|call| estimated_tokens(&call.name) + estimated_tokens(&call.arguments));
-        let said = called.fold(estimated_tokens(&self.content), u64::saturating_add);
-        let usage = counted.map(counts).unwrap_or_default().usage(request, said);
+        let reply_estimate = call_tokens.fold(estimated_tokens(&self.content), u64::saturating_add);
+        let usage = counted
+            .map(counts)
+            .unwrap_or_default()
+            .usage(request, reply_estimate);
         let (api, secrets) = (self.api, self.secrets);
         let (calls, mut malformed_calls) = self
             .calls
@@ -174,8 +177,8 @@ impl PartialCall {
     }
 }
 
-/// Where Gemini gives a call no id, `genai` makes one that another call may have too, and keeps it from Gemini when it comes back.
-/// It does the same with this one, whose number no other call of the conversation has, as each call adds a message, its result.
+/// Replaces the id that `genai` generates for a call of Gemini's without one, as another call may have the same. `genai` recognizes
+/// both kinds of ids and does not send them to Gemini. `number` is unique in the conversation, as the result of each call adds a message.
 fn unique_call_id(api: HostedApi, id: String, number: usize) -> String {
     match api {
         HostedApi::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),
@@ -183,7 +186,7 @@ fn unique_call_id(api: HostedApi, id: String, number: usize) -> String {
     }
 }
 
-/// The tokens that the provider counted. Those that were written to a cache or read from one are among the tokens sent.
+/// Reads the provider's token counts. Tokens written to or read from a cache are part of the input tokens.
 fn counts(counted: &genai::chat::Usage) -> TokenCounts {
     let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
     let sent = counted.prompt_tokens_details.as_ref();
@@ -192,14 +195,14 @@ fn counts(counted: &genai::chat::Usage) -> TokenCounts {
         input: tokens(counted.prompt_tokens),
         cached: sent.and_then(|sent| tokens(sent.cached_tokens)),
         output: tokens(counted.completion_tokens)
-            // Gemini may have thought and said nothing.
+            // Gemini may report thinking only.
             .or_else(|| tokens(received?.reasoning_tokens))
-            // An empty reply is not always counted.
+            // The count of an empty reply may be missing.
             .or(counted.prompt_tokens.map(|_| 0)),
     }
 }
 
-/// Gemini gives a call that it could not read itself as a reason to stop.
+/// Returns a malformed call that Gemini reports as the stop reason, because it could not parse the call itself.
 fn unparsed_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
     let word = stop.raw();
     matches!(word, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL").then(|| MalformedCall {
@@ -209,7 +212,7 @@ fn unparsed_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
     })
 }
 
-/// Why a reply ended. Some say `stop` with calls present: calls decide, then the provider's word.
+/// Interprets a provider's stop reason. Some send `stop` along with calls, so calls count more than the word.
 fn finish_reason(stop: Option<&StopReason>, no_calls: bool) -> FinishReason {
     match stop {
         Some(StopReason::MaxTokens(_)) => FinishReason::Length,

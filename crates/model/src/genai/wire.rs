@@ -1,4 +1,4 @@
-//! A request of ours as one of `genai`'s. The table in [the module](super) says what becomes of each message.
+//! Conversion of a request to `genai`'s types. The table in [the module's documentation](super) shows how messages are written.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,12 +14,10 @@ use genai::chat::{
 use super::frame_sink::RawFrameSink;
 use super::{HostedApi, HostedOptions};
 use crate::ReplyFormat;
-use crate::openai::names::wire_name;
+use crate::message_text::{EMPTY_MESSAGE, ToolResultText};
+use crate::names::wire_name;
 
-/// What a message says that says nothing, as Anthropic refuses an empty one.
-const EMPTY_MESSAGE_TEXT: &str = "(no text)";
-
-/// Which side a message comes from.
+/// The side that a message comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     System,
@@ -27,7 +25,7 @@ enum Role {
     Assistant,
 }
 
-/// Whether a request's calls are native: without tools to call, what was called is told as text.
+/// Returns true if calls are native. Without tools in the request, earlier calls are written as text.
 fn is_native(request: &crate::ChatRequest) -> bool {
     match request.call_form {
         CallForm::Native => !request.tools.is_empty(),
@@ -35,7 +33,7 @@ fn is_native(request: &crate::ChatRequest) -> bool {
     }
 }
 
-/// The conversation and the tools.
+/// Converts the conversation and the tools.
 pub(super) fn chat_request(api: HostedApi, request: &crate::ChatRequest) -> ChatRequest {
     let native = is_native(request);
     let mut messages: Vec<ChatMessage> = request
@@ -49,7 +47,7 @@ pub(super) fn chat_request(api: HostedApi, request: &crate::ChatRequest) -> Chat
     };
     match api {
         HostedApi::Anthropic => mark_for_caching(&mut messages, &mut tools),
-        // It does so by itself.
+        // Gemini caches by itself.
         HostedApi::Gemini => {}
     }
     let chat = ChatRequest::new(messages);
@@ -60,7 +58,7 @@ pub(super) fn chat_request(api: HostedApi, request: &crate::ChatRequest) -> Chat
     }
 }
 
-/// How it is asked.
+/// Converts the options.
 pub(super) fn chat_options(
     options: &HostedOptions,
     request: &crate::ChatRequest,
@@ -81,7 +79,7 @@ pub(super) fn chat_options(
         (HostedApi::Anthropic | HostedApi::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
     }
     match options.api {
-        // Its thinking would have to be sent back with the results.
+        // Thinking would have to be sent back with the results.
         HostedApi::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
         HostedApi::Anthropic | HostedApi::Gemini => chat,
     }
@@ -95,7 +93,7 @@ fn role(message: &Message) -> Role {
     }
 }
 
-/// Messages of one side as one.
+/// Joins consecutive messages of one side.
 fn message(api: HostedApi, native: bool, group: &[Message]) -> ChatMessage {
     match group.first().map(role) {
         None | Some(Role::User) => ChatMessage::user(user_content(api, native, group)),
@@ -104,7 +102,7 @@ fn message(api: HostedApi, native: bool, group: &[Message]) -> ChatMessage {
     }
 }
 
-/// Results come first: they answer the message before.
+/// Joins user messages. Results come first, as they answer the message before.
 fn user_content(api: HostedApi, native: bool, group: &[Message]) -> MessageContent {
     let mut parts = Vec::new();
     let mut texts = Vec::new();
@@ -120,7 +118,11 @@ fn user_content(api: HostedApi, native: bool, group: &[Message]) -> MessageConte
                 parts.push(ContentPart::ToolResponse(result));
             }
             Message::Tool { name, content, .. } => {
-                texts.push(Cow::Owned(format!("Result of {name}:\n{content}")));
+                let text = ToolResultText {
+                    tool: name,
+                    result: content,
+                };
+                texts.push(Cow::Owned(text.to_string()));
             }
             Message::System { content } | Message::User { content } | Message::Assistant { content, .. } => {
                 texts.push(Cow::Borrowed(content.as_str()))
@@ -131,19 +133,19 @@ fn user_content(api: HostedApi, native: bool, group: &[Message]) -> MessageConte
     if !text.is_empty() {
         parts.push(ContentPart::Text(text));
     } else if parts.is_empty() {
-        parts.push(ContentPart::Text(EMPTY_MESSAGE_TEXT.to_owned()));
+        parts.push(ContentPart::Text(EMPTY_MESSAGE.to_owned()));
     }
     MessageContent::from_parts(parts)
 }
 
 fn assistant_content(api: HostedApi, native: bool, group: &[Message]) -> MessageContent {
-    let made = group.iter().flat_map(|message| match message {
+    let calls = group.iter().flat_map(|message| match message {
         Message::Assistant { calls, .. } if native => calls.as_slice(),
         Message::Assistant { .. } | Message::System { .. } | Message::User { .. } | Message::Tool { .. } => {
             &[]
         }
     });
-    let calls: Vec<ContentPart> = made
+    let calls: Vec<ContentPart> = calls
         .map(|call| {
             ContentPart::ToolCall(ToolCall {
                 call_id: wire_call_id(api, &call.id),
@@ -155,7 +157,7 @@ fn assistant_content(api: HostedApi, native: bool, group: &[Message]) -> Message
         .collect();
     let text = join_nonblank(group.iter().map(Message::content));
     let mut parts = match (text.is_empty(), calls.is_empty()) {
-        (true, true) => vec![ContentPart::Text(EMPTY_MESSAGE_TEXT.to_owned())],
+        (true, true) => vec![ContentPart::Text(EMPTY_MESSAGE.to_owned())],
         (true, false) => Vec::new(),
         (false, _) => vec![ContentPart::Text(text)],
     };
@@ -163,7 +165,7 @@ fn assistant_content(api: HostedApi, native: bool, group: &[Message]) -> Message
     MessageContent::from_parts(parts)
 }
 
-/// Texts with an empty line between them; those that say nothing are left out.
+/// Joins texts with an empty line between; blank texts are left out.
 fn join_nonblank<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     let mut all = String::new();
     for text in texts {
@@ -178,7 +180,7 @@ fn join_nonblank<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     all
 }
 
-/// A call's id as the provider takes it: Anthropic refuses those of others that hold more than letters, digits, `_` and `-`.
+/// Returns a call's id as the provider accepts it: Anthropic accepts only letters, digits, `_` and `-`.
 fn wire_call_id(api: HostedApi, id: &str) -> String {
     match api {
         HostedApi::Anthropic => id
@@ -195,7 +197,7 @@ fn wire_call_id(api: HostedApi, id: &str) -> String {
     }
 }
 
-/// Names that `genai` takes for the provider's own tools, whoever's they are.
+/// Returns true for names that `genai` reserves for the provider's own tools.
 fn is_provider_tool(api: HostedApi, name: &str) -> bool {
     match api {
         HostedApi::Anthropic => name == "web_search",
@@ -206,7 +208,7 @@ fn is_provider_tool(api: HostedApi, name: &str) -> bool {
     }
 }
 
-/// A tool's name as the provider hears it.
+/// Returns a tool's name as it is sent to the provider.
 fn provider_tool_name(api: HostedApi, name: &str) -> String {
     match is_provider_tool(api, name) {
         true => format!("_{name}"),
@@ -214,7 +216,7 @@ fn provider_tool_name(api: HostedApi, name: &str) -> String {
     }
 }
 
-/// The name of the tool that the provider knows by that name.
+/// Reverts the prefix of [`provider_tool_name`].
 pub(super) fn original_tool_name(api: HostedApi, name: &str) -> &str {
     match name.strip_prefix('_') {
         Some(own) if is_provider_tool(api, own) => own,
@@ -228,7 +230,7 @@ fn tool(api: HostedApi, spec: &ToolSpec) -> Tool {
         .with_schema(spec.parameters.clone())
 }
 
-/// Marks where what comes before is asked for again in the next turn: three places of the four that there may be.
+/// Marks three of at most four places up to which the next turn's request will be the same.
 fn mark_for_caching(messages: &mut [ChatMessage], tools: &mut [Tool]) {
     let is_system = |message: &&mut ChatMessage| message.role == ChatRole::System;
     if let Some(system) = messages.iter_mut().rfind(is_system) {
@@ -236,10 +238,10 @@ fn mark_for_caching(messages: &mut [ChatMessage], tools: &mut [Tool]) {
     } else if let Some(tool) = tools.last_mut() {
         tool.cache_control = Some(CacheControl::Ephemeral);
     }
-    let said = messages
+    let conversation = messages
         .iter_mut()
         .filter(|message| message.role != ChatRole::System);
-    for message in said.rev().take(2) {
+    for message in conversation.rev().take(2) {
         message.options = Some(CacheControl::Ephemeral.into());
     }
 }

@@ -1,6 +1,6 @@
-//! Putting native calls together from the pieces that a server sends (CALL-2), however it sends them: pieces of several calls in any
-//! order, without an index, under one index for all, with the name whole, repeated, growing or split, ids missing or the same for
-//! several calls. Arguments are read when all is there, and nothing in them is mended.
+//! Assembling native calls from the pieces that servers send (CALL-2). Servers differ: pieces of several calls come in any order,
+//! without an index or with the same index for all calls; the name comes whole, repeated, growing or split; ids are missing or the same for
+//! several calls. Arguments are parsed once they are complete, and never repaired.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use dirigent_core::call::read_arguments;
 use dirigent_core::message::{MalformedCall, ToolCall};
 use dirigent_core::token_ratio::estimated_tokens;
 
-use super::reply::CallPiece;
+use super::chunk::CallPiece;
 use crate::secrets::Secrets;
 
-/// More calls are no reply of a model: they count as more than can be held.
+/// Largest number of calls in a reply; a reply with more counts as oversized.
 const MAX_CALLS: usize = 1_000;
 
-/// The calls that are under way.
+/// The calls of a reply in progress.
 #[derive(Debug, Default)]
 pub(super) struct CallAssembler {
     calls: Vec<PartialCall>,
@@ -27,20 +27,20 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: String,
-    progress: Progress,
+    scanner: JsonScanner,
 }
 
-/// How far the JSON of a call's arguments has come: enough to know when its object is closed, and each byte is looked at once.
+/// Scanner state of a call's arguments, enough to detect the end of the JSON object. Each byte is scanned once.
 #[derive(Debug, Default)]
-struct Progress {
+struct JsonScanner {
     depth: usize,
     in_string: bool,
     escaped: bool,
     closed: bool,
 }
 
-impl Progress {
-    fn read(&mut self, text: &str) {
+impl JsonScanner {
+    fn scan(&mut self, text: &str) {
         for byte in text.bytes() {
             if std::mem::take(&mut self.escaped) {
                 continue;
@@ -61,7 +61,7 @@ impl Progress {
 }
 
 impl CallAssembler {
-    /// Takes a piece.
+    /// Adds a piece.
     pub(super) fn add(&mut self, piece: CallPiece) {
         let position = self.position_of(&piece);
         let Some(call) = self.calls.get_mut(position) else {
@@ -79,13 +79,13 @@ impl CallAssembler {
         } else if function.name != call.name {
             call.name.push_str(&function.name);
         }
-        call.progress.read(&function.arguments.0);
+        call.scanner.scan(&function.arguments.0);
         call.arguments.push_str(&function.arguments.0);
         self.buffered_bytes +=
             (call.id.len() + call.name.len() + call.arguments.len()).saturating_sub(before);
     }
 
-    /// Where the call stands to which a piece belongs: an earlier one, or a new one.
+    /// Returns the position of the call that a piece belongs to, after adding a new call if there is none yet.
     fn position_of(&mut self, piece: &CallPiece) -> usize {
         let earlier = match piece.index {
             Some(index) => self.calls.iter().rposition(|call| call.index == index),
@@ -94,7 +94,7 @@ impl CallAssembler {
         };
         if let Some(position) = earlier
             && let Some(call) = self.calls.get(position)
-            && !call.is_followed_by(piece)
+            && !call.ends_before(piece)
         {
             return position;
         }
@@ -111,12 +111,12 @@ impl CallAssembler {
             id: String::new(),
             name: String::new(),
             arguments: String::new(),
-            progress: Progress::default(),
+            scanner: JsonScanner::default(),
         });
         self.calls.len() - 1
     }
 
-    /// The bytes that are held; more than any limit where there are too many calls.
+    /// Number of buffered bytes; `usize::MAX` if there are more than [`MAX_CALLS`] calls.
     pub(super) fn buffered_bytes(&self) -> usize {
         if self.calls.len() > MAX_CALLS {
             usize::MAX
@@ -125,7 +125,7 @@ impl CallAssembler {
         }
     }
 
-    /// About how many tokens all names and arguments have.
+    /// Estimates the tokens of all names and arguments.
     pub(super) fn estimated_tokens(&self) -> u64 {
         let sizes = self
             .calls
@@ -134,12 +134,12 @@ impl CallAssembler {
         sizes.sum()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no calls.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// The calls in the order of their indexes, each with an id of its own, and those that can't be read; all without secrets.
+    /// Returns the calls in the order of their indexes, each with a unique id, and the malformed calls; both without secrets.
     pub(super) fn finish(mut self, secrets: &Secrets) -> (Vec<ToolCall>, Vec<MalformedCall>) {
         self.calls.sort_by_key(|call| call.index);
         let mut taken = HashSet::new();
@@ -170,16 +170,16 @@ impl CallAssembler {
 }
 
 impl PartialCall {
-    /// Whether a piece that would belong here begins another call, as from servers that give all calls one index: it names a tool,
-    /// and either has another id or brings arguments after ours were complete.
-    fn is_followed_by(&self, piece: &CallPiece) -> bool {
+    /// Returns true if a piece with this call's index or id begins another call: it names a tool, and has another id or further
+    /// arguments although this call's are complete. Some servers give all calls the same index.
+    fn ends_before(&self, piece: &CallPiece) -> bool {
         let other_id = !piece.id.is_empty() && !self.id.is_empty() && piece.id != self.id;
-        let begins_anew = self.progress.closed && !piece.function.arguments.0.trim().is_empty();
+        let begins_anew = self.scanner.closed && !piece.function.arguments.0.trim().is_empty();
         !piece.function.name.is_empty() && (other_id || begins_anew)
     }
 }
 
-/// The call's id if it has one that no other has, or one like it.
+/// Returns the call's id, or a similar one if it is empty or taken.
 fn unique_call_id(id: String, number: usize, taken: &mut HashSet<String>) -> String {
     let stem = if id.is_empty() {
         format!("call-{number}")

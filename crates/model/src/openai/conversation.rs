@@ -1,17 +1,17 @@
-//! A conversation as it goes over the wire, serialized straight from the messages that it borrows.
+//! A conversation on the wire, serialized from borrowed messages.
 //!
-//! How it looks to the server depends on how calls are made ([`Layout`]):
+//! The form of calls decides how it is written ([`Layout`]):
 //!
-//! | message | native calls (CALL-2) | CALL-1, and any form | CALL-3 |
+//! | message | native (CALL-2) | CALL-1, and `auto` | CALL-3 |
 //! | --- | --- | --- | --- |
 //! | system | `system` | `system` | `system` |
 //! | user | `user` | `user` | `user` |
 //! | assistant | `assistant` with `tool_calls` | `assistant` with its text | `assistant` with its text |
-//! | a call's result | `tool` with the call's id | `user`: `Result of NAME:`, then the result's JSON in the next line | `tool` with the tool's name |
+//! | a call's result | `tool` with the call's id | `user`: `Result of NAME:`, then the result's JSON on the next line | `tool` with the tool's name |
 //!
-//! Where calls are in the text, it goes as it was said, and a call that does not stand in it (as it was made natively) is appended in
-//! the form in force. User messages in a row then become one, with an empty line between: the chat templates of many open models refuse
-//! a conversation whose roles don't alternate.
+//! In the text forms, a text is sent unchanged, and a call that it lacks (because it was made natively) is appended in the current form.
+//! Consecutive user messages are joined with an empty line between: the chat templates of many open models refuse a conversation
+//! whose roles don't alternate.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,43 +22,39 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::names;
+use crate::message_text::{EMPTY_MESSAGE, ToolResultText};
+use crate::names;
 
-/// What an assistant message says that has neither text nor calls, as some servers refuse an empty one. It is what is left of a
-/// reply whose calls could not be read.
-const EMPTY_MESSAGE_TEXT: &str = "(no text)";
-
-/// How calls and their results are written down.
+/// How calls and their results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Apart from the text.
+    /// Calls and results in fields of their own.
     Native,
-    /// Calls in the text, in that form; results as the user's messages.
+    /// Calls in the text; results as user messages.
     Text(TextCallForm),
-    /// Calls in the text as CALL-3 has them; results as a tool's messages, without an id.
+    /// Calls in the text as in CALL-3; results as messages of the role `tool`, without an id.
     ToolRole,
 }
 
-/// The form of a call in the text.
+/// Form of a call in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextCallForm {
-    /// CALL-1's.
+    /// As in CALL-1.
     Json,
-    /// CALL-3's.
+    /// As in CALL-3.
     ToolCall,
 }
 
-/// Whether a server takes messages of the role `tool` that have no id.
+/// Whether a server accepts messages of the role `tool` without a call id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolRoleSupport {
-    /// It has not refused them.
+    /// Assumed until the server refuses one.
     Supported,
-    /// It has.
     Unsupported,
 }
 
 impl Layout {
-    /// The layout for that form of calls.
+    /// Returns the layout for a form of calls.
     pub(super) fn new(calls: CallForm, tool_role: ToolRoleSupport) -> Layout {
         match (calls, tool_role) {
             (CallForm::Native, _) => Layout::Native,
@@ -79,15 +75,15 @@ impl Serialize for Conversation<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         let layout = self.layout;
-        let one_text = |a: &Message, b: &Message| is_user_text(a, layout) && is_user_text(b, layout);
-        for messages in self.messages.chunk_by(one_text) {
+        let joined = |a: &Message, b: &Message| is_user_text(a, layout) && is_user_text(b, layout);
+        for messages in self.messages.chunk_by(joined) {
             list.serialize_element(&WireMessage { messages, layout })?;
         }
         list.end()
     }
 }
 
-/// Whether a message is part of a text of the user's that may have several.
+/// Returns true if the message is written as user text, which may be joined with its neighbors.
 fn is_user_text(message: &Message, layout: Layout) -> bool {
     match (message, layout) {
         (_, Layout::Native) => false,
@@ -98,7 +94,7 @@ fn is_user_text(message: &Message, layout: Layout) -> bool {
     }
 }
 
-/// A message on the wire: one of the conversation's, or several of the user's in a row.
+/// A message on the wire: one message, or several joined user messages.
 struct WireMessage<'a> {
     messages: &'a [Message],
     layout: Layout,
@@ -150,7 +146,7 @@ fn serialize_message<M: SerializeMap>(
     map.serialize_entry("content", content)
 }
 
-/// The calls of an assistant message, apart from its text.
+/// The `tool_calls` of an assistant message.
 struct NativeCalls<'a>(&'a [ToolCall]);
 
 impl Serialize for NativeCalls<'_> {
@@ -177,7 +173,7 @@ impl Serialize for NativeCalls<'_> {
     }
 }
 
-/// A string on the wire that is never held as one here.
+/// A string on the wire, formatted while it is serialized.
 struct DisplayString<T>(T);
 
 impl<T: fmt::Display> Serialize for DisplayString<T> {
@@ -186,7 +182,7 @@ impl<T: fmt::Display> Serialize for DisplayString<T> {
     }
 }
 
-/// What the model said, with its calls in the text.
+/// An assistant message's text with its calls.
 struct AssistantText<'a> {
     content: &'a str,
     calls: &'a [ToolCall],
@@ -212,13 +208,13 @@ impl fmt::Display for AssistantText<'_> {
         let content = Some(self.content.to_owned()).filter(|content| !content.trim().is_empty());
         let parts: Vec<String> = content.into_iter().chain(calls).collect();
         if parts.is_empty() {
-            return f.write_str(EMPTY_MESSAGE_TEXT);
+            return f.write_str(EMPTY_MESSAGE);
         }
         f.write_str(&parts.join("\n"))
     }
 }
 
-/// Messages of the user's as one text.
+/// User messages joined to one text.
 struct UserText<'a>(&'a [Message]);
 
 impl fmt::Display for UserText<'_> {
@@ -228,7 +224,11 @@ impl fmt::Display for UserText<'_> {
                 f.write_str("\n\n")?;
             }
             match message {
-                Message::Tool { name, content, .. } => write!(f, "Result of {name}:\n{content}")?,
+                Message::Tool { name, content, .. } => ToolResultText {
+                    tool: name,
+                    result: content,
+                }
+                .fmt(f)?,
                 Message::System { content }
                 | Message::User { content }
                 | Message::Assistant { content, .. } => f.write_str(content)?,

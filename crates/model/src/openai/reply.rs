@@ -1,174 +1,27 @@
-//! From what a server sends to a [`ModelReply`]: the wire's types, and what is made of them. A whole reply is one chunk here.
-//!
-//! Fields that nobody knows are passed over; one that is missing, null or of another type than expected counts as missing.
+//! Building a [`ModelReply`] from the chunks that a server sends. A reply in one piece is a single chunk.
 
 use dirigent_core::message::{FinishReason, ModelReply};
 use dirigent_core::token_ratio::estimated_tokens;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use super::calls::CallAssembler;
-use super::exchange::ResolvedRequest;
-use crate::request::DeltaSink;
+use super::chunk::{Chunk, WireUsage};
+use super::wire::ResolvedRequest;
+use crate::deltas::DeltaSink;
+use crate::names::is_model_name;
 use crate::secrets::{Redactor, Secrets};
-use crate::usage::TokenCounts;
 
-/// A longer name of a model is none.
-const MAX_MODEL_NAME_CHARS: usize = 200;
-
-/// A chunk of a stream, or a whole reply.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Chunk {
-    #[serde(default, deserialize_with = "tolerant")]
-    choices: Vec<Choice>,
-    #[serde(default, deserialize_with = "tolerant")]
-    usage: WireUsage,
-    /// The model that answers.
-    #[serde(default, deserialize_with = "tolerant")]
-    model: String,
-    /// What went wrong at the server, though it had answered that all is well.
-    #[serde(default)]
-    pub(super) error: Value,
-}
-
-impl Chunk {
-    /// Reads a chunk or a whole reply: a JSON object.
-    pub(super) fn read(json: &[u8]) -> Result<Chunk, serde_json::Error> {
-        let value: Value = serde_json::from_slice(json)?;
-        if value["object"] == "error" {
-            return Ok(Chunk {
-                error: value,
-                ..Chunk::default()
-            });
-        }
-        Chunk::deserialize(value)
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Choice {
-    #[serde(default, deserialize_with = "tolerant")]
-    index: u64,
-    /// In a stream.
-    #[serde(default, deserialize_with = "tolerant")]
-    delta: Option<ChoiceMessage>,
-    /// In a whole reply.
-    #[serde(default, deserialize_with = "tolerant")]
-    message: Option<ChoiceMessage>,
-    #[serde(default, deserialize_with = "tolerant")]
-    finish_reason: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct ChoiceMessage {
-    #[serde(default, deserialize_with = "tolerant")]
-    content: Content,
-    #[serde(default, deserialize_with = "tolerant")]
-    refusal: String,
-    #[serde(default, deserialize_with = "tolerant")]
-    tool_calls: Vec<CallPiece>,
-}
-
-/// A text, or a list of parts of which those of the type `text` count.
-#[derive(Debug, Default)]
-struct Content(String);
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Content(match Value::deserialize(deserializer)? {
-            Value::String(text) => text,
-            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
-        }))
-    }
-}
-
-/// A native call, or a piece of one.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct CallPiece {
-    #[serde(default, deserialize_with = "tolerant")]
-    pub(super) index: Option<u64>,
-    #[serde(default, deserialize_with = "tolerant")]
-    pub(super) id: String,
-    #[serde(default, deserialize_with = "tolerant")]
-    pub(super) function: FunctionPiece,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct FunctionPiece {
-    #[serde(default, deserialize_with = "tolerant")]
-    pub(super) name: String,
-    #[serde(default, deserialize_with = "tolerant")]
-    pub(super) arguments: Arguments,
-}
-
-/// The text of arguments, or of a piece of them. Some servers send the object itself.
-#[derive(Debug, Default)]
-pub(super) struct Arguments(pub(super) String);
-
-impl<'de> Deserialize<'de> for Arguments {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Arguments(match Value::deserialize(deserializer)? {
-            Value::String(text) => text,
-            Value::Null => String::new(),
-            other => other.to_string(),
-        }))
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct WireUsage {
-    #[serde(default, deserialize_with = "tolerant")]
-    prompt_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "tolerant")]
-    completion_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "tolerant")]
-    prompt_tokens_details: PromptDetails,
-    /// DeepSeek's word for the tokens that were read before.
-    #[serde(default, deserialize_with = "tolerant")]
-    prompt_cache_hit_tokens: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct PromptDetails {
-    #[serde(default, deserialize_with = "tolerant")]
-    cached_tokens: Option<u64>,
-}
-
-impl WireUsage {
-    fn counts(self) -> TokenCounts {
-        TokenCounts {
-            input: self.prompt_tokens,
-            cached: self
-                .prompt_tokens_details
-                .cached_tokens
-                .max(self.prompt_cache_hit_tokens),
-            output: self.completion_tokens,
-        }
-    }
-}
-
-/// A value of another type counts as missing.
-fn tolerant<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(value).unwrap_or_default())
-}
-
-/// How a server came to the end of what it sent.
+/// How the transfer of a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyEnd {
-    /// It said that this is all.
+    /// The server marked the end.
     Complete,
-    /// It stopped, or was stopped, before it had said so.
+    /// The transfer stopped before the end.
     Interrupted,
-    /// It was stopped, as the reply is longer than a reply may be.
+    /// The transfer was stopped, as the reply exceeds the size limit.
     Oversized,
 }
 
-/// A reply that is under way. What comes out of it holds no secret.
+/// A reply in progress. Its output holds no secret.
 #[derive(Debug)]
 pub(super) struct Collector {
     redactor: Redactor,
@@ -182,7 +35,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// A reply of which nothing has come, from a server that knows those secrets.
+    /// Starts a reply from a server that knows these secrets.
     pub(super) fn new(secrets: &Secrets) -> Self {
         Collector {
             redactor: Redactor::new(secrets),
@@ -196,7 +49,7 @@ impl Collector {
         }
     }
 
-    /// Takes a chunk; the text in it is told.
+    /// Adds a chunk, and sends its text to `deltas`.
     pub(super) fn add(&mut self, chunk: Chunk, deltas: Option<&DeltaSink>) {
         if chunk.usage.prompt_tokens > Some(0) || chunk.usage.completion_tokens > Some(0) {
             self.usage = chunk.usage;
@@ -204,7 +57,7 @@ impl Collector {
         if self.model.is_empty() && is_model_name(&chunk.model) {
             self.model = chunk.model;
         }
-        // One choice is asked for.
+        // Requests ask for one choice only.
         for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
             let message = choice.delta.or(choice.message).unwrap_or_default();
             let clean = self.redactor.push(&message.content.0);
@@ -213,7 +66,7 @@ impl Collector {
             for piece in message.tool_calls {
                 self.calls.add(piece);
             }
-            // Once cut, always cut: whatever a server says of the end after that, the reply is not whole.
+            // A reason for a cut is final: a later reason does not make the reply complete.
             if !choice.finish_reason.is_empty() && early_finish(&self.finish_reason).is_none() {
                 self.finish_reason = choice.finish_reason;
             }
@@ -227,7 +80,7 @@ impl Collector {
         self.content.push_str(text);
     }
 
-    /// Takes a whole reply, whose calls are whole as well: each is one of its own, whatever index it has.
+    /// Adds a reply in one piece. Each of its calls is complete, so equal indexes do not join calls.
     pub(super) fn add_whole(&mut self, mut chunk: Chunk, deltas: Option<&DeltaSink>) {
         for choice in &mut chunk.choices {
             let calls = choice
@@ -241,12 +94,12 @@ impl Collector {
         self.add(chunk, deltas);
     }
 
-    /// Whether the server has said why the reply ended.
+    /// Returns true if the server has sent a finish reason.
     pub(super) fn has_finish_reason(&self) -> bool {
         !self.finish_reason.is_empty()
     }
 
-    /// Whether nothing has come that a model said.
+    /// Returns true if nothing of the model's output has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.content.is_empty()
             && self.redactor.buffered_bytes() == 0
@@ -255,14 +108,14 @@ impl Collector {
             && self.finish_reason.is_empty()
     }
 
-    /// The bytes that are held.
+    /// Number of buffered bytes.
     pub(super) fn buffered_bytes(&self) -> usize {
         let text = self.content.len() + self.redactor.buffered_bytes() + self.refusal.len();
         text.saturating_add(self.calls.buffered_bytes())
     }
 
-    /// The reply.
-    pub(super) fn finish(mut self, ended: ReplyEnd, resolved: ResolvedRequest<'_>) -> ModelReply {
+    /// Builds the reply.
+    pub(super) fn finish(mut self, end: ReplyEnd, resolved: ResolvedRequest<'_>) -> ModelReply {
         let rest = self.redactor.finish();
         self.push_text(&rest, resolved.request.deltas.as_ref());
         let content = if self.content.is_empty() {
@@ -270,9 +123,9 @@ impl Collector {
         } else {
             self.content
         };
-        let said = estimated_tokens(&content).saturating_add(self.calls.estimated_tokens());
-        let usage = self.usage.counts().usage(resolved.request, said);
-        let finish = match ended {
+        let reply_estimate = estimated_tokens(&content).saturating_add(self.calls.estimated_tokens());
+        let usage = self.usage.counts().usage(resolved.request, reply_estimate);
+        let finish = match end {
             ReplyEnd::Interrupted => FinishReason::Interrupted,
             ReplyEnd::Oversized => FinishReason::Oversized,
             ReplyEnd::Complete => finish_reason(&self.finish_reason, self.calls.is_empty()),
@@ -293,22 +146,8 @@ impl Collector {
     }
 }
 
-/// Whether a text can be a model's name: one short line that can be shown.
-pub(crate) fn is_model_name(text: &str) -> bool {
-    !text.trim().is_empty()
-        && text.chars().count() <= MAX_MODEL_NAME_CHARS
-        && text.chars().all(|c| !c.is_control() && !is_invisible(c))
-}
-
-/// Characters that hide or reorder what stands around them.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
-
-/// Why a reply ended. Servers use words of their own, and several say `stop` with calls present: calls decide, then the word. A word that
-/// nobody knows, or none, is the end of a whole reply.
+/// Interprets a server's finish reason. Servers use words of their own, and several send `stop` along with calls, so calls count more than
+/// the word. An unknown or missing word means that the reply is complete.
 fn finish_reason(word: &str, no_calls: bool) -> FinishReason {
     match early_finish(word) {
         Some(reason) => reason,
@@ -317,7 +156,7 @@ fn finish_reason(word: &str, no_calls: bool) -> FinishReason {
     }
 }
 
-/// The words for an end that was none of the model's.
+/// Returns the reason for a reply that ended before the model was done; `None` for any other word.
 fn early_finish(word: &str) -> Option<FinishReason> {
     match word.to_ascii_lowercase().as_str() {
         "length"
@@ -343,7 +182,7 @@ fn early_finish(word: &str) -> Option<FinishReason> {
     }
 }
 
-/// The words for a reply that ended in order to call tools.
+/// Returns true if the word means that the model wants to call tools.
 fn announces_calls(word: &str) -> bool {
     let words = [
         "tool_calls",

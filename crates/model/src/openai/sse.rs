@@ -1,23 +1,23 @@
-//! Server-sent events, from bytes however they were cut. It reads each byte once, and knows nothing of what events hold.
+//! A parser of server-sent events, fed with pieces of any size. It reads each byte once and does not interpret the events' data.
 //!
-//! Lines end with LF, CRLF or CR. Only `data` counts; comments, names, ids and retry times are passed over. Text is decoded when
-//! an event is whole, so that a character may be spread over several pieces.
+//! Lines end with LF, CRLF or CR. Fields other than `data` and comments are skipped. Text is decoded per event, so a piece may end
+//! within a character.
 
-/// What has come of the event that is under way.
+/// The event in progress.
 #[derive(Debug, Default)]
 pub(super) struct SseParser {
-    /// The line that is under way.
+    /// The line in progress.
     line: Vec<u8>,
-    /// The event's data so far; each line of it ends with LF.
+    /// The event's data so far; each line ends with LF.
     data: Vec<u8>,
-    /// Whether the last piece ended with CR, whose LF may come yet.
+    /// The last piece ended with CR, so a leading LF of the next piece belongs to it.
     after_cr: bool,
-    /// Whether the first line is over.
-    begun: bool,
+    /// The first line is complete; only that line may begin with a byte order mark.
+    past_first_line: bool,
 }
 
 impl SseParser {
-    /// Reads a piece; the data of each event that ends in it is appended to `events`.
+    /// Parses a piece, and appends the data of each completed event to `events`.
     pub(super) fn feed(&mut self, mut piece: &[u8], events: &mut Vec<String>) {
         if piece.is_empty() {
             return;
@@ -42,12 +42,12 @@ impl SseParser {
         self.line.extend_from_slice(piece);
     }
 
-    /// The bytes that are held for the event under way.
+    /// Number of bytes buffered for the event in progress.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.line.len() + self.data.len()
     }
 
-    /// What is left at the end of the stream: some servers leave out the empty line after the last event.
+    /// Returns the data of an unfinished event at the end of the stream: some servers omit the last empty line.
     pub(super) fn finish(mut self) -> Option<String> {
         let mut events = Vec::new();
         self.end_line(&mut events);
@@ -57,7 +57,7 @@ impl SseParser {
 
     fn end_line(&mut self, events: &mut Vec<String>) {
         let mut line = self.line.as_slice();
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.past_first_line, true) {
             line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         }
         if line.is_empty() {
@@ -92,12 +92,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn events(pieces: &[&[u8]]) -> Vec<String> {
-        let mut reader = SseParser::default();
+        let mut parser = SseParser::default();
         let mut events = Vec::new();
         for piece in pieces {
-            reader.feed(piece, &mut events);
+            parser.feed(piece, &mut events);
         }
-        events.extend(reader.finish());
+        events.extend(parser.finish());
         events
     }
 

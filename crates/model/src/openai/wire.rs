@@ -1,4 +1,4 @@
-//! A request as it goes over the wire, serialized straight from what it borrows.
+//! The wire types of a request, serialized from borrowed data.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,16 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::conversation::Conversation;
-use super::names;
+use crate::ChatRequest;
+use crate::names;
+
+/// A request and the model it goes to.
+#[derive(Clone, Copy)]
+pub(super) struct ResolvedRequest<'a> {
+    pub(super) request: &'a ChatRequest,
+    /// The server's name of the model.
+    pub(super) model: &'a str,
+}
 
 /// The body of a request.
 #[derive(Serialize)]
@@ -36,7 +45,7 @@ pub(super) struct StreamOptions {
     pub(super) include_usage: bool,
 }
 
-/// The text's form, as `json_schema`.
+/// Required format of the reply's text, as `json_schema`.
 pub(super) struct ResponseFormat<'a> {
     pub(super) name: &'a str,
     pub(super) schema: &'a Value,
@@ -60,7 +69,7 @@ impl Serialize for ResponseFormat<'_> {
     }
 }
 
-/// The tools offered natively.
+/// The tools to offer natively.
 pub(super) struct NativeTools<'a>(pub(super) &'a [ToolSpec]);
 
 impl NativeTools<'_> {

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
 use dirigent_model::genai::{HostedApi, HostedModel};
-use dirigent_model::openai::Timeouts;
-use dirigent_model::{ChatModel, DeltaSink};
+use dirigent_model::{ChatModel, DeltaSink, Timeouts};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::time::Millis;
-use dirigent_model::ChatModel;
 use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
-use dirigent_model::openai::{ModelSetupError, Timeouts};
+use dirigent_model::{ChatModel, ModelSetupError, Timeouts};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, Then, ask, request};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dirigent_core::message::ModelFailureKind;
 use dirigent_core::time::Millis;
-use dirigent_model::ChatModel;
-use dirigent_model::openai::{Delivery, ModelSetupError, OpenAiModel, OpenAiOptions, Timeouts};
+use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
+use dirigent_model::{ChatModel, ModelSetupError, Timeouts};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

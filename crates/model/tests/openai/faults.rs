@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use dirigent_core::message::{FinishReason, ModelFailure, ModelFailureKind, ModelReply};
-use dirigent_model::ChatModel;
-use dirigent_model::openai::{Delivery, HttpClient, OpenAiModel, OpenAiOptions, Timeouts};
+use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
+use dirigent_model::{ChatModel, HttpClient, Timeouts};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket};

@@ -210,7 +210,7 @@ async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
     assert!(
         failure
             .message
-            .contains("the tools `files.read` and `files_read_feef3122` can't be told apart"),
+            .contains("can't tell the tools `files.read` and `files_read_feef3122` apart"),
         "{failure}"
     );
 }

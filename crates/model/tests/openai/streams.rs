@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
-use dirigent_model::openai::{Delivery, OpenAiModel, Timeouts};
-use dirigent_model::{ChatModel, openai::OpenAiOptions};
+use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
+use dirigent_model::{ChatModel, Timeouts};
 use proptest::prelude::*;
 
 use crate::server::{Answer, Server, Then, ask, request};

@@ -23,7 +23,7 @@ async fn host_7_pauses_grow_and_end() {
         .unwrap_err();
     // Each answer takes a second; the pauses are 1, 2 and 3 seconds.
     assert_eq!(script.times(), [0, 2_000, 5_000, 9_000]);
-    assert_eq!(failure.message, "busy (asked 4 times)");
+    assert_eq!(failure.message, "busy (after 4 attempts)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,6 +107,6 @@ async fn all_pauses_together_are_no_longer_than_the_total() {
     let result = Retrying::new(Script(script.clone()), POLICY)
         .chat(request())
         .await;
-    assert_eq!(result.unwrap_err().message, "busy (asked 3 times)");
+    assert_eq!(result.unwrap_err().message, "busy (after 3 attempts)");
     assert_eq!(script.times(), [0, 61_000, 92_000]);
 }

@@ -1,4 +1,4 @@
-//! What is made of an error: what can be done about it, and a message for people that never holds a secret.
+//! Classification of servers' errors: a [`ModelFailureKind`] that tells what can be done, and a message without secrets.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use serde_json::Value;
 
 use crate::secrets::Secrets;
 
-/// The longest time that a server can ask to wait: what is longer counts as this.
+/// Longest accepted retry delay; longer ones are cut to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
-/// How much of an error's body a message holds, in characters.
+/// Largest excerpt of a server's text in a message, in characters.
 const MAX_EXCERPT_CHARS: usize = 500;
 
-/// Says of errors what can be done about them.
+/// Turns the errors of one server into failures.
 #[derive(Clone, Debug)]
 pub(crate) struct FailureClassifier {
-    /// Where the request went, for people: without anything secret.
+    /// The server as messages name it, without secrets.
     pub(crate) server: String,
     pub(crate) secrets: Secrets,
 }
 
 impl FailureClassifier {
-    /// A failure. The message is preceded by the place; what a server said in it is cleaned of secrets.
+    /// Creates a failure. The message is prefixed with the server, and secrets in it are redacted.
     pub(crate) fn failure(&self, kind: ModelFailureKind, message: &str) -> ModelFailure {
         ModelFailure {
             kind,
@@ -34,15 +34,15 @@ impl FailureClassifier {
         }
     }
 
-    /// The server can't be reached, or what it sent broke off, so that there is no reply at all.
+    /// Creates a failure of a server that can't be reached or broke off before a reply.
     pub(crate) fn unavailable(&self, message: &str) -> ModelFailure {
         self.failure(ModelFailureKind::Unavailable { retry_after: None }, message)
     }
 
-    /// An answer with a status that is no success.
+    /// Classifies a response with an error status.
     pub(crate) fn status(&self, status: u16, headers: &HeaderMap, body: &str) -> ModelFailure {
-        let said = ErrorBody::parse(body);
-        let kind = failure_kind(status, retry_after(headers, Timestamp::now()), &said);
+        let error = ErrorBody::parse(body);
+        let kind = failure_kind(status, retry_after(headers, Timestamp::now()), &error);
         let hint = hint(kind, status);
         let redirect_target = headers
             .get(reqwest::header::LOCATION)
@@ -51,29 +51,29 @@ impl FailureClassifier {
             Some(to) if (300..400).contains(&status) => {
                 format!("it answered {status}, and points to {}", self.excerpt(to))
             }
-            Some(_) | None => format!("it answered {status}: {}", self.excerpt(&said.message)),
+            Some(_) | None => format!("it answered {status}: {}", self.excerpt(&error.message)),
         };
         self.failure(kind, &format!("{message}{hint}"))
     }
 
-    /// An error object where a reply was to be.
-    pub(crate) fn error_object(&self, error: &Value) -> ModelFailure {
-        let said = ErrorBody::from_value(error);
-        let code = &error["code"];
+    /// Classifies an error object in place of a reply.
+    pub(crate) fn error_object(&self, object: &Value) -> ModelFailure {
+        let error = ErrorBody::from_value(object);
+        let code = &object["code"];
         let status = code
             .as_u64()
             .or_else(|| code.as_str()?.parse().ok())
             .and_then(|code| u16::try_from(code).ok())
             .filter(|code| (400..600).contains(code))
-            .unwrap_or_else(|| said.status());
-        let kind = failure_kind(status, None, &said);
+            .unwrap_or_else(|| error.status());
+        let kind = failure_kind(status, None, &error);
         let hint = hint(kind, status);
-        self.failure(kind, &format!("{}{hint}", self.excerpt(&said.message)))
+        self.failure(kind, &format!("{}{hint}", self.excerpt(&error.message)))
     }
 
-    /// The beginning of what a server said, in one line.
+    /// Returns the beginning of a server's text, without secrets and on one line.
     pub(crate) fn excerpt(&self, text: &str) -> String {
-        // Cleaned before it is cut: half a key would not be recognised.
+        // Redact before cutting: half a key would not be recognised.
         let text = self.secrets.redact(text);
         let mut words = text
             .split_whitespace()
@@ -89,15 +89,15 @@ impl FailureClassifier {
     }
 }
 
-/// What a server said of an error.
+/// A server's description of an error.
 struct ErrorBody {
     message: String,
-    /// Its words for the kind of error: OpenAI's `type` and `code`.
+    /// The server's error codes in lower case: `type`, `code` and `status`.
     codes: String,
 }
 
 impl ErrorBody {
-    /// From a body: `{"error": {"message": …}}`, the same without `error` or with a text in it, `{"detail": …}`, or any text.
+    /// Parses a body: `{"error": {"message": …}}`, `{"error": "…"}`, `{"message": …}`, `{"detail": …}`, or any text.
     fn parse(body: &str) -> ErrorBody {
         match serde_json::from_str::<Value>(body) {
             Ok(Value::Object(object)) => {
@@ -131,7 +131,7 @@ impl ErrorBody {
         }
     }
 
-    /// The status that would go with the server's words, where it gave none.
+    /// Guesses the status from the error codes, where the server sent none.
     fn status(&self) -> u16 {
         const WORDS: [(&str, u16); 7] = [
             ("rate_limit", 429),
@@ -148,7 +148,7 @@ impl ErrorBody {
             .map_or(503, |(_, status)| *status)
     }
 
-    /// Whether the conversation is what is too long. Servers agree neither on a status nor on a word for it.
+    /// Returns true if the conversation is too long. Servers agree neither on a status nor on a word for this.
     fn is_too_long(&self) -> bool {
         const WORDS: [&str; 4] = [
             "context_length",
@@ -156,7 +156,7 @@ impl ErrorBody {
             "string_above_max_length",
             "request_too_large",
         ];
-        // After each, who says so.
+        // Each with the servers that use it.
         const PHRASES: [&str; 18] = [
             "context length",                  // OpenAI, vLLM, SGLang, Ollama, Mistral, LM Studio
             "context_length",                  //
@@ -175,34 +175,34 @@ impl ErrorBody {
             "too many tokens",                 // Cohere
             "`inputs` tokens + `max_new_toke", // TGI
             "reduce the length of the",        // OpenAI, Groq
-            "request too large",               // OpenAI and Groq, where a minute's tokens would not do
+            "request too large",               // OpenAI and Groq: above the limit of tokens per minute
         ];
         let message = self.message.to_lowercase();
         WORDS.iter().any(|word| self.codes.contains(word))
-            || PHRASES.iter().any(|said| message.contains(said))
+            || PHRASES.iter().any(|phrase| message.contains(phrase))
     }
 }
 
-/// The table in [`super`] says what is what.
-fn failure_kind(status: u16, retry_after: Option<Millis>, said: &ErrorBody) -> ModelFailureKind {
-    let out_of_money = said.codes.contains("insufficient_quota") || said.codes.contains("billing");
+/// Classifies an error. [`openai`](crate::openai) documents the result for each fault.
+fn failure_kind(status: u16, retry_after: Option<Millis>, error: &ErrorBody) -> ModelFailureKind {
+    let out_of_money = error.codes.contains("insufficient_quota") || error.codes.contains("billing");
     match status {
         300..=399 | 401..=405 | 407 => ModelFailureKind::Configuration,
         413 => ModelFailureKind::TooLong,
         // Waiting does not fill an account.
         429 if out_of_money => ModelFailureKind::Configuration,
-        // Nor does it make a request smaller that is beyond a minute's tokens.
-        429 if said.message.to_lowercase().contains("request too large") => ModelFailureKind::TooLong,
+        // Nor does it shrink a request that exceeds the limit of tokens per minute by itself.
+        429 if error.message.to_lowercase().contains("request too large") => ModelFailureKind::TooLong,
         408 | 409 | 425 | 429 => ModelFailureKind::Unavailable { retry_after },
         // Some servers answer 500 to a conversation that is too long.
-        _ if said.is_too_long() => ModelFailureKind::TooLong,
+        _ if error.is_too_long() => ModelFailureKind::TooLong,
         500.. => ModelFailureKind::Unavailable { retry_after },
-        _ if said.codes.contains("model_not_found") => ModelFailureKind::Configuration,
+        _ if error.codes.contains("model_not_found") => ModelFailureKind::Configuration,
         _ => ModelFailureKind::Rejected,
     }
 }
 
-/// What to do, where it isn't plain from what the server said.
+/// Returns advice for failures that the user has to correct.
 fn hint(kind: ModelFailureKind, status: u16) -> &'static str {
     match (kind, status) {
         (ModelFailureKind::Configuration, 401 | 403) => ". Check the model's API key",
@@ -218,7 +218,7 @@ fn hint(kind: ModelFailureKind, status: u16) -> &'static str {
     }
 }
 
-/// How long the server asks to wait: milliseconds in `retry-after-ms`, or seconds or an HTTP date in `retry-after`.
+/// Reads the retry delay: milliseconds in `retry-after-ms`, or seconds or an HTTP date in `retry-after`.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
     let value = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = value("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
@@ -236,9 +236,9 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
     }
 }
 
-/// How long a server asks to wait, in seconds.
+/// Converts a retry delay in seconds; `None` if it is negative or not a number.
 pub(crate) fn retry_after_seconds(seconds: f64) -> Option<Millis> {
-    // Unlike `min`, which takes what is no number for the limit.
+    // Unlike `min`, `clamp` keeps NaN.
     let seconds = seconds.clamp(f64::NEG_INFINITY, MAX_RETRY_AFTER.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().map(Millis::from)
 }

@@ -1,0 +1,19 @@
+//! Texts that stand in for parts of a conversation which a provider has no place for.
+
+use std::fmt;
+
+/// Content of a message without text and calls: some servers refuse an empty message. Such a message remains of a reply whose calls
+/// could not be parsed.
+pub(crate) const EMPTY_MESSAGE: &str = "(no text)";
+
+/// A tool's result as text of a user message: `Result of NAME:`, then the result's JSON on the next line.
+pub(crate) struct ToolResultText<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) result: &'a str,
+}
+
+impl fmt::Display for ToolResultText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Result of {}:\n{}", self.tool, self.result)
+    }
+}

@@ -1,0 +1,12 @@
+//! Deadlines.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Returns the instant this long from now, at most 30 years away, so that no timeout overflows.
+pub(crate) fn deadline_after(timeout: Duration) -> Instant {
+    const MAX_TIMEOUT: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let now = Instant::now();
+    now.checked_add(timeout.min(MAX_TIMEOUT)).unwrap_or(now)
+}
