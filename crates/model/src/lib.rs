@@ -1,7 +1,7 @@
 //! Chat models: what an agent asks. A model knows nothing of runs or agents.
 //!
 //! [`OpenAiModel`] asks any server that speaks OpenAI's chat completions, [`HostedModel`] Anthropic and Gemini by their own
-//! APIs; [`OfflineModel`] needs none. The others wrap a model and are models themselves: [`Limited`] keeps to its rate
+//! APIs. The others wrap a model and are models themselves: [`Limited`] keeps to its rate
 //! limits, [`Retrying`] asks again, [`Fallback`] asks the next one, and [`Priced`] says what replies cost. Put together as
 //! `Fallback` of `Retrying` of `Limited` of `OpenAiModel`, a model that waits to be asked again holds no place that another
 //! could use.
@@ -10,7 +10,6 @@
 mod fallback;
 pub mod genai;
 mod limits;
-pub mod offline;
 pub mod openai;
 mod priced;
 pub mod provider;
@@ -26,7 +25,6 @@ use futures::future::BoxFuture;
 pub use fallback::{Alternative, Fallback};
 pub use genai::{HostedApi, HostedModel, HostedOptions};
 pub use limits::{Limited, ModelLimits};
-pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use priced::Priced;
 pub use provider::{Protocol, Provider};

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::openai::{HttpClient, Timeouts};
-use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, Limited, OfflineModel, Priced, Retrying,
-};
+use dirigent_model::{Alternative, ChatModel, ChatRequest, Fallback, Limited, Priced, Retrying};
+use dirigent_offline::OfflineModel;
 use futures::future::BoxFuture;
 
 use super::model::ModelSettings;
