@@ -9,8 +9,9 @@ use dirigent::core::id::Scope;
 use dirigent::core::journal::Input;
 use dirigent::core::run::RunInput;
 use dirigent::core::tool::{Access, Repeat};
-use dirigent::model::OfflineModel;
-use dirigent::{DirigentError, EndReason, EventKind, Phase, Report, Resume, RuntimeError, UserPresence};
+use dirigent::{
+    DirigentError, EndReason, EventKind, OfflineModel, Phase, Report, Resume, RuntimeError, UserPresence,
+};
 use dirigent_tests::probes::{Notes, note, wait};
 use dirigent_tests::scripted::{
     Gate, Reply, Scripted, achieved, after, ask_user, call, calls, delegate, plan, says,

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dirigent::model::OfflineModel;
-use dirigent::{Dirigent, DirigentError, Goal, RunId};
+use dirigent::{Dirigent, DirigentError, Goal, OfflineModel, RunId};
 
 use crate::args::{RunCommand, WatchOptions};
 use crate::config;

@@ -10,7 +10,8 @@ use dirigent_core::spec::{AgentSpec, ModelProfile};
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
-use dirigent_model::{ChatModel, OfflineModel};
+use dirigent_model::ChatModel;
+use dirigent_offline::OfflineModel;
 use dirigent_runtime::{
     Events, Orchestrator, PendingMessage, Resume, RunHandle, Services, SteerOutcome, UserPresence,
     pending_messages, read_run, record_run,

@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! Without a model it asks the [offline model](model::OfflineModel), which needs no key and no network. Give it one of your own, or a
+//! Without a model it asks the [offline model](OfflineModel), which needs no key and no network. Give it one of your own, or a
 //! [configuration](config).
 #![warn(missing_docs)]
 
@@ -51,6 +51,7 @@ pub use dirigent_core::spec::ModelProfile;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
+pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
     Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence,
 };

@@ -1,7 +1,7 @@
 //! Chat models. A model knows nothing of runs or agents.
 //!
 //! [`OpenAiModel`] speaks to any server with OpenAI's chat completions, [`HostedModel`] to Anthropic and Gemini by their own
-//! APIs; [`OfflineModel`] needs no server. The other models wrap a model: [`Limited`] enforces rate limits, [`Retrying`] retries,
+//! APIs. The other models wrap a model: [`Limited`] enforces rate limits, [`Retrying`] retries,
 //! [`Fallback`] tries further models, and [`Priced`] adds the cost of replies. Nest them as `Fallback` of `Retrying` of `Limited` of
 //! `OpenAiModel`: a model that waits for its next attempt then occupies no slot of the rate limiter.
 #![warn(missing_docs)]
@@ -15,7 +15,6 @@ mod http;
 mod limits;
 mod message_text;
 mod names;
-pub mod offline;
 pub mod openai;
 mod options;
 mod priced;
@@ -33,7 +32,6 @@ pub use fallback::{Alternative, Fallback};
 pub use genai::{HostedApi, HostedModel, HostedOptions};
 pub use http::HttpClient;
 pub use limits::{Limited, ModelLimits};
-pub use offline::OfflineModel;
 pub use openai::{OpenAiModel, OpenAiOptions};
 pub use options::{ModelSetupError, Timeouts};
 pub use priced::Priced;

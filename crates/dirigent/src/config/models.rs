@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::{
-    Alternative, ChatModel, ChatRequest, Fallback, HttpClient, Limited, OfflineModel, Priced, Retrying,
-    Timeouts,
+    Alternative, ChatModel, ChatRequest, Fallback, HttpClient, Limited, Priced, Retrying, Timeouts,
 };
+use dirigent_offline::OfflineModel;
 use futures::future::BoxFuture;
 
 use super::model::ModelSettings;

@@ -1,0 +1,390 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::{CheckSelection, CountTarget, Expectation, Goal, Rename};
+use crate::scope::Scope;
+
+fn only(places: &[&str]) -> Scope {
+    Scope {
+        only: places.iter().map(|&place| place.to_owned()).collect(),
+        ..Scope::default()
+    }
+}
+
+fn ending(endings: &[&str]) -> Scope {
+    Scope {
+        endings: endings.iter().map(|&ending| ending.to_owned()).collect(),
+        ..Scope::default()
+    }
+}
+
+fn rename(from: &str, to: &str, scope: Scope) -> Goal {
+    Goal::Rename(Rename {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        scope,
+    })
+}
+
+fn find(symbol: &str, scope: Scope) -> Goal {
+    Goal::FindUsages {
+        symbol: symbol.to_owned(),
+        scope,
+    }
+}
+
+fn replace(old: &str, new: &str, scope: Scope) -> Goal {
+    Goal::Replace {
+        old: old.to_owned(),
+        new: new.to_owned(),
+        scope,
+    }
+}
+
+fn run(check: CheckSelection) -> Goal {
+    Goal::Check {
+        check,
+        expectation: Expectation::Report,
+    }
+}
+
+fn ensure(check: CheckSelection) -> Goal {
+    Goal::Check {
+        check,
+        expectation: Expectation::Success,
+    }
+}
+
+fn command(words: &[&str]) -> CheckSelection {
+    CheckSelection::Command(words.iter().map(|&word| word.to_owned()).collect())
+}
+
+fn count(target: CountTarget, scope: Scope) -> Goal {
+    Goal::Count { target, scope }
+}
+
+fn check(cases: Vec<(&str, Goal)>) {
+    for (sentence, goal) in cases {
+        assert_eq!(Goal::parse(sentence), goal, "{sentence}");
+    }
+}
+
+#[test]
+fn renames_are_understood_in_many_wordings() {
+    let everywhere = Scope::default;
+    check(vec![
+        (
+            "Find all usages of function X and rename to Y",
+            rename("X", "Y", everywhere()),
+        ),
+        (
+            "Find all usages of function `old_name` and rename it to `new_name`.",
+            rename("old_name", "new_name", everywhere()),
+        ),
+        (
+            "find every use of the method \"a\", then rename them to 'b'",
+            rename("a", "b", everywhere()),
+        ),
+        (
+            "Find all usages of function X in src and rename to Y",
+            rename("X", "Y", only(&["src"])),
+        ),
+        ("rename foo to bar", rename("foo", "bar", everywhere())),
+        (
+            "Please rename the struct Ledger to AccountBook!",
+            rename("Ledger", "AccountBook", everywhere()),
+        ),
+        ("Rename foo() to bar()", rename("foo", "bar", everywhere())),
+        (
+            "rename all occurrences of foo to bar in src/",
+            rename("foo", "bar", only(&["src"])),
+        ),
+        (
+            "Rename foo into bar in src/utils and tests, then run the tests",
+            rename("foo", "bar", only(&["src/utils", "tests"])),
+        ),
+        (
+            "Rename foo in src/lib.rs to bar",
+            rename("foo", "bar", only(&["src/lib.rs"])),
+        ),
+        (
+            "In src/utils, rename foo to bar",
+            rename("foo", "bar", only(&["src/utils"])),
+        ),
+        (
+            "change the name of foo to bar",
+            rename("foo", "bar", everywhere()),
+        ),
+        ("rename foo -> bar", rename("foo", "bar", everywhere())),
+        (
+            "rename foo to be called bar everywhere in the project",
+            rename("foo", "bar", everywhere()),
+        ),
+        (
+            "Rename foo to bar and update all callers",
+            rename("foo", "bar", everywhere()),
+        ),
+        ("rename foo to 2bar", rename("foo", "2bar", everywhere())),
+        ("rename foo to bar-baz", rename("foo", "bar-baz", everywhere())),
+    ]);
+}
+
+#[test]
+fn what_the_documentation_shows_is_understood() {
+    let src = || only(&["src"]);
+    check(vec![
+        ("rename a to b", rename("a", "b", Scope::default())),
+        (
+            "Rename Ledger to AccountBook in src",
+            rename("Ledger", "AccountBook", src()),
+        ),
+        (
+            "Rename foo to bar and update all callers",
+            rename("foo", "bar", Scope::default()),
+        ),
+        ("Where is Entry used in tests?", find("Entry", only(&["tests"]))),
+        ("Who calls report?", find("report", Scope::default())),
+        (
+            "Find all usages of `parse_amount` in src",
+            find("parse_amount", src()),
+        ),
+        (
+            "Replace \"old text\" with \"new text\" in docs/",
+            replace("old text", "new text", only(&["docs"])),
+        ),
+        ("Does it compile?", ensure(CheckSelection::Build)),
+        (
+            "make sure that `cargo clippy` passes",
+            ensure(command(&["cargo", "clippy"])),
+        ),
+        (
+            "How many times does TODO occur?",
+            count(CountTarget::Word("TODO".to_owned()), Scope::default()),
+        ),
+        (
+            "List the files ending in .rs",
+            count(CountTarget::FileNames, ending(&[".rs"])),
+        ),
+    ]);
+}
+
+#[test]
+fn a_rename_can_leave_places_out() {
+    let scope = Scope {
+        except: vec!["tests".to_owned()],
+        ..Scope::default()
+    };
+    check(vec![
+        (
+            "rename foo to bar except in tests/",
+            rename("foo", "bar", scope.clone()),
+        ),
+        (
+            "rename foo to bar everywhere but not in `tests`",
+            rename("foo", "bar", scope),
+        ),
+    ]);
+}
+
+#[test]
+fn questions_for_usages_are_understood() {
+    check(vec![
+        ("Find all usages of X", find("X", Scope::default())),
+        ("where is `X` used?", find("X", Scope::default())),
+        ("Where is X used in src/", find("X", only(&["src"]))),
+        (
+            "list all references to struct X in tests",
+            find("X", only(&["tests"])),
+        ),
+        (
+            "Which files use parse_amount?",
+            find("parse_amount", Scope::default()),
+        ),
+        ("show me the callers of `X`", find("X", Scope::default())),
+        ("Who calls X?", find("X", Scope::default())),
+    ]);
+}
+
+#[test]
+fn replacements_are_understood() {
+    check(vec![
+        (
+            "replace \"old text\" with \"new text\"",
+            replace("old text", "new text", Scope::default()),
+        ),
+        (
+            "Replace \"a b\" by \"c\" in docs/",
+            replace("a b", "c", only(&["docs"])),
+        ),
+        (
+            "replace 'colour' with 'color' in *.md",
+            replace("colour", "color", ending(&[".md"])),
+        ),
+        (
+            "Replace colour with color in all markdown files",
+            replace("colour", "color", ending(&[".md"])),
+        ),
+        (
+            "In the file README.md replace \"it's\" with \"it is\"",
+            replace("it's", "it is", only(&["README.md"])),
+        ),
+        (
+            "replace every `x` with `y` in *.md in docs",
+            replace(
+                "x",
+                "y",
+                Scope {
+                    only: vec!["docs".to_owned()],
+                    ..ending(&[".md"])
+                },
+            ),
+        ),
+    ]);
+}
+
+#[test]
+fn checks_are_understood_with_what_is_expected_of_them() {
+    check(vec![
+        ("run the tests", run(CheckSelection::Tests)),
+        ("Please run all tests", run(CheckSelection::Tests)),
+        ("run `cargo clippy`", run(command(&["cargo", "clippy"]))),
+        ("build the project", run(CheckSelection::Build)),
+        (
+            "run `make test | tail`",
+            run(command(&["sh", "-c", "make test | tail"])),
+        ),
+        (
+            "run `echo a\necho b`",
+            run(command(&["sh", "-c", "echo a\necho b"])),
+        ),
+        ("check that the project compiles", ensure(CheckSelection::Build)),
+        ("Make sure the tests pass", ensure(CheckSelection::Tests)),
+        ("do the tests pass?", ensure(CheckSelection::Tests)),
+        (
+            "verify that it builds and the tests pass",
+            ensure(CheckSelection::Everything),
+        ),
+        (
+            "make sure `cargo fmt --check` passes",
+            ensure(command(&["cargo", "fmt", "--check"])),
+        ),
+    ]);
+}
+
+#[test]
+fn counts_and_lists_are_understood() {
+    let word = |word: &str| CountTarget::Word(word.to_owned());
+    check(vec![
+        (
+            "count the lines in src",
+            count(CountTarget::Lines, only(&["src"])),
+        ),
+        (
+            "How many lines of Rust code are there?",
+            count(CountTarget::Lines, ending(&[".rs"])),
+        ),
+        ("count the files", count(CountTarget::Files, Scope::default())),
+        (
+            "how many files are in tests?",
+            count(CountTarget::Files, only(&["tests"])),
+        ),
+        ("Count the TODOs in src", count(word("TODO"), only(&["src"]))),
+        ("how many times does X occur?", count(word("X"), Scope::default())),
+        ("count the usages of `X` in src", count(word("X"), only(&["src"]))),
+        (
+            "count \"two words\"",
+            count(CountTarget::Text("two words".to_owned()), Scope::default()),
+        ),
+        (
+            "list the files in src ending in .rs",
+            count(
+                CountTarget::FileNames,
+                Scope {
+                    only: vec!["src".to_owned()],
+                    ..ending(&[".rs"])
+                },
+            ),
+        ),
+        (
+            "list all Python files",
+            count(CountTarget::FileNames, ending(&[".py"])),
+        ),
+    ]);
+}
+
+#[test]
+fn what_fits_no_family_is_not_guessed_at() {
+    for sentence in [
+        "",
+        "write me a poem",
+        "Add a function that parses dates",
+        "fix the failing tests",
+        "write tests for the parser",
+        "explain how the parser works",
+        "refactor src/lib.rs",
+        "rename",
+        "rename to",
+        "delete all files",
+        "replace the parser with a better one",
+        "Improve the build time",
+        "why do the tests fail?",
+        "run `cargo clippy` and fix the warnings",
+        "find all usages of X and delete them",
+        "rename foo to bar and add a test",
+        "replace `a` with `b` and commit",
+        "count the TODOs and fix them",
+    ] {
+        assert_eq!(Goal::parse(sentence), Goal::Unsupported, "{sentence}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_to_its_last_word_is_declined_wholly() {
+    for sentence in [
+        // Not wanted, or only asked about.
+        "Do not rename Ledger to Book",
+        "Don't rename Ledger to Book",
+        "Never replace self with this",
+        "Do not run `touch EVIL`",
+        "Don't run the tests",
+        "Should I rename Ledger to Book?",
+        "How would I rename Ledger to Book?",
+        "what happens if I rename Ledger to Book",
+        "preview: rename Ledger to Book",
+        "dry run: rename Ledger to Book",
+        "Undo the rename of Ledger to Book",
+        "run the tests and don't rename Ledger to Book",
+        // More than one wish.
+        "Rename Ledger to Book, and rename total to sum_all",
+        "Rename Ledger to Book and total to sum_all",
+        "replace colour with color and grün with blau",
+        "rename Ledger to Book; run `touch EVIL`",
+        "rename Ledger to Book and make sure `touch EVIL` passes",
+        "Count the lines in README.md and list the files",
+        "Rename classes Ledger and T to Book and U",
+        "run the tests and `touch EVIL`",
+        "replace `a` with `b` in docs and commit",
+        // Qualified in a way that no tool could keep to.
+        "rename Ledger to Book only in comments",
+        "rename Ledger to Book in strings and comments",
+        "rename Ledger to Book except in comments",
+        "run the tests but only in src/foo.py",
+        "run the tests in src/foo.py",
+        "Rename Ledger to Book without running the tests",
+        "Rename Ledger to Book but don't change the tests",
+        "Find all usages of Ledger but do not rename it to Book",
+        "rename the folder p to q",
+        "Rename Ledger.add to Ledger.append",
+        "Rename Ledger::add to append",
+        "rename `Ledger.add` to append",
+        "rename add to append except Ledger.add",
+        "replace a with b in docs and *.md",
+        // Nothing that a tool here counts.
+        "how many words are in README.md",
+        "count words",
+        "count the words in README.md",
+        "how many folders are there",
+        "how many functions are there in src",
+    ] {
+        assert_eq!(Goal::parse(sentence), Goal::Unsupported, "{sentence}");
+    }
+}

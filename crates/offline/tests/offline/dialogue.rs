@@ -1,0 +1,284 @@
+//! A conversation with the offline model, step by step.
+
+use std::sync::Arc;
+
+use dirigent_core::message::{FinishReason, Message, ModelReply};
+use dirigent_model::{ChatModel, ChatRequest};
+use dirigent_offline::OfflineModel;
+use futures::FutureExt;
+use serde_json::{Value, json};
+
+/// A conversation so far.
+pub struct Dialogue {
+    messages: Vec<Message>,
+}
+
+impl Dialogue {
+    /// With a planner, who may list, read, search and preview.
+    pub fn planner(request: &str) -> Self {
+        Dialogue::new(
+            "You plan the work.",
+            &["file_operations", "rename_symbol", "search", "submit_plan"],
+            request,
+        )
+    }
+
+    /// With a reflector.
+    pub fn reflector(request: &str) -> Self {
+        Dialogue::new(
+            "You judge whether a goal is reached.",
+            &["read_output", "submit_reflection"],
+            request,
+        )
+    }
+
+    /// With a sub-agent.
+    pub fn sub_agent(task: &str) -> Self {
+        let request = format!("<TASK>\n{task}\n</TASK>\n");
+        Dialogue::new(
+            "You explore.",
+            &["file_operations", "rename_symbol", "search"],
+            &request,
+        )
+    }
+
+    /// With an agent of these tools.
+    pub fn new(role: &str, tools: &[&str], request: &str) -> Self {
+        let tools: String = tools
+            .iter()
+            .map(|tool| format!("## {tool}\nWhat it does.\n\n"))
+            .collect();
+        let system = format!(
+            "{role}\n\n# Tools\n\nYou have these tools and no others.\n\n{tools}# How to call a tool\n"
+        );
+        let user = Message::User {
+            content: request.to_owned(),
+        };
+        Dialogue {
+            messages: vec![Message::System { content: system }, user],
+        }
+    }
+
+    /// The model's reply as things are.
+    pub fn reply(&self) -> ModelReply {
+        reply(&self.messages)
+    }
+
+    /// The next reply is this call, and this is what comes of it.
+    #[track_caller]
+    pub fn sees(&mut self, tool: &str, parameters: Value, result: Value) -> &mut Self {
+        let reply = self.reply();
+        assert_eq!(
+            serde_json::from_str::<Value>(&reply.content).ok(),
+            Some(json!({"tool": tool, "parameters": parameters, "terminate": false}))
+        );
+        self.messages.push(Message::Assistant {
+            content: reply.content,
+            calls: Vec::new(),
+        });
+        self.messages.push(Message::Tool {
+            call_id: "1".to_owned(),
+            name: tool.to_owned(),
+            content: result.to_string(),
+        });
+        self
+    }
+
+    /// The next reply is given, and answered by this message of the run.
+    pub fn hears(&mut self, text: &str) -> &mut Self {
+        let reply = self.reply();
+        self.messages.push(Message::Assistant {
+            content: reply.content,
+            calls: Vec::new(),
+        });
+        self.messages.push(Message::User {
+            content: text.to_owned(),
+        });
+        self
+    }
+
+    /// The parameters of the terminating call that the next reply is.
+    #[track_caller]
+    pub fn submits(&self, tool: &str) -> Value {
+        let reply = self.reply();
+        assert_eq!(reply.finish, FinishReason::Stop);
+        assert_eq!(reply.calls, vec![]);
+        let call: Value = serde_json::from_str(&reply.content).expect("a call as JSON");
+        assert_eq!(
+            (&call["tool"], &call["terminate"]),
+            (&json!(tool), &json!(true)),
+            "{call}"
+        );
+        call["parameters"].clone()
+    }
+
+    /// The plan that the next reply submits.
+    #[track_caller]
+    pub fn plan(&self) -> Value {
+        let plan = self.submits("submit_plan");
+        serde_json::from_value::<dirigent_core::plan::Plan>(plan.clone()).expect("a plan");
+        plan
+    }
+
+    /// The reflection that the next reply submits: its verdict and its summary.
+    #[track_caller]
+    pub fn judgement(&self) -> (String, String) {
+        let reflection = self.reflection();
+        let text = |field: &str| reflection[field].as_str().expect("text").to_owned();
+        (text("verdict"), text("summary"))
+    }
+
+    /// The reflection that the next reply submits.
+    #[track_caller]
+    pub fn reflection(&self) -> Value {
+        let reflection = self.submits("submit_reflection");
+        dirigent_core::reflection::Reflection::from_parameters(&reflection).expect("a reflection");
+        reflection
+    }
+}
+
+/// The model's reply to these messages.
+pub fn reply(messages: &[Message]) -> ModelReply {
+    let request = ChatRequest::new(Arc::new(messages.to_vec()));
+    OfflineModel
+        .chat(request)
+        .now_or_never()
+        .expect("an answer at once")
+        .expect("an answer")
+}
+
+/// `id <- dependencies: who or what`, a line for each sub-task.
+pub fn graph(plan: &Value) -> Vec<String> {
+    let strings = |value: &Value| -> Vec<String> {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| one.as_str().expect("text").to_owned())
+            .collect()
+    };
+    let work = |subtask: &Value| match subtask["agent"].as_str() {
+        Some(agent) => agent.to_owned(),
+        None => {
+            let calls = subtask["calls"].as_array().expect("calls").iter();
+            let call = |call: &Value| match call["tool"].as_str() {
+                Some("execute_command") => strings(&call["parameters"]["command"]).join(" "),
+                Some(tool) => format!("{tool} {}", call["parameters"]),
+                None => panic!("a call without a tool"),
+            };
+            calls.map(call).collect::<Vec<_>>().join("; ")
+        }
+    };
+    let subtasks = plan["subtasks"].as_array().expect("sub-tasks").iter();
+    subtasks
+        .map(|subtask| {
+            let depends_on = strings(&subtask["depends_on"]).join(", ");
+            format!(
+                "{} <- [{depends_on}]: {}",
+                subtask["id"].as_str().expect("an id"),
+                work(subtask)
+            )
+        })
+        .collect()
+}
+
+/// A planner's request with nothing but its goal and more sections.
+pub fn plan_request(goal: &str, more: &str) -> String {
+    format!(
+        "<GOAL>\n{goal}\n</GOAL>\n<ITERATION>1 of 15</ITERATION>\n<AGENTS>\n- explore: Explores.\n- implement: Changes.\n- verify: Verifies.\n\
+         </AGENTS>\n<TOOLS_FOR_CALLS>\n- execute_command: Runs. Parameters: {{}}\n</TOOLS_FOR_CALLS>\n{more}Plan the next steps towards the goal.\n"
+    )
+}
+
+/// A reflector's request.
+pub fn reflect_request(
+    goal: &str,
+    more: &str,
+    plan: &Value,
+    observations: &[Value],
+    changed: &[&str],
+) -> String {
+    let observations: String = observations.iter().map(|one| format!("{one}\n")).collect();
+    let changed: String = changed.iter().map(|path| format!("- {path}\n")).collect();
+    format!(
+        "<GOAL>\n{goal}\n</GOAL>\n<ITERATION>1 of 15</ITERATION>\n{more}<PLAN>\n{plan}\n</PLAN>\n<OBSERVATIONS>\n{observations}</OBSERVATIONS>\n\
+         <CHANGED_FILES>\n{changed}</CHANGED_FILES>\nJudge whether the goal is reached.\n"
+    )
+}
+
+/// A successful result.
+pub fn success(output: Value) -> Value {
+    json!({"success": true, "output": output})
+}
+
+/// The listing of a workspace with these files.
+pub fn listing(entries: &[&str]) -> Value {
+    success(json!({"path": ".", "entries": entries}))
+}
+
+/// What `rename_symbol` says of usages, given as path, line and text.
+pub fn usages(usages: &[(&str, u64, &str)]) -> Value {
+    let mut paths: Vec<&str> = usages.iter().map(|(path, ..)| *path).collect();
+    paths.dedup();
+    let rows = |path: &str| -> Vec<Value> {
+        let of_file = usages.iter().filter(|(of, ..)| *of == path);
+        of_file
+            .map(|(_, line, text)| json!({"line": line, "column": 1, "text": text}))
+            .collect()
+    };
+    let files: Vec<Value> = paths
+        .iter()
+        .map(|path| json!({"path": path, "total": rows(path).len(), "occurrences": rows(path)}))
+        .collect();
+    json!({
+        "from": "parse", "to": null, "renamed": false, "occurrences": usages.len(), "files": files,
+        "mentions": [], "clashes": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
+        "totals": {"files": paths.len(), "definitions": 0, "mentions": 0, "clashes": 0, "syntax_errors": 0, "skipped": 0}
+    })
+}
+
+/// What `search` says of matches, given as path, line and text.
+pub fn matches(matches: &[(&str, u64, &str)]) -> Value {
+    let mut paths: Vec<&str> = matches.iter().map(|(path, ..)| *path).collect();
+    paths.dedup();
+    let rows: Vec<Value> = matches
+        .iter()
+        .map(|(path, line, text)| json!({"path": path, "line": line, "column": 1, "text": text}))
+        .collect();
+    success(json!({"matches": rows, "files": paths.len(), "total": matches.len(), "truncated": false}))
+}
+
+/// The observation of a sequence: its calls with their results.
+pub fn ran(subtask: &str, calls: &[(&str, Value, Value)]) -> Value {
+    let succeeded = calls.iter().all(|(_, _, result)| result["success"] == true);
+    let calls: Vec<Value> = calls
+        .iter()
+        .map(|(tool, parameters, result)| {
+            json!({"tool": tool, "parameters": parameters, "result": result, "duration_ms": 5, "handle": "run.7"})
+        })
+        .collect();
+    let status = if succeeded { "succeeded" } else { "failed" };
+    json!({"subtask": subtask, "title": "t", "status": status, "duration_ms": 812, "calls": calls})
+}
+
+/// The observation of a sub-agent with its findings.
+pub fn found(subtask: &str, agent: &str, findings: &str) -> Value {
+    json!({
+        "subtask": subtask, "title": "t", "status": "succeeded", "duration_ms": 812, "agent": agent,
+        "findings": findings, "calls": [], "changes": []
+    })
+}
+
+/// The observation of a sub-task that never started.
+pub fn skipped(subtask: &str, because: &str) -> Value {
+    json!({"subtask": subtask, "title": "t", "status": "skipped", "because": because})
+}
+
+/// A command's end.
+pub fn exited(code: i64, stdout: &str, stderr: &str) -> Value {
+    let output = json!({"exit_code": code, "signal": null, "stdout": stdout, "stderr": stderr, "timed_out": false, "duration_ms": 9});
+    match code {
+        0 => success(output),
+        code => json!({"success": false, "error": format!("exited with {code}"), "output": output}),
+    }
+}
