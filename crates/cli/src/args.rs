@@ -1,17 +1,15 @@
 //! What can be said on the command line.
 
-mod agent_limits;
+mod limits;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dirigent::core::id::{AgentId, EffectId, Scope};
-use dirigent::core::price::Cost;
-use dirigent::{Millis, RunLimits};
 
 use crate::exit;
-pub(crate) use agent_limits::AgentLimitOptions;
+pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 
 /// Pursues goals with a team of agents: plans, acts, observes, reflects.
 #[derive(Parser)]
@@ -230,102 +228,6 @@ pub(crate) struct RecordOptions {
     /// Record the run in a file, for --replay; an earlier recording there is replaced
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-}
-
-#[derive(Args)]
-pub(crate) struct RunLimitOptions {
-    /// Planning iterations before the run ends [default: 15, or that of your configuration, as for all limits]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    max_iterations: Option<u32>,
-    /// Sub-tasks in parallel [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    max_parallel: Option<u32>,
-    /// How long the run may take, such as 90s, 10m or 2h [default: as long as it takes]
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<DurationArg>,
-    /// Tokens that the run may use, sent and received. Requests are estimated before they are sent, so the run may exceed this by the
-    /// estimates' error for the requests under way at the end, one for each agent at work [default: no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_tokens: Option<u64>,
-    /// US dollars that the run may spend, such as 0.50; models without a price do not count [default: no limit]
-    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
-    max_cost: Option<Dollars>,
-    /// Model requests that the run may make [default: no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    max_model_calls: Option<u32>,
-    /// Sub-agents that the run may start [default: 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    max_agents: Option<u32>,
-}
-
-impl RunLimitOptions {
-    /// Whether any limit was said here.
-    pub(crate) fn any_set(&self) -> bool {
-        let RunLimitOptions {
-            max_iterations,
-            max_parallel,
-            timeout,
-            max_tokens,
-            max_cost,
-            max_model_calls,
-            max_agents,
-        } = self;
-        let counts = [max_iterations, max_parallel, max_model_calls, max_agents];
-        timeout.is_some()
-            || max_tokens.is_some()
-            || max_cost.is_some()
-            || counts.iter().any(|count| count.is_some())
-    }
-
-    /// What was said here, and else the configuration's.
-    pub(crate) fn with_defaults(&self, configured: RunLimits) -> RunLimits {
-        RunLimits {
-            max_iterations: self.max_iterations.unwrap_or(configured.max_iterations),
-            max_parallel: self.max_parallel.unwrap_or(configured.max_parallel),
-            timeout: self.timeout.map(|span| span.0).or(configured.timeout),
-            max_tokens: self.max_tokens.or(configured.max_tokens),
-            max_cost: self.max_cost.map(|dollars| dollars.0).or(configured.max_cost),
-            max_model_calls: self.max_model_calls.or(configured.max_model_calls),
-            max_agents: self.max_agents.unwrap_or(configured.max_agents),
-            ..configured
-        }
-    }
-}
-
-/// A span of time as people write it.
-#[derive(Clone, Copy)]
-pub(crate) struct DurationArg(Millis);
-
-impl FromStr for DurationArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let span: jiff::SignedDuration = text
-            .parse()
-            .map_err(|_| "that is no time; write one such as 90s, 10m or 2h".to_owned())?;
-        match std::time::Duration::try_from(span) {
-            Ok(duration) if !duration.is_zero() => Ok(DurationArg(duration.into())),
-            _ => Err("a time must be more than nothing, such as 90s, 10m or 2h".to_owned()),
-        }
-    }
-}
-
-/// An amount of money as people write it.
-#[derive(Clone, Copy)]
-struct Dollars(Cost);
-
-impl FromStr for Dollars {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let dollars = text.parse().ok().and_then(Cost::from_dollars);
-        match dollars {
-            Some(cost) if !cost.is_zero() => Ok(Dollars(cost)),
-            Some(_) | None => {
-                Err("that is no amount of US dollars above nothing; write one such as 0.50".to_owned())
-            }
-        }
-    }
 }
 
 #[derive(Args)]

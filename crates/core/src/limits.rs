@@ -1,163 +1,185 @@
-//! Every limit there is, with its default. The machines check them, and the run's [budget](crate::budget) what it is asked for.
+//! Every limit with its default. The machines check them, and the run's [budget](crate::budget) counts what they bound.
+//!
+//! A limit is declared once, in [`limits!`]: the configuration, agent files and the command line read it by its name and kind.
 
 use serde::{Deserialize, Serialize};
 
 use crate::price::Cost;
 use crate::time::Millis;
 
-/// What bounds a run: the loop around its agents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RunLimits {
-    /// Planning iterations (PAOR-3).
-    pub max_iterations: u32,
-    /// Sub-tasks in parallel (PAOR-4). One that waits for a person leaves its place to another (HOST-11), so that for a while there may be
-    /// more, once those that waited go on.
-    pub max_parallel: u32,
-    /// Sub-tasks in one plan.
-    pub max_subtasks: u32,
-    /// Sub-agents over the whole run, planners and reflectors apart (PAOR-5).
-    pub max_agents: u32,
-    /// How deep agents may delegate: 1 for those of the plan alone, 2 for those that these start, and so on (PAOR-5).
-    pub max_depth: u32,
-    /// How long a call waits for an approval before it counts as not approved (APPROVE-3); `None` for as long as it takes. The time that
-    /// no process carries the run out does not count.
-    pub approval_timeout: Option<Millis>,
-    /// How long one tool call of a sub-task's sequence may take before it is observed as failed (PAOR-7).
-    pub call_timeout: Millis,
-    /// How long the run may take; `None` for as long as it takes.
-    pub timeout: Option<Millis>,
-    /// Tokens over the whole run, sent and received; `None` for no limit (HOST-6).
-    pub max_tokens: Option<u64>,
-    /// Money over the whole run, in nano-dollars; `None` for no limit (HOST-6). What a model without a price uses does not count.
-    pub max_cost: Option<Cost>,
-    /// Model requests over the whole run; `None` for no limit (HOST-6).
-    pub max_model_calls: Option<u32>,
-}
-
-impl Default for RunLimits {
-    fn default() -> Self {
-        RunLimits {
-            max_iterations: 15,
-            max_parallel: 4,
-            max_subtasks: 1_000,
-            max_agents: 100,
-            max_depth: 3,
-            approval_timeout: Some(Millis::from_secs(86_400)),
-            call_timeout: Millis::from_secs(900),
-            timeout: None,
-            max_tokens: None,
-            max_cost: None,
-            max_model_calls: None,
+/// Declares limits, each with its help text, its kind, its type and its default.
+macro_rules! limits {
+    (
+        $(#[$about:meta])+ $limits:ident, $settings:ident {
+            $($(#[doc = $help:literal])+ $limit:ident: $kind:ident as $held:ty = $default:expr;)+
         }
-    }
-}
-
-/// Declares the limits of an agent, each once: its name, its kind, its default. All that reads, merges and compares them follows from this.
-macro_rules! agent_limits {
-    ($($(#[$doc:meta])+ $limit:ident: $kind:ident = $default:expr;)+) => {
-        /// What bounds one agent's loop.
+    ) => {
+        $(#[$about])+
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
-        pub struct AgentLimits {
-            $($(#[$doc])+ pub $limit: $kind,)+
+        pub struct $limits {
+            $($(#[doc = $help])+ pub $limit: $held,)+
         }
 
-        impl Default for AgentLimits {
+        impl Default for $limits {
             fn default() -> Self {
-                AgentLimits { $($limit: $default,)+ }
+                $limits { $($limit: $default,)+ }
             }
         }
 
-        /// The limits that one source sets for an agent, such as its file or the command line; `None` leaves a limit to the next source.
+        #[doc = concat!("The [`", stringify!($limits), "`] that one source sets, such as a file or the command line.")]
+        /// `None` leaves a limit to the next source.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct AgentLimitSettings {
-            $($(#[$doc])+ pub $limit: Option<$kind>,)+
+        pub struct $settings {
+            $($(#[doc = $help])+ pub $limit: Option<$kind>,)+
         }
 
-        impl From<AgentLimits> for AgentLimitSettings {
-            fn from(limits: AgentLimits) -> Self {
-                AgentLimitSettings { $($limit: Some(limits.$limit),)+ }
-            }
-        }
-
-        impl AgentLimitSettings {
-            /// These settings, and where they leave a limit open, those of the next source.
-            pub fn or(self, next: AgentLimitSettings) -> Self {
-                AgentLimitSettings { $($limit: self.$limit.or(next.$limit),)+ }
-            }
-
-            /// The limits with these settings applied.
-            pub fn unwrap_or(self, defaults: AgentLimits) -> AgentLimits {
-                AgentLimits { $($limit: self.$limit.unwrap_or(defaults.$limit),)+ }
+        impl From<$limits> for $settings {
+            fn from(limits: $limits) -> Self {
+                $settings { $($limit: limits.$limit.into(),)+ }
             }
         }
 
-        impl AgentLimits {
-            /// The higher of both, limit by limit.
-            pub fn highest(self, other: &AgentLimits) -> AgentLimits {
-                AgentLimits { $($limit: self.$limit.max(other.$limit),)+ }
+        impl $settings {
+            /// Returns these settings, completed by those of the next source.
+            pub fn or(self, next: $settings) -> Self {
+                $settings { $($limit: self.$limit.or(next.$limit),)+ }
             }
 
-            /// The lower of both, limit by limit.
-            pub fn lowest(self, other: &AgentLimits) -> AgentLimits {
-                AgentLimits { $($limit: self.$limit.min(other.$limit),)+ }
+            /// Returns the higher setting of each limit, of both where both set it.
+            pub fn highest(self, other: $settings) -> Self {
+                $settings { $($limit: self.$limit.max(other.$limit),)+ }
             }
 
-            /// The limits that are not as in `other`, by name, with their values here, for people.
-            pub fn differing(&self, other: &AgentLimits) -> Vec<(&'static str, String)> {
-                let mut differing = Vec::new();
-                $(if self.$limit != other.$limit {
-                    differing.push((stringify!($limit), self.$limit.to_string()));
-                })+
-                differing
+            /// Returns the lower setting of each limit, of both where both set it.
+            pub fn lowest(self, other: $settings) -> Self {
+                $settings { $($limit: self.$limit.into_iter().chain(other.$limit).min(),)+ }
+            }
+
+            /// Returns the limits with these settings applied.
+            pub fn unwrap_or(self, defaults: $limits) -> $limits {
+                $limits { $($limit: self.$limit.map_or(defaults.$limit, Into::into),)+ }
             }
         }
 
-        impl AgentLimit {
-            /// Every limit of an agent.
-            pub const ALL: &[AgentLimit] = &[$(AgentLimit {
+        impl LimitSettings for $settings {
+            const ALL: &'static [Limit<$settings>] = &[$(Limit {
                 name: stringify!($limit),
-                setting: AgentLimitSetting::$kind(|settings| &mut settings.$limit),
+                help: concat!($($help),+),
+                setting: LimitSetting::$kind(|settings| &mut settings.$limit),
             },)+];
+        }
+
+        impl $limits {
+            /// The limits that differ from `other`, by name, with their values here, for people.
+            pub fn differing(&self, other: &$limits) -> Vec<(&'static str, String)> {
+                let (mut own, mut other): ($settings, $settings) = (self.clone().into(), other.clone().into());
+                $settings::ALL
+                    .iter()
+                    .filter_map(|limit| {
+                        let value = limit.value(&mut own);
+                        (value != limit.value(&mut other)).then(|| (limit.name, value.unwrap_or_default()))
+                    })
+                    .collect()
+            }
         }
     };
 }
 
 /// A whole number, from 1.
 type Count = u32;
+/// A number of tokens, from 1.
+type Tokens = u64;
 /// A span of time, more than nothing.
 type Time = Millis;
+/// An amount of money, more than nothing.
+type Money = Cost;
 
-agent_limits! {
-    /// Model requests (LOOP-2).
-    max_turns: Count = 10;
-    /// Execution time, waiting for people apart (LOOP-5).
-    timeout: Time = Millis::from_secs(300);
-    /// Calls of one reply that run; those after them are answered with a failure (LOOP-10).
-    max_calls_per_reply: Count = 64;
-    /// Malformed replies in a row (LOOP-3).
-    max_malformed: Count = 3;
-    /// How often the same call may have the same result while nothing else changes, before the loop ends as stuck (LOOP-10).
-    max_repeats: Count = 5;
-    /// How often a conversation that nears the model's context window, or that the model finds too long, is made shorter (LOOP-11).
-    max_compactions: Count = 50;
+limits! {
+    /// What bounds a run: the loop around its agents.
+    RunLimits, RunLimitSettings {
+        /// Planning iterations before the run ends.
+        max_iterations: Count as u32 = 15;
+        /// Sub-tasks in parallel. A sub-task that waits for a person leaves its place to another.
+        max_parallel: Count as u32 = 4;
+        /// Sub-tasks in one plan.
+        max_subtasks: Count as u32 = 1_000;
+        /// Sub-agents that the run may start.
+        max_agents: Count as u32 = 100;
+        /// How deep sub-agents may delegate: 1 for the sub-agents of the plan alone, which then cannot delegate.
+        max_depth: Count as u32 = 3;
+        /// How long a call waits for an approval before it counts as not approved.
+        approval_timeout: Time as Option<Millis> = Some(Millis::from_secs(86_400));
+        /// How long one tool call of a plan may take.
+        call_timeout: Time as Millis = Millis::from_secs(900);
+        /// How long the run may take.
+        timeout: Time as Option<Millis> = None;
+        /// Tokens that the run may use, sent and received. Requests are estimated before they are sent, so the run may exceed this by
+        /// the estimates' error for the requests under way at the end, one for each agent at work.
+        max_tokens: Tokens as Option<u64> = None;
+        /// US dollars that the run may spend. Models without a price do not count.
+        max_cost: Money as Option<Cost> = None;
+        /// Model requests that the run may make.
+        max_model_calls: Count as Option<u32> = None;
+    }
 }
 
-/// A limit of an agent, as files and the command line name it.
+limits! {
+    /// What bounds one agent's loop.
+    AgentLimits, AgentLimitSettings {
+        /// Model requests of an agent.
+        max_turns: Count as u32 = 10;
+        /// How long an agent may work. Time in which it waits for people or for other agents does not count.
+        timeout: Time as Millis = Millis::from_secs(300);
+        /// Calls of one reply that run; the others are answered with an error.
+        max_calls_per_reply: Count as u32 = 64;
+        /// Malformed replies in a row.
+        max_malformed: Count as u32 = 3;
+        /// How often the same call may have the same result, while nothing else changes, before the agent ends as stuck.
+        max_repeats: Count as u32 = 5;
+        /// How often an agent's conversation is made shorter to fit the model.
+        max_compactions: Count as u32 = 50;
+    }
+}
+
+/// Settings of limits, each by its name and kind.
+pub trait LimitSettings: Clone + Default + 'static {
+    /// Every limit.
+    const ALL: &'static [Limit<Self>];
+}
+
+/// A limit, as files and the command line name it.
 #[derive(Clone, Copy, Debug)]
-pub struct AgentLimit {
+pub struct Limit<S: 'static> {
     /// Its name: `max_turns`.
     pub name: &'static str,
-    /// Where it is set.
-    pub setting: AgentLimitSetting,
+    /// Its description, for people.
+    pub help: &'static str,
+    /// Its place in the settings.
+    pub setting: LimitSetting<S>,
 }
 
-/// The place of a limit in [`AgentLimitSettings`], by the kind of its value.
+/// The place of a limit in its settings, by the kind of its value.
 #[derive(Clone, Copy, Debug)]
-pub enum AgentLimitSetting {
+pub enum LimitSetting<S: 'static> {
     /// A whole number, from 1.
-    Count(fn(&mut AgentLimitSettings) -> &mut Option<u32>),
+    Count(fn(&mut S) -> &mut Option<u32>),
+    /// A number of tokens, from 1.
+    Tokens(fn(&mut S) -> &mut Option<u64>),
     /// A span of time, more than nothing.
-    Time(fn(&mut AgentLimitSettings) -> &mut Option<Millis>),
+    Time(fn(&mut S) -> &mut Option<Millis>),
+    /// An amount of money, more than nothing.
+    Money(fn(&mut S) -> &mut Option<Cost>),
+}
+
+impl<S> Limit<S> {
+    /// Returns the value of this limit in `settings`, for people; `None` if it is not set.
+    pub fn value(&self, settings: &mut S) -> Option<String> {
+        match self.setting {
+            LimitSetting::Count(setting) => setting(settings).map(|count| count.to_string()),
+            LimitSetting::Tokens(setting) => setting(settings).map(|tokens| tokens.to_string()),
+            LimitSetting::Time(setting) => setting(settings).map(|time| time.to_string()),
+            LimitSetting::Money(setting) => setting(settings).map(|cost| cost.to_string()),
+        }
+    }
 }

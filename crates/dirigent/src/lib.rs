@@ -30,9 +30,11 @@ mod builder;
 pub mod config;
 mod error;
 mod goal;
+mod limit_text;
 mod paths;
 mod recording;
 pub mod render;
+mod suggest;
 mod undo;
 
 pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
@@ -41,7 +43,9 @@ pub use config::{Config, ConfigError};
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 pub use dirigent_core::end_reason::{EndReason, FailureCause};
 pub use dirigent_core::id::{AgentId, EffectId, RunId};
-pub use dirigent_core::limits::{AgentLimitSettings, AgentLimits, RunLimits};
+pub use dirigent_core::limits::{
+    AgentLimitSettings, AgentLimits, Limit, LimitSetting, LimitSettings, RunLimitSettings, RunLimits,
+};
 pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
@@ -61,6 +65,7 @@ pub use dirigent_tools::{
 };
 pub use error::DirigentError;
 pub use goal::Goal;
+pub use limit_text::set_limit;
 pub use paths::default_journal;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 pub use render::Detail;

@@ -3,7 +3,7 @@
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::agent_report::AgentFailure;
 use dirigent_core::brief::AgentRole;
-use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, AgentLimits};
+use dirigent_core::limits::{AgentLimitSettings, AgentLimits, LimitSetting, LimitSettings};
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::observation::{Observation, SubTaskResult};
@@ -233,7 +233,7 @@ fn loop_2_a_bare_call_is_no_finding_and_an_answer_has_none_beside_it() {
 
 #[test]
 fn loop_2_each_limit_is_declared_once_and_the_first_source_that_sets_it_wins() {
-    let names: Vec<&str> = AgentLimit::ALL.iter().map(|limit| limit.name).collect();
+    let names: Vec<&str> = AgentLimitSettings::ALL.iter().map(|limit| limit.name).collect();
     let json = serde_json::to_value(AgentLimits::default()).unwrap();
     let fields: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     let sorted = |mut names: Vec<&'static str>| {
@@ -247,10 +247,10 @@ fn loop_2_each_limit_is_declared_once_and_the_first_source_that_sets_it_wins() {
     );
 
     let mut first = AgentLimitSettings::default();
-    for limit in AgentLimit::ALL {
+    for limit in AgentLimitSettings::ALL {
         match limit.setting {
-            AgentLimitSetting::Count(_) => {}
-            AgentLimitSetting::Time(setting) => *setting(&mut first) = Some(Millis(7)),
+            LimitSetting::Count(_) | LimitSetting::Tokens(_) | LimitSetting::Money(_) => {}
+            LimitSetting::Time(setting) => *setting(&mut first) = Some(Millis(7)),
         }
     }
     let second = AgentLimitSettings {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dirigent_core::limits::AgentLimits;
+use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
@@ -18,8 +18,8 @@ pub(super) struct ProjectAgentBounds {
     access: Access,
     /// The tools of those others that have no more access than that, for each access.
     tools: [(Access, BTreeSet<String>); 3],
-    /// The highest limits of any other.
-    limits: AgentLimits,
+    /// The highest limits of any other agent.
+    limits: AgentLimitSettings,
 }
 
 /// The tools of all agents that may do no more than that.
@@ -45,8 +45,9 @@ impl ProjectAgentBounds {
             tools: [Access::ReadOnly, Access::Execute, Access::ReadWrite]
                 .map(|access| (access, tools_within_access(others, access))),
             limits: limits
-                .reduce(|one, other| one.highest(&other))
-                .unwrap_or_default(),
+                .map(AgentLimitSettings::from)
+                .reduce(AgentLimitSettings::highest)
+                .unwrap_or(AgentLimits::default().into()),
         }
     }
 
@@ -98,7 +99,9 @@ impl ProjectAgentBounds {
             .limits(parsed.limits)
             .default_limits(parsed.default_limits);
         let requested = configured_limits(&definition, config);
-        let limits = requested.clone().lowest(&self.limits);
+        let limits = AgentLimitSettings::from(requested.clone())
+            .lowest(self.limits.clone())
+            .unwrap_or(requested.clone());
         let lowered: Vec<String> = limits
             .differing(&requested)
             .into_iter()

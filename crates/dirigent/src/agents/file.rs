@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, AgentLimits};
-use dirigent_core::time::Millis;
+use dirigent_core::limits::{AgentLimitSettings, AgentLimits, LimitSettings};
 use dirigent_core::tool::Access;
 
 use super::front_matter::{self, AgentFileError, Document, Field, Value};
 use super::tool_selection::{self, ClaudeToolSelection, ToolSelection};
 use super::{KnownTools, tools_beyond_access};
-use crate::config::parse_duration;
+use crate::limit_text::set_limit;
+use crate::suggest;
 
 /// Characters of a description: every planner reads all of them.
 const MAX_DESCRIPTION: usize = 1_000;
@@ -26,9 +26,9 @@ const CLAUDE_TURNS: u32 = 50;
 /// The fields of a file beside the limits.
 const OWN: [&str; 5] = ["name", "description", "tools", "model", "access"];
 
-fn known_fields() -> impl Iterator<Item = &'static str> {
+fn known_fields() -> impl Iterator<Item = &'static str> + Clone {
     OWN.into_iter()
-        .chain(AgentLimit::ALL.iter().map(|limit| limit.name))
+        .chain(AgentLimitSettings::ALL.iter().map(|limit| limit.name))
 }
 
 /// What Claude Code knows.
@@ -135,10 +135,10 @@ fn parse_dirigent(
         return Err(AgentFileError::new(line, problem));
     }
     let mut limits = AgentLimitSettings::default();
-    for limit in AgentLimit::ALL {
-        match limit.setting {
-            AgentLimitSetting::Count(setting) => *setting(&mut limits) = fields.count(limit.name)?,
-            AgentLimitSetting::Time(setting) => *setting(&mut limits) = fields.time(limit.name)?,
+    for limit in AgentLimitSettings::ALL {
+        if let Some((text, line)) = fields.text(limit.name)? {
+            set_limit(limit, &mut limits, &text)
+                .map_err(|problem| AgentFileError::new(line, format!("`{}` {problem}", limit.name)))?;
         }
     }
     let mut notes = Vec::new();
@@ -252,17 +252,6 @@ impl<'a> Fields<'a> {
             )),
         }
     }
-
-    /// A span of time, more than nothing.
-    fn time(&self, key: &str) -> Result<Option<Millis>, AgentFileError> {
-        let Some((text, line)) = self.text(key)? else {
-            return Ok(None);
-        };
-        match parse_duration(&text) {
-            Ok(span) => Ok(Some(span)),
-            Err(problem) => Err(AgentFileError::new(line, format!("`{key}` {problem}"))),
-        }
-    }
 }
 
 impl Field {
@@ -290,18 +279,14 @@ fn access(text: &str, line: usize) -> Result<Access, AgentFileError> {
 
 fn unknown_field(field: &Field) -> AgentFileError {
     let key = truncated(&field.key);
-    let hint = match nearest(&key, known_fields()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", known_fields().collect::<Vec<_>>().join(", ")),
-    };
+    let hint = suggest::hint(&key, known_fields());
     AgentFileError::new(field.line, format!("there is no field `{key}`; {hint}"))
 }
 
 fn unknown_tool(tool: &str, known: &KnownTools) -> String {
-    let known: Vec<&str> = known.keys().map(String::as_str).collect();
-    let hint = match tool_selection::equivalent_tool(tool).or_else(|| nearest(tool, known.iter().copied())) {
+    let hint = match tool_selection::equivalent_tool(tool) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", known.join(", ")),
+        None => suggest::hint(tool, known.keys().map(String::as_str)),
     };
     format!("there is no tool `{}`; {hint}", truncated(tool))
 }
@@ -322,15 +307,6 @@ fn truncated(word: &str) -> String {
         None => word.to_owned(),
         Some((end, _)) => format!("{}…", &word[..end]),
     }
-}
-
-/// The name that is most like a wrong one, if one is.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
-    names
-        .into_iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .filter(|name| likeness(name) > 0.75)
 }
 
 /// The name that a file gives its agent, or its own.

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::spec::AnswerForm;
 
-use super::{AgentDefinition, nearest};
+use super::AgentDefinition;
 use crate::DirigentError;
 use crate::config::{ALL_AGENTS, Config};
+use crate::suggest;
 
 /// The limits that a goal sets for its agents.
 #[derive(Clone, Debug, Default)]
@@ -43,10 +44,7 @@ impl GoalAgentLimits {
         let Some(unknown) = self.by_agent.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
-        let hint = match nearest(unknown, known.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("there are {}", known.join(", ")),
-        };
+        let hint = suggest::hint(unknown, known.iter().copied());
         Err(DirigentError::Agent {
             name: unknown.clone(),
             reason: format!("its limits are set, but there is no such agent; {hint}"),

@@ -20,7 +20,6 @@ use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
 
-pub(crate) use file::nearest;
 pub(crate) use limits::GoalAgentLimits;
 pub(crate) use registry::AgentRegistry;
 pub use registry::{AgentSource, Agents, ListedAgent, RefusedAgent};

@@ -13,13 +13,14 @@
 //! It never reads a file that the user has not put into the configuration folder or named, and never shows a key.
 
 mod error;
+mod layer;
 mod model;
 mod models;
 mod notes;
 mod probe;
+mod read_error;
 mod remote_model;
 mod rules;
-mod schema;
 mod settings;
 mod sources;
 mod tools;
@@ -30,23 +31,22 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dirigent_core::limits::{AgentLimit, AgentLimitSetting, AgentLimitSettings, RunLimits};
+use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::price::Price;
 use dirigent_core::spec::ModelProfile;
 use dirigent_model::ModelLimits;
 
 pub use dirigent_model::Provider;
 pub use error::{ConfigError, Origin};
+use layer::{Layer, Origins, SettingOrigin, read_file};
 pub use model::{ApiKey, ModelSettings};
 pub use models::ConfiguredModels;
 pub use probe::{ProbeError, ProbeOutcome};
-use settings::{Key, Settings, read_file, read_file_if_exists};
+use settings::Settings;
 pub use sources::Sources;
 pub use tools::ConnectionSettings;
-use value::Value;
-pub(crate) use value::parse_duration;
 
-use crate::agents::nearest;
+use crate::suggest;
 
 /// The name that stands for all sub-agents in `[roles]` and `[limits.NAME]`.
 pub(crate) const ALL_AGENTS: &str = "agents";
@@ -64,6 +64,7 @@ pub struct Config {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    origins: Origins,
     sources: Sources,
     /// The reference of the model that agents ask where nothing else is said, and who chose it.
     chosen: (String, Origin),
@@ -99,30 +100,34 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-        let mut settings = built_in()?;
+        let mut layers = Layer::read(PRICES, Some("prices"), |_| Origin::BuiltIn)?;
+        layers.merge(Layer::read(DEFAULTS, None, |_| Origin::BuiltIn)?);
         let mut files = Vec::new();
         if let Some(folder) = &sources.folder {
-            for (name, under) in [("prices.toml", &["prices"][..]), ("dirigent.toml", &[])] {
+            for (name, under) in [("prices.toml", Some("prices")), ("dirigent.toml", None)] {
                 let path = folder.join(name);
-                if let Some(found) = read_file_if_exists(&path, under)? {
-                    settings.merge(found);
+                if let Some(layer) = read_file(&path, under)? {
+                    layers.merge(layer);
                     files.push(path);
                 }
             }
         }
         if let Some((path, _)) = sources.named_file() {
-            settings.merge(read_file(&path, &[])?);
+            let layer = read_file(&path, None)?.ok_or_else(|| ConfigError::Unreadable {
+                path: path.as_path().into(),
+                problem: "there is no such file".to_owned(),
+            })?;
+            layers.merge(layer);
             files.push(path);
         }
-        let chosen = sources.named_model().unwrap_or_else(|| {
-            let origin = settings
-                .get(&["model", "provider"])
-                .map(|found| found.origin.clone());
-            ("default".to_owned(), origin.unwrap_or(Origin::BuiltIn))
-        });
+        let (settings, origins) = layers.finish()?;
+        let chosen = sources
+            .named_model()
+            .unwrap_or_else(|| ("default".to_owned(), origins.table(&["model"]).origin("provider")));
         let config = Config {
             shared: Arc::new(Shared {
                 settings,
+                origins,
                 sources: sources.clone(),
                 chosen,
                 files,
@@ -136,7 +141,7 @@ impl Config {
         for name in self.names() {
             let is_taken = ["default", "offline"].contains(&name);
             if is_taken || name.contains('/') {
-                let table = self.shared.settings.table(&["models", name]);
+                let table = self.shared.origins.table(&["models", name]);
                 let problem =
                     "stands for something else already, or has a slash in it: give the model another name";
                 return Err(ConfigError::Value {
@@ -151,21 +156,21 @@ impl Config {
         let _ = self.connections()?;
         let (chosen, origin) = &self.shared.chosen;
         let roles = self.configured_roles().map(|(_, model, origin)| (model, origin));
-        for (reference, origin) in [(chosen.as_str(), origin)].into_iter().chain(roles) {
-            let _ = self.find(reference, origin)?;
+        for (reference, origin) in [(chosen.as_str(), origin.clone())].into_iter().chain(roles) {
+            let _ = self.find(reference, &origin)?;
         }
         Ok(())
     }
 
     fn check_model(&self, name: &str, table: &[&str]) -> Result<(), ConfigError> {
-        let table = self.shared.settings.table(table);
+        let table = self.shared.origins.table(table);
         let model = self.find(name, &table.table_origin())?;
-        let origin = table.origin("fallback").unwrap_or(&Origin::BuiltIn);
+        let origin = table.origin("fallback");
         for next in &model.fallback {
             if next == name {
                 return Err(table.invalid("fallback", "names the model itself: leave it out"));
             }
-            if self.find(next, origin)?.provider.is_none() {
+            if self.find(next, &origin)?.provider.is_none() {
                 return Err(table.invalid(
                     "fallback",
                     "names the offline model, which understands only its own goals and can't stand in for another: leave it out",
@@ -198,23 +203,16 @@ impl Config {
             .into_iter()
             .chain(agents)
             .collect();
-        let roles = self
-            .configured_roles()
-            .map(|(name, _, origin)| ("roles", name, origin));
-        let limits = self
-            .shared
-            .settings
-            .iter()
-            .filter_map(|(key, found)| match key.parts()[..] {
-                ["limits", name, _] => Some(("limits", name, &found.origin)),
-                _ => None,
-            });
-        match roles.chain(limits).find(|(_, name, _)| !known.contains(name)) {
+        let settings = &self.shared.settings;
+        let roles = settings.roles.keys().map(|name| ("roles", name));
+        let limits = settings.limits.agents.keys().map(|name| ("limits", name));
+        let mut names = roles.chain(limits);
+        match names.find(|(_, name)| !known.contains(&name.as_str())) {
             None => Ok(()),
-            Some((table, name, origin)) => Err(ConfigError::UnknownKey {
-                origin: origin.clone(),
+            Some((table, name)) => Err(ConfigError::UnknownKey {
+                origin: self.shared.origins.table(&[table]).origin(name),
                 key: format!("{table}.{name}"),
-                hint: match nearest(name, known.iter().copied()) {
+                hint: match suggest::nearest(name, known.iter().copied()) {
                     Some(near) => format!("did you mean `{table}.{near}`?"),
                     None => format!("there are {}", known.join(", ")),
                 },
@@ -222,34 +220,23 @@ impl Config {
         }
     }
 
-    /// The names of `[roles]`, each with its model and where that was said; none where the model was chosen by `--model` or
-    /// `DIRIGENT_MODEL`, as all agents ask that one then: whoever chooses `offline` wants nothing sent elsewhere.
-    pub fn roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
+    /// The entries of `[roles]`, each with its model and its origin. Empty if the model was chosen by `--model` or `DIRIGENT_MODEL`: then all
+    /// agents ask that model, as whoever chooses `offline` wants nothing sent elsewhere.
+    pub fn roles(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
         let count = if self.uses_file_models() { usize::MAX } else { 0 };
         self.configured_roles().take(count)
     }
 
-    /// All that `[roles]` says, whether it counts or not.
-    fn configured_roles(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
-        self.shared.settings.iter().filter_map(|(key, found)| {
-            let parts = key.parts();
-            let (&["roles", name], Value::Text(model)) = (&parts[..], &found.value) else {
-                return None;
-            };
-            Some((name, model.as_str(), &found.origin))
-        })
+    /// The entries of `[roles]`, whether they apply or not.
+    fn configured_roles(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
+        let table = self.shared.origins.table(&["roles"]);
+        let roles = self.shared.settings.roles.iter();
+        roles.map(move |(name, model)| (name.as_str(), model.0.as_str(), table.origin(name)))
     }
 
     /// The names of `[models.NAME]`.
     pub fn names(&self) -> BTreeSet<&str> {
-        self.shared
-            .settings
-            .iter()
-            .filter_map(|(key, _)| match key.parts()[..] {
-                ["models", name, _] => Some(name),
-                _ => None,
-            })
-            .collect()
+        self.shared.settings.models.keys().map(String::as_str).collect()
     }
 
     /// The models that runs may ask: the default and those of roles, each followed by those that stand in for it. Others are asked
@@ -269,10 +256,7 @@ impl Config {
 
     fn references(&self) -> Vec<(String, Origin)> {
         let mut references = vec![self.shared.chosen.clone()];
-        references.extend(
-            self.roles()
-                .map(|(_, model, origin)| (model.to_owned(), origin.clone())),
-        );
+        references.extend(self.roles().map(|(_, model, origin)| (model.to_owned(), origin)));
         references
     }
 
@@ -285,7 +269,8 @@ impl Config {
     }
 
     fn find(&self, reference: &str, asked_by: &Origin) -> Result<ModelSettings, ConfigError> {
-        let found = model::find(reference, &self.shared.settings, &self.shared.sources)?;
+        let shared = &self.shared;
+        let found = model::find(reference, &shared.settings, &shared.origins, &shared.sources)?;
         found.ok_or_else(|| {
             let known: Vec<&str> = ["default", "offline"].into_iter().chain(self.names()).collect();
             ConfigError::UnknownModel {
@@ -323,42 +308,17 @@ impl Config {
         Ok(profile)
     }
 
-    /// What bounds a run where nothing else is said.
+    /// The limits of a run whose goal sets none.
     pub fn limits(&self) -> RunLimits {
-        let table = self.shared.settings.table(&["limits"]);
-        let default = RunLimits::default();
-        RunLimits {
-            max_iterations: table
-                .count_u32("max_iterations")
-                .unwrap_or(default.max_iterations),
-            max_parallel: table.count_u32("max_parallel").unwrap_or(default.max_parallel),
-            max_subtasks: table.count_u32("max_subtasks").unwrap_or(default.max_subtasks),
-            max_agents: table.count_u32("max_agents").unwrap_or(default.max_agents),
-            max_depth: table.count_u32("max_depth").unwrap_or(default.max_depth),
-            approval_timeout: table.duration("approval_timeout").or(default.approval_timeout),
-            call_timeout: table.duration("call_timeout").unwrap_or(default.call_timeout),
-            timeout: table.duration("timeout"),
-            max_tokens: table.count("max_tokens"),
-            max_cost: match table.value("max_cost") {
-                Some(Value::Dollars(cost)) => Some(*cost),
-                Some(_) | None => None,
-            },
-            max_model_calls: table.count_u32("max_model_calls"),
-        }
+        let limits = self.shared.settings.limits.run.clone();
+        limits.unwrap_or(RunLimits::default())
     }
 
-    /// The limits that `[limits.AGENT]` sets: for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`), or one by its
-    /// name. The last goes before what an agent's own definition says, `agents` comes after it.
+    /// The limits that `[limits.AGENT]` sets: for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`), or one
+    /// sub-agent by its name. A named table takes precedence over the agent's own definition, `agents` does not.
     pub fn agent_limits(&self, agent: &str) -> AgentLimitSettings {
-        let table = self.shared.settings.table(&["limits", agent]);
-        let mut limits = AgentLimitSettings::default();
-        for limit in AgentLimit::ALL {
-            match limit.setting {
-                AgentLimitSetting::Count(setting) => *setting(&mut limits) = table.count_u32(limit.name),
-                AgentLimitSetting::Time(setting) => *setting(&mut limits) = table.duration(limit.name),
-            }
-        }
-        limits
+        let agents = &self.shared.settings.limits.agents;
+        agents.get(agent).cloned().unwrap_or_default()
     }
 
     /// Where the user's own agents are defined, a Markdown file each: `agents` in the user's configuration folder.
@@ -368,12 +328,8 @@ impl Config {
 
     /// Whether runs have the agents that their project's files define, and what these may do.
     pub fn project_agents(&self) -> ProjectAgents {
-        match self.shared.settings.table(&["agents"]).text("project") {
-            Some("off") => ProjectAgents::Off,
-            Some("read-write") => ProjectAgents::ReadWrite,
-            // `read-only`, as the schema allows no other word.
-            Some(_) | None => ProjectAgents::ReadOnly,
-        }
+        let mode = self.shared.settings.agents.project.as_ref();
+        mode.map_or(ProjectAgents::ReadOnly, |mode| mode.0)
     }
 
     /// Whether agents ask the models that files give them: not where a model was chosen outside of files, as all agents ask that one then.
@@ -437,23 +393,14 @@ impl Config {
 
     /// What somebody has set, in the order of keys; each rule of `[approvals]` by itself.
     pub fn settings(&self) -> Vec<Setting> {
-        let setting = |key: &Key, value: String, origin: &Origin| Setting {
-            key: key.to_string(),
-            value,
-            origin: origin.clone(),
-        };
-        let set = self
-            .shared
-            .settings
-            .iter()
-            .flat_map(|(key, found)| match &found.value {
-                Value::Rules(rules) => rules
-                    .iter()
-                    .map(|(rule, origin)| setting(key, rule.to_string(), origin))
-                    .collect(),
-                value => vec![setting(key, value.to_string(), &found.origin)],
-            });
-        set.filter(|setting| setting.origin != Origin::BuiltIn).collect()
+        let set = self.shared.origins.iter();
+        set.filter(|setting| setting.origin != Origin::BuiltIn)
+            .map(|SettingOrigin { key, text, origin }| Setting {
+                key: key.to_string(),
+                value: text.clone(),
+                origin: origin.clone(),
+            })
+            .collect()
     }
 
     /// The files that were read, each laid over those before.
@@ -474,12 +421,6 @@ impl Config {
         let was_read = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file == found);
         (!self.shared.files.iter().any(was_read)).then_some(path)
     }
-}
-
-fn built_in() -> Result<Settings, ConfigError> {
-    let mut settings = Settings::read(PRICES, &["prices"], |_| Origin::BuiltIn)?;
-    settings.merge(Settings::read(DEFAULTS, &[], |_| Origin::BuiltIn)?);
-    Ok(settings)
 }
 
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {

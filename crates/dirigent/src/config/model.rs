@@ -1,6 +1,7 @@
 //! One model as the configuration has it: what its settings, its provider and the environment say together.
 
 use std::fmt;
+use std::num::NonZero;
 
 use dirigent_core::call::CallForm;
 use dirigent_core::price::Price;
@@ -13,10 +14,10 @@ use serde_json::{Map, Value as Json};
 use url::Url;
 
 use super::error::{ConfigError, Origin};
-use super::schema::OFFLINE;
-use super::settings::{Settings, Table};
+use super::layer::{Origins, TableOrigins};
+use super::settings::{ModelTable, Settings};
 use super::sources::Sources;
-use super::value::{self, Value};
+use super::value::{self, ModelProvider, OFFLINE, PricedProvider};
 
 /// A key to a provider. `Debug` does not show it.
 #[derive(Clone, Debug)]
@@ -133,148 +134,191 @@ impl ModelSettings {
     }
 }
 
-/// The model that a reference means, if it means one.
+/// Returns the model that a reference names, if it names one.
 pub(super) fn find(
     reference: &str,
     settings: &Settings,
+    origins: &Origins,
     sources: &Sources,
 ) -> Result<Option<ModelSettings>, ConfigError> {
-    let named = |name| settings.table(&["models", name]);
-    match reference {
-        OFFLINE => Ok(Some(ModelSettings::offline())),
-        "default" => read(reference, &settings.table(&["model"]), settings, sources).map(Some),
-        name if !named(name).is_empty() => read(name, &named(name), settings, sources).map(Some),
-        other => match other.split_once('/') {
-            Some((provider, name)) if !name.is_empty() => {
-                let table = settings.table(&["models", other]);
-                Provider::named(provider)
-                    .map(|provider| complete(other, provider, name, &table, settings, sources))
-                    .transpose()
-            }
-            Some(_) | None => Ok(None),
-        },
+    let empty = ModelTable::default();
+    let reader = |table, origins| Reader {
+        reference,
+        table,
+        origins,
+        settings,
+        sources,
+    };
+    if reference == OFFLINE {
+        return Ok(Some(ModelSettings::offline()));
+    }
+    if reference == "default" {
+        return reader(&settings.model, origins.table(&["model"]))
+            .read()
+            .map(Some);
+    }
+    let own = origins.table(&["models", reference]);
+    if let Some(table) = settings.models.get(reference) {
+        return reader(table, own).read().map(Some);
+    }
+    match reference.split_once('/') {
+        Some((provider, name)) if !name.is_empty() => Provider::named(provider)
+            .map(|provider| reader(&empty, own).complete(provider, name))
+            .transpose(),
+        Some(_) | None => Ok(None),
     }
 }
 
-/// A model that has a table.
-fn read(
-    reference: &str,
-    table: &Table<'_>,
-    settings: &Settings,
-    sources: &Sources,
-) -> Result<ModelSettings, ConfigError> {
-    if table.text("provider") == Some(OFFLINE) {
-        return match table.iter().find(|(name, _)| *name != "provider") {
-            None => Ok(ModelSettings {
-                reference: reference.to_owned(),
-                ..ModelSettings::offline()
-            }),
-            Some((name, _)) => Err(table.invalid(
-                name,
-                format!(
-                    "means nothing for the offline model: set `provider` of the same table to one of {}, or leave it out",
-                    provider_names()
-                ),
-            )),
+/// Reads the table of a model.
+struct Reader<'a> {
+    reference: &'a str,
+    table: &'a ModelTable,
+    origins: TableOrigins<'a>,
+    settings: &'a Settings,
+    sources: &'a Sources,
+}
+
+impl Reader<'_> {
+    fn read(&self) -> Result<ModelSettings, ConfigError> {
+        let names = || {
+            provider::PROVIDERS
+                .each_ref()
+                .map(|provider| provider.name)
+                .join(", ")
         };
+        let provider = match self.table.provider {
+            Some(ModelProvider(Some(provider))) => provider,
+            Some(ModelProvider(None)) => {
+                return match self.origins.names().find(|name| *name != "provider") {
+                    None => Ok(ModelSettings {
+                        reference: self.reference.to_owned(),
+                        ..ModelSettings::offline()
+                    }),
+                    Some(name) => Err(self.origins.invalid(
+                        name,
+                        format!(
+                            "means nothing for the offline model: set `provider` of the same table to one of {}, or leave it out",
+                            names()
+                        ),
+                    )),
+                };
+            }
+            None => {
+                let problem = format!("is not set: say one of {OFFLINE}, {}", names());
+                return Err(self.origins.invalid("provider", problem));
+            }
+        };
+        let Some(name) = &self.table.name else {
+            let problem = format!("is not set: say what {provider} calls the model");
+            return Err(self.origins.invalid("name", problem));
+        };
+        if let Protocol::Hosted(_) = provider.protocol
+            && let Some(name) = self
+                .origins
+                .names()
+                .find(|name| ["extra", "delivery"].contains(name))
+        {
+            let problem = "is for provider \"openai\" alone: leave it out";
+            return Err(self.origins.invalid(name, problem));
+        }
+        self.complete(provider, &name.0)
     }
-    let Some(provider) = table.text("provider").and_then(Provider::named) else {
-        return Err(table.invalid(
-            "provider",
-            format!("is not set: say one of {OFFLINE}, {}", provider_names()),
-        ));
-    };
-    let Some(name) = table.text("name") else {
-        return Err(table.invalid(
-            "name",
-            format!("is not set: say what {provider} calls the model; `dirigent models --model {provider}/any` lists what there is"),
-        ));
-    };
-    let foreign = ["extra", "delivery"]
-        .into_iter()
-        .find(|name| table.value(name).is_some());
-    if let (Protocol::Hosted(_), Some(name)) = (provider.protocol, foreign) {
-        return Err(table.invalid(name, "is for provider \"openai\" alone: leave it out"));
+
+    fn complete(&self, provider: &'static Provider, name: &str) -> Result<ModelSettings, ConfigError> {
+        let table = self.table;
+        let base_url = self.base_url(provider)?;
+        let is_official = is_official_url(provider, &base_url);
+        let price = match table.price {
+            Some(price) => Some(price.into()),
+            None => listed_price(provider, name, self.settings).filter(|_| is_official),
+        };
+        let native = is_official || provider.protocol != Protocol::OpenAi;
+        let suitable = if native { CallForm::Native } else { CallForm::Auto };
+        Ok(ModelSettings {
+            reference: self.reference.to_owned(),
+            provider: Some(provider),
+            name: name.to_owned(),
+            api_key: self.api_key(provider, is_official)?,
+            base_url,
+            calls: table.calls.as_ref().and_then(|calls| calls.0).unwrap_or(suitable),
+            context_window: table.context_window.map(NonZero::get),
+            max_output_tokens: table.max_output_tokens.map(NonZero::get),
+            delivery: table
+                .delivery
+                .as_ref()
+                .map_or(Delivery::Streamed, |delivery| delivery.0),
+            timeout: table.timeout.as_ref().map(|timeout| timeout.0),
+            concurrent: table.concurrent.map(NonZero::get),
+            tokens_per_minute: table.tokens_per_minute.map(NonZero::get),
+            attempts: table.attempts.map(NonZero::get),
+            price,
+            extra: table.extra.clone().unwrap_or_default(),
+            fallback: table
+                .fallback
+                .iter()
+                .map(|reference| reference.0.clone())
+                .collect(),
+        })
     }
-    complete(reference, provider, name, table, settings, sources)
+
+    /// The table's address, or the variable's, or the provider's own. A variable never moves a model that has an address or a key of its
+    /// own: the key would go to that address.
+    fn base_url(&self, provider: &Provider) -> Result<String, ConfigError> {
+        if let Some(address) = &self.table.base_url {
+            return Ok(address.0.clone());
+        }
+        let has_key = self.table.api_key.is_some() || self.table.api_key_env.is_some();
+        let variable = provider.base_url_variable.filter(|_| !has_key);
+        match variable.and_then(|name| Some((name, self.sources.variable(name)?))) {
+            Some((name, address)) => value::parse_address(&address).map_err(|problem| ConfigError::Value {
+                origin: Origin::Variable(name.to_owned()),
+                key: name.to_owned(),
+                problem,
+            }),
+            None => Ok(provider.base_url.to_owned()),
+        }
+    }
+
+    /// A key goes only where it belongs: the provider's variable counts where the address is the provider's or came from the
+    /// environment, as the key did.
+    fn api_key(&self, provider: &Provider, is_official: bool) -> Result<ApiKey, ConfigError> {
+        let from = |name: &str| {
+            self.sources.variable(name).map(|key| ApiKey::Set {
+                key: key.into(),
+                origin: Origin::Variable(name.to_owned()),
+            })
+        };
+        match (&self.table.api_key, &self.table.api_key_env) {
+            (Some(_), Some(_)) => {
+                let problem = "and `api_key_env` can't both be set: leave one out";
+                Err(self.origins.invalid("api_key", problem))
+            }
+            (Some(key), None) => Ok(ApiKey::Set {
+                key: key.0.clone(),
+                origin: self.origins.origin("api_key"),
+            }),
+            (None, Some(name)) => Ok(from(&name.0).unwrap_or_else(|| ApiKey::NotSet {
+                how: format!("set {}, which its api_key_env names", name.0),
+            })),
+            (None, None) if !is_official && self.table.base_url.is_some() => Ok(ApiKey::None),
+            (None, None) => {
+                let variables = provider.key_variables;
+                Ok(match variables.iter().find_map(|name| from(name)) {
+                    Some(key) => key,
+                    None if is_official => ApiKey::NotSet {
+                        how: format!(
+                            "set {}, or name another variable as its api_key_env",
+                            variables.join(" or ")
+                        ),
+                    },
+                    None => ApiKey::None,
+                })
+            }
+        }
+    }
 }
 
-fn provider_names() -> String {
-    provider::PROVIDERS
-        .each_ref()
-        .map(|provider| provider.name)
-        .join(", ")
-}
-
-fn complete(
-    reference: &str,
-    provider: &'static Provider,
-    name: &str,
-    table: &Table<'_>,
-    settings: &Settings,
-    sources: &Sources,
-) -> Result<ModelSettings, ConfigError> {
-    let base_url = base_url(provider, table, sources)?;
-    let is_own = is_official_url(provider, &base_url);
-    let offline = ModelSettings::offline();
-    Ok(ModelSettings {
-        reference: reference.to_owned(),
-        provider: Some(provider),
-        name: name.to_owned(),
-        api_key: api_key(provider, is_own, table, sources)?,
-        base_url,
-        calls: calls(
-            table.text("calls"),
-            is_own || provider.protocol != Protocol::OpenAi,
-        ),
-        context_window: table.count("context_window"),
-        max_output_tokens: table.count("max_output_tokens"),
-        delivery: match table.text("delivery") {
-            Some("whole") => Delivery::Whole,
-            Some(_) | None => Delivery::Streamed,
-        },
-        timeout: table.duration("timeout"),
-        concurrent: table.count_u32("concurrent"),
-        tokens_per_minute: table.count("tokens_per_minute"),
-        attempts: table.count_u32("attempts"),
-        price: match table.value("price") {
-            Some(Value::Price(price)) => Some(*price),
-            Some(_) | None => listed_price(provider, name, settings).filter(|_| is_own),
-        },
-        extra: match table.value("extra") {
-            Some(Value::Fields(fields)) => fields.clone(),
-            Some(_) | None => offline.extra,
-        },
-        fallback: match table.value("fallback") {
-            Some(Value::Texts(references)) => references.clone(),
-            Some(_) | None => offline.fallback,
-        },
-    })
-}
-
-/// The table's address, or the variable's, or the provider's own. A variable never moves a model that has an address or a key of its
-/// own, as that one's key would go there.
-fn base_url(provider: &Provider, table: &Table<'_>, sources: &Sources) -> Result<String, ConfigError> {
-    if let Some(address) = table.text("base_url") {
-        return Ok(address.to_owned());
-    }
-    let has_key = ["api_key", "api_key_env"]
-        .iter()
-        .any(|name| table.value(name).is_some());
-    let set = provider
-        .base_url_variable
-        .filter(|_| !has_key)
-        .and_then(|name| Some((name, sources.variable(name)?)));
-    match set {
-        Some((name, address)) => value::address(&address).map_err(|problem| ConfigError::Value {
-            origin: Origin::Variable(name.to_owned()),
-            key: name.to_owned(),
-            problem,
-        }),
-        None => Ok(provider.base_url.to_owned()),
-    }
-}
-
+/// Whether an address is the provider's own.
 fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     let host = |address: &str| {
         let url = Url::parse(address).ok().filter(|url| url.scheme() == "https")?;
@@ -287,66 +331,8 @@ fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     host == own || host.ends_with(&format!(".{own}"))
 }
 
-/// A key goes only where it belongs: the provider's variable counts where the address is the provider's or came from the
-/// environment, as the key did.
-fn api_key(
-    provider: &Provider,
-    is_own: bool,
-    table: &Table<'_>,
-    sources: &Sources,
-) -> Result<ApiKey, ConfigError> {
-    let from = |name: &str| {
-        sources.variable(name).map(|key| ApiKey::Set {
-            key: key.into(),
-            origin: Origin::Variable(name.to_owned()),
-        })
-    };
-    let not_set = |how: String| Ok(ApiKey::NotSet { how });
-    match (table.value("api_key"), table.text("api_key_env")) {
-        (Some(_), Some(_)) => {
-            Err(table.invalid("api_key", "and `api_key_env` can't both be set: leave one out"))
-        }
-        (Some(Value::Secret(key)), None) => Ok(ApiKey::Set {
-            key: key.clone(),
-            origin: table
-                .origin("api_key")
-                .cloned()
-                .unwrap_or_else(|| table.table_origin()),
-        }),
-        (_, Some(name)) => match from(name) {
-            Some(key) => Ok(key),
-            None => not_set(format!("set {name}, which its api_key_env names")),
-        },
-        (Some(_) | None, None) if !is_own && table.text("base_url").is_some() => Ok(ApiKey::None),
-        (Some(_) | None, None) => {
-            let variables = provider.key_variables;
-            match variables.iter().find_map(|name| from(name)) {
-                Some(key) => Ok(key),
-                None if is_own => not_set(format!(
-                    "set {}, or name another variable as its api_key_env",
-                    variables.join(" or ")
-                )),
-                None => Ok(ApiKey::None),
-            }
-        }
-    }
-}
-
-/// `native_at_home` where `auto` means the provider's own calls.
-fn calls(word: Option<&str>, native_at_home: bool) -> CallForm {
-    match word {
-        Some("json") => CallForm::Json,
-        Some("json_schema") => CallForm::JsonSchema,
-        Some("native") => CallForm::Native,
-        Some("tool_call") => CallForm::ToolCall,
-        // `auto`, as the schema allows no other word.
-        Some(_) | None if native_at_home => CallForm::Native,
-        Some(_) | None => CallForm::Auto,
-    }
-}
-
-/// The price of the longest name in the table that stands for this one.
-fn listed_price(provider: &Provider, name: &str, settings: &Settings) -> Option<Price> {
+/// The price of the longest listed name of which a model's name is a version.
+fn listed_price(provider: &'static Provider, name: &str, settings: &Settings) -> Option<Price> {
     let stands_for = |listed: &str| {
         name.strip_prefix(listed).is_some_and(|version| {
             let version = version.strip_prefix(['-', '@']).unwrap_or(version);
@@ -356,13 +342,8 @@ fn listed_price(provider: &Provider, name: &str, settings: &Settings) -> Option<
                         || ["latest", "preview"].iter().any(|word| version.starts_with(word)))
         })
     };
-    let table = settings.table(&["prices", provider.name]);
-    let (_, found) = table
-        .iter()
-        .filter(|(listed, _)| stands_for(listed))
-        .max_by_key(|(listed, _)| listed.len())?;
-    let Value::Price(price) = &found.value else {
-        return None;
-    };
-    Some(*price)
+    let listed = settings.prices.get(&PricedProvider(provider))?.iter();
+    let fitting = listed.filter(|(listed, _)| stands_for(listed));
+    let (_, price) = fitting.max_by_key(|(listed, _)| listed.len())?;
+    Some((*price).into())
 }

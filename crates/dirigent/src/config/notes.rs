@@ -8,7 +8,7 @@ use dirigent_model::provider::PROVIDERS;
 use super::Config;
 use super::error::Origin;
 use super::model::ModelSettings;
-use super::value::{self, Value};
+use super::value;
 
 /// Less memory than interpreters begin with, in bytes.
 const LOW_MEMORY_LIMIT: u64 = 8 << 20;
@@ -104,7 +104,7 @@ impl Config {
             .collect();
         PROVIDERS.iter().filter_map(move |provider| {
             let variable = provider.base_url_variable?;
-            let address = value::address(&self.shared.sources.variable(variable)?).ok()?;
+            let address = value::parse_address(&self.shared.sources.variable(variable)?).ok()?;
             let mut of_provider = models.iter().filter(|model| model.provider == Some(provider)).peekable();
             of_provider.peek()?;
             of_provider.all(|model| model.base_url != address).then(|| {
@@ -115,15 +115,15 @@ impl Config {
 
     /// Files that hold a key or a database's address, and that others than their owner can read.
     fn exposed_secrets(&self) -> Vec<String> {
-        let holders: BTreeSet<&Path> = self
+        let secrets = self
             .shared
-            .settings
+            .origins
             .iter()
-            .filter_map(|(_, found)| {
-                let (Value::Secret(_), Origin::File { path, .. }) = (&found.value, &found.origin) else {
-                    return None;
-                };
-                Some(&**path)
+            .filter(|setting| setting.key.is_secret());
+        let holders: BTreeSet<&Path> = secrets
+            .filter_map(|setting| match &setting.origin {
+                Origin::File { path, .. } => Some(&**path),
+                Origin::BuiltIn | Origin::Variable(_) | Origin::Flag(_) => None,
             })
             .collect();
         holders

@@ -9,6 +9,7 @@ use dirigent_model::{ChatModel, ChatRequest, Provider, Timeouts};
 use super::model::ModelSettings;
 use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
+use crate::suggest;
 
 /// How long a server may take to say what it offers, or a word.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -133,13 +134,6 @@ fn probe_request(settings: &ModelSettings) -> ChatRequest {
 }
 
 fn suggestion(name: &str, models: &[String]) -> String {
-    let likeness = |model: &str| strsim::jaro_winkler(name, model);
-    let nearest = models
-        .iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .filter(|model| likeness(model) > 0.75);
-    match nearest {
-        Some(model) => format!("; did you mean `{model}`?"),
-        None => ": see what it has with `dirigent models`".to_owned(),
-    }
+    let nearest = suggest::nearest(name, models.iter().map(String::as_str));
+    nearest.map_or_else(String::new, |model| format!("; did you mean `{model}`?"))
 }

@@ -7,14 +7,14 @@ use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::ToolSpec;
 
-use super::value::Value;
-use super::{Config, ConfigError, Origin};
-use crate::agents::{KnownTools, nearest};
+use super::{Config, ConfigError};
+use crate::agents::KnownTools;
+use crate::suggest::hint;
 
 impl Config {
     /// The rules about calls, of all files together.
     pub fn policy(&self) -> Policy {
-        let rule = |(ruling, _, calls, _): (Ruling, _, &CallPattern, _)| Rule {
+        let rule = |(ruling, _, _, calls): (Ruling, _, _, &CallPattern)| Rule {
             ruling,
             calls: calls.clone(),
         };
@@ -23,34 +23,26 @@ impl Config {
         }
     }
 
-    fn rules(&self) -> impl Iterator<Item = (Ruling, &'static str, &CallPattern, &Origin)> {
+    /// The rules, each with the name of its list and its place in it.
+    fn rules(&self) -> impl Iterator<Item = (Ruling, &'static str, usize, &CallPattern)> {
+        let table = &self.shared.settings.approvals;
         let lists = [
-            (Ruling::Allow, "allow"),
-            (Ruling::Ask, "ask"),
-            (Ruling::Deny, "deny"),
+            (Ruling::Allow, "allow", &table.allow),
+            (Ruling::Ask, "ask", &table.ask),
+            (Ruling::Deny, "deny", &table.deny),
         ];
-        lists.into_iter().flat_map(|(ruling, name)| {
-            let rules = match self
-                .shared
-                .settings
-                .get(&["approvals", name])
-                .map(|found| &found.value)
-            {
-                Some(Value::Rules(rules)) => rules.as_slice(),
-                Some(_) | None => &[],
-            };
-            rules
-                .iter()
-                .map(move |(calls, origin)| (ruling, name, calls, origin))
+        lists.into_iter().flat_map(|(ruling, list, rules)| {
+            let rules = rules.iter().enumerate();
+            rules.map(move |(index, rule)| (ruling, list, index, &rule.0))
         })
     }
 
     /// Looks whether there are the tools and the parameters that the rules name: a rule that never fits protects nobody. `known` are the
     /// names of all tools, `specs` what is known of those of the registry.
     pub(crate) fn check_rules(&self, known: &KnownTools, specs: &[ToolSpec]) -> Result<(), ConfigError> {
-        for (ruling, list, calls, origin) in self.rules() {
+        for (ruling, list, index, calls) in self.rules() {
             let wrong = |problem: String| ConfigError::Value {
-                origin: origin.clone(),
+                origin: self.shared.origins.entry(&["approvals", list], index),
                 key: format!("approvals.{list}"),
                 problem,
             };
@@ -184,11 +176,4 @@ fn fits_value(ruling: Ruling, name: &str, pattern: &str, value: &str) -> bool {
         },
     };
     rule.fits("", &serde_json::json!({ name: value }), "")
-}
-
-fn hint<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    match nearest(wrong, names.clone()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", names.into_iter().collect::<Vec<_>>().join(", ")),
-    }
 }

@@ -1,307 +1,200 @@
-//! All settings by key, each with where it comes from; and how layers of them are laid over each other.
+//! The settings of configuration files. Any other key is refused, with the most similar key.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::ErrorKind;
-use std::path::Path;
-use std::sync::Arc;
+use std::num::{NonZeroU32, NonZeroU64};
 
-use dirigent_core::time::Millis;
-use toml::de::{DeTable, DeValue};
+use dirigent_core::limits::{AgentLimitSettings, LimitSetting, LimitSettings, RunLimitSettings};
+use figment::error::Kind;
+use figment::value::{Dict, Empty, Value};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value as Json};
 
-use super::error::{ConfigError, Origin};
-use super::schema::{self, SchemaNode};
-use super::value::Value;
+use super::value::{
+    AbsolutePath, Address, Bytes, CallRule, Calls, CommandConfinement, Database, DatabaseAccess, DollarLimit,
+    Duration, Host, ModelProvider, PricedProvider, ProjectAgentsMode, ReplyDelivery, Secret, SecretVariable,
+    Text, TokenPrice, Variable, WorkspaceFile,
+};
 
-/// A setting's key: `model.name`, `prices.openai."gpt-4.1"`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key(Vec<String>);
+/// Names of settings whose values are never shown.
+pub(super) const SECRETS: [&str; 2] = ["api_key", "url"];
 
-impl Key {
-    pub(super) fn new(parts: &[&str]) -> Self {
-        Key(parts.iter().map(|part| (*part).to_owned()).collect())
-    }
+/// What an agent's table in `[limits]` must be.
+pub(super) const AGENT_TABLE: &str = "a table of an agent's limits";
 
-    pub(super) fn parts(&self) -> Vec<&str> {
-        self.0.iter().map(String::as_str).collect()
-    }
-
-    fn is_in(&self, table: &[String]) -> bool {
-        self.0.starts_with(table)
-    }
-
-    /// The table of a model or a connection, and the name of the setting in it.
-    fn split_named_table(&self) -> Option<(&[String], &str)> {
-        let (name, table) = self.0.split_last()?;
-        matches!(table.first()?.as_str(), "model" | "models" | "connections").then_some((table, name))
-    }
+/// All settings.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct Settings {
+    pub(super) model: ModelTable,
+    pub(super) models: BTreeMap<String, ModelTable>,
+    pub(super) roles: BTreeMap<String, Text>,
+    pub(super) agents: AgentsTable,
+    pub(super) approvals: ApprovalsTable,
+    pub(super) sandbox: SandboxTable,
+    pub(super) connections: BTreeMap<String, ConnectionTable>,
+    pub(super) http: HttpTable,
+    pub(super) limits: LimitsTable,
+    pub(super) prices: BTreeMap<PricedProvider, BTreeMap<String, TokenPrice>>,
 }
 
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, part) in self.0.iter().enumerate() {
-            if place > 0 {
-                f.write_str(".")?;
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct ModelTable {
+    pub(super) provider: Option<ModelProvider>,
+    pub(super) name: Option<Text>,
+    pub(super) base_url: Option<Address>,
+    pub(super) api_key_env: Option<SecretVariable>,
+    pub(super) api_key: Option<Secret>,
+    pub(super) calls: Option<Calls>,
+    pub(super) context_window: Option<NonZeroU64>,
+    pub(super) max_output_tokens: Option<NonZeroU64>,
+    pub(super) delivery: Option<ReplyDelivery>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) concurrent: Option<NonZeroU32>,
+    pub(super) tokens_per_minute: Option<NonZeroU64>,
+    pub(super) attempts: Option<NonZeroU32>,
+    pub(super) price: Option<TokenPrice>,
+    pub(super) extra: Option<Map<String, Json>>,
+    pub(super) fallback: Vec<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct AgentsTable {
+    pub(super) project: Option<ProjectAgentsMode>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct ApprovalsTable {
+    pub(super) allow: Vec<CallRule>,
+    pub(super) ask: Vec<CallRule>,
+    pub(super) deny: Vec<CallRule>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct SandboxTable {
+    pub(super) commands: Option<CommandConfinement>,
+    pub(super) network: bool,
+    pub(super) read: Vec<AbsolutePath>,
+    pub(super) write: Vec<AbsolutePath>,
+    pub(super) environment: Vec<Variable>,
+    pub(super) max_memory: Option<Bytes>,
+    pub(super) max_file: Option<Bytes>,
+    pub(super) max_processes: Option<NonZeroU64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct ConnectionTable {
+    pub(super) database: Option<Database>,
+    pub(super) path: Option<WorkspaceFile>,
+    pub(super) url: Option<Secret>,
+    pub(super) url_env: Option<SecretVariable>,
+    pub(super) access: Option<DatabaseAccess>,
+    pub(super) max_rows: Option<NonZeroU32>,
+    pub(super) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct HttpTable {
+    pub(super) allow: Vec<Host>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) max_bytes: Option<Bytes>,
+}
+
+/// The limits of the run, and a table of limits for each agent.
+#[derive(Debug, Default)]
+pub(super) struct LimitsTable {
+    pub(super) run: RunLimitSettings,
+    pub(super) agents: BTreeMap<String, AgentLimitSettings>,
+}
+
+/// The limits of one agent.
+struct AgentTable(AgentLimitSettings);
+
+impl<'de> Deserialize<'de> for LimitsTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = LimitsTable;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
             }
-            let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            if !part.is_empty() && part.chars().all(bare) {
-                f.write_str(part)?;
-            } else {
-                write!(f, "{part:?}")?;
-            }
-        }
-        Ok(())
-    }
-}
 
-/// A value with where it comes from.
-#[derive(Clone, Debug)]
-pub(super) struct SettingValue {
-    pub(super) value: Value,
-    pub(super) origin: Origin,
-}
-
-/// Settings by key.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Settings(BTreeMap<Key, SettingValue>);
-
-impl Settings {
-    /// The settings of a TOML text. Those of a file of prices stand `under` a table that the file does not name.
-    pub(super) fn read(
-        text: &str,
-        under: &[&str],
-        origin: impl Fn(usize) -> Origin,
-    ) -> Result<Self, ConfigError> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let line = |at: usize| {
-            1 + text
-                .as_bytes()
-                .iter()
-                .take(at)
-                .filter(|byte| **byte == b'\n')
-                .count()
-        };
-        let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
-            origin: origin(line(error.span().map_or(0, |span| span.start))),
-            // Not the whole message: it quotes the line, which may hold a key.
-            problem: format!("this is not TOML: {}", error.message()),
-        })?;
-        let mut settings = Settings::default();
-        let origin = |at: usize| origin(line(at));
-        settings.walk(document.get_ref(), &Key::new(under), &origin)?;
-        Ok(settings)
-    }
-
-    fn walk(
-        &mut self,
-        table: &DeTable<'_>,
-        above: &Key,
-        origin: &dyn Fn(usize) -> Origin,
-    ) -> Result<(), ConfigError> {
-        for (name, value) in table {
-            let mut key = above.clone();
-            key.0.push(name.get_ref().to_string());
-            let origin_here = origin(name.span().start);
-            let wrong = |problem: String| ConfigError::Value {
-                origin: origin_here.clone(),
-                key: key.to_string(),
-                problem,
-            };
-            match (schema::lookup(&key.parts(), value.get_ref()), value.get_ref()) {
-                (Some(SchemaNode::Setting(kind)), value) => {
-                    let value = kind.read(value, origin).map_err(wrong)?;
-                    let found = SettingValue {
-                        value,
-                        origin: origin_here,
-                    };
-                    self.0.insert(key, found);
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitsTable, A::Error> {
+                let mut limits = LimitsTable::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    if !read_limit(&name, &mut limits.run, &mut map)? {
+                        let AgentTable(agent) = map.next_value()?;
+                        limits.agents.insert(name, agent);
+                    }
                 }
-                (Some(SchemaNode::Table), DeValue::Table(inner)) => self.walk(inner, &key, origin)?,
-                (Some(SchemaNode::Table), _) => return Err(wrong("must be a table".to_owned())),
-                (None, _) => {
-                    return Err(ConfigError::UnknownKey {
-                        origin: origin_here,
-                        hint: schema::hint(&key.parts()),
-                        key: key.to_string(),
-                    });
-                }
+                Ok(limits)
             }
         }
-        Ok(())
-    }
 
-    /// Lays others over these. A model that names its provider there is another model: nothing of the one below shows through. And
-    /// one that names its address there has no key of the one below. So a key never goes to an address that it was not set for. The
-    /// same goes for a connection that names its database, and for where that is. Rules come beside those below: none that denies is
-    /// lost. Any other list takes the place of the one below, so that a later file can narrow what an earlier one allows.
-    pub(super) fn merge(&mut self, above: Settings) {
-        for (table, name) in above.0.keys().filter_map(Key::split_named_table) {
-            let is_replaced = |key: &Key| {
-                let beside = |names: &[&str]| {
-                    key.split_named_table()
-                        .is_some_and(|(of, other)| of == table && names.contains(&other))
-                };
-                match name {
-                    "provider" | "database" => key.is_in(table),
-                    "base_url" => beside(&["api_key", "api_key_env"]),
-                    "url" | "url_env" => beside(&["url", "url_env"]),
-                    _ => false,
+        deserializer.deserialize_map(Table)
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = AgentTable;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(AGENT_TABLE)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AgentTable, A::Error> {
+                let mut limits = AgentLimitSettings::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    if !read_limit(&name, &mut limits, &mut map)? {
+                        return Err(A::Error::unknown_field(&name, &[]));
+                    }
                 }
-            };
-            self.0.retain(|key, _| !is_replaced(key));
-        }
-        for (key, found) in above.0 {
-            let below = self.0.get_mut(&key).map(|below| &mut below.value);
-            if let (Some(Value::Rules(below)), Value::Rules(rules)) = (below, &found.value) {
-                below.extend(rules.iter().cloned());
-            } else {
-                self.0.insert(key, found);
+                Ok(AgentTable(limits))
             }
         }
-    }
 
-    pub(super) fn get(&self, key: &[&str]) -> Option<&SettingValue> {
-        self.0.get(&Key::new(key))
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &SettingValue)> {
-        self.0.iter()
-    }
-
-    /// The settings right in that table, by their own names.
-    pub(super) fn table<'a>(&'a self, table: &[&str]) -> Table<'a> {
-        let table = Key::new(table);
-        let own = self.0.iter().filter_map(|(key, found)| {
-            let (name, above) = key.0.split_last()?;
-            (above == table.0).then_some((name.as_str(), found))
-        });
-        Table {
-            settings: own.collect(),
-            key: table,
-        }
+        deserializer.deserialize_map(Table)
     }
 }
 
-/// The settings of one table.
-pub(super) struct Table<'a> {
-    key: Key,
-    settings: BTreeMap<&'a str, &'a SettingValue>,
+/// Reads the value of the limit with this name; returns false if no limit has it.
+fn read_limit<'de, S: LimitSettings, A: MapAccess<'de>>(
+    name: &str,
+    settings: &mut S,
+    map: &mut A,
+) -> Result<bool, A::Error> {
+    let Some(limit) = S::ALL.iter().find(|limit| limit.name == name) else {
+        return Ok(false);
+    };
+    match limit.setting {
+        LimitSetting::Count(setting) => *setting(settings) = Some(map.next_value::<NonZeroU32>()?.get()),
+        LimitSetting::Tokens(setting) => *setting(settings) = Some(map.next_value::<NonZeroU64>()?.get()),
+        LimitSetting::Time(setting) => *setting(settings) = Some(map.next_value::<Duration>()?.0),
+        LimitSetting::Money(setting) => *setting(settings) = Some(map.next_value::<DollarLimit>()?.0),
+    }
+    Ok(true)
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.settings.is_empty()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a SettingValue)> + '_ {
-        self.settings.iter().map(|(name, found)| (*name, *found))
-    }
-
-    pub(super) fn origin(&self, name: &str) -> Option<&'a Origin> {
-        self.settings.get(name).map(|found| &found.origin)
-    }
-
-    /// Where the table stands: the place of its first setting.
-    pub(super) fn table_origin(&self) -> Origin {
-        let first = self.settings.values().min_by_key(|found| match &found.origin {
-            Origin::File { line, .. } => *line,
-            Origin::BuiltIn | Origin::Variable(_) | Origin::Flag(_) => 0,
-        });
-        first.map_or(Origin::BuiltIn, |found| found.origin.clone())
-    }
-
-    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
-        match self.value(name) {
-            Some(Value::Text(text)) => Some(text),
-            Some(_) | None => None,
-        }
-    }
-
-    pub(super) fn count(&self, name: &str) -> Option<u64> {
-        match self.value(name) {
-            Some(Value::Count(count)) => Some(*count),
-            Some(_) | None => None,
-        }
-    }
-
-    pub(super) fn texts(&self, name: &str) -> &'a [String] {
-        match self.value(name) {
-            Some(Value::Texts(texts)) => texts,
-            Some(_) | None => &[],
-        }
-    }
-
-    pub(super) fn bytes(&self, name: &str) -> Option<u64> {
-        match self.value(name) {
-            Some(Value::Bytes(bytes)) => Some(*bytes),
-            Some(_) | None => None,
-        }
-    }
-
-    pub(super) fn boolean(&self, name: &str) -> Option<bool> {
-        match self.value(name) {
-            Some(Value::Bool(boolean)) => Some(*boolean),
-            Some(_) | None => None,
-        }
-    }
-
-    /// A count that the schema keeps below 2^32.
-    pub(super) fn count_u32(&self, name: &str) -> Option<u32> {
-        self.count(name).and_then(|count| u32::try_from(count).ok())
-    }
-
-    pub(super) fn duration(&self, name: &str) -> Option<Millis> {
-        match self.value(name) {
-            Some(Value::Duration(span)) => Some(*span),
-            Some(_) | None => None,
-        }
-    }
-
-    /// The value, which is of the kind that the schema gives it.
-    pub(super) fn value(&self, name: &str) -> Option<&'a Value> {
-        self.settings.get(name).map(|found| &found.value)
-    }
-
-    /// An error about one of its settings, or about the table where that is not set.
-    pub(super) fn invalid(&self, name: &str, problem: impl Into<String>) -> ConfigError {
-        let mut key = self.key.clone();
-        key.0.push(name.to_owned());
-        ConfigError::Value {
-            origin: self.origin(name).cloned().unwrap_or_else(|| self.table_origin()),
-            key: key.to_string(),
-            problem: problem.into(),
-        }
-    }
+/// Returns whether `[model]` has a setting with this name.
+pub(super) fn is_model_setting(name: &str) -> bool {
+    let table = Dict::from([(name.to_owned(), Empty::None.into())]);
+    let read = ModelTable::deserialize(&Value::from(table));
+    !read.is_err_and(|error| matches!(error.kind, Kind::UnknownField(..)))
 }
 
-/// A file's settings.
-pub(super) fn read_file(path: &Path, under: &[&str]) -> Result<Settings, ConfigError> {
-    parse(path, under, std::fs::read_to_string(path))
-}
-
-/// A file's settings, if there is such a file.
-pub(super) fn read_file_if_exists(path: &Path, under: &[&str]) -> Result<Option<Settings>, ConfigError> {
-    match std::fs::read_to_string(path) {
-        // A home that is no folder, such as /dev/null, holds no file.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        text => parse(path, under, text).map(Some),
-    }
-}
-
-fn parse(path: &Path, under: &[&str], text: std::io::Result<String>) -> Result<Settings, ConfigError> {
-    let path: Arc<Path> = path.into();
-    let text = text.map_err(|error| ConfigError::Unreadable {
-        path: path.clone(),
-        problem: match error.kind() {
-            ErrorKind::NotFound => "there is no such file".to_owned(),
-            ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
-            ErrorKind::IsADirectory => "it is a folder".to_owned(),
-            ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-            _ => error.to_string(),
-        },
-    })?;
-    Settings::read(&text, under, |line| Origin::File {
-        path: path.clone(),
-        line,
-    })
+pub(super) fn limit_names<S: LimitSettings>() -> impl Iterator<Item = &'static str> {
+    S::ALL.iter().map(|limit| limit.name)
 }

@@ -1,6 +1,6 @@
 //! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may reach. What must be asked is another matter: `[approvals]`.
 
-use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use dirigent_tools::{Confinement, Connection, Connections, Database, HttpRules, 
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::settings::Table;
-use super::value::Value;
+use super::layer::TableOrigins;
+use super::settings::ConnectionTable;
+use super::value::DatabaseKind;
 use super::{Config, ConfigError, Origin};
 
 /// Rows that one call returns where nothing is said.
@@ -65,184 +66,173 @@ impl Config {
 
     /// What commands may reach.
     pub fn sandbox(&self) -> Sandbox {
-        let table = self.shared.settings.table(&["sandbox"]);
-        let paths = |name| table.texts(name).iter().map(Into::into).collect();
+        let table = &self.shared.settings.sandbox;
         Sandbox {
-            confinement: match table.text("commands") {
-                Some("unconfined") => Confinement::Off,
-                // `confined`, as the schema allows no other word.
-                Some(_) | None => Confinement::Required,
-            },
-            network: table.boolean("network").unwrap_or(false),
-            read: paths("read"),
-            write: paths("write"),
-            environment: table.texts("environment").to_vec(),
-            max_memory: table.bytes("max_memory"),
-            max_file: table.bytes("max_file"),
-            max_processes: table.count("max_processes"),
+            confinement: table
+                .commands
+                .as_ref()
+                .map_or(Confinement::Required, |commands| commands.0),
+            network: table.network,
+            read: table.read.iter().map(|path| path.0.clone()).collect(),
+            write: table.write.iter().map(|path| path.0.clone()).collect(),
+            environment: table
+                .environment
+                .iter()
+                .map(|variable| variable.0.clone())
+                .collect(),
+            max_memory: table.max_memory.as_ref().map(|bytes| bytes.0),
+            max_file: table.max_file.as_ref().map(|bytes| bytes.0),
+            max_processes: table.max_processes.map(NonZero::get),
         }
     }
 
     /// What `http_request` may reach.
     pub fn http(&self) -> HttpRules {
-        let table = self.shared.settings.table(&["http"]);
+        let table = &self.shared.settings.http;
         let default = HttpRules::default();
         HttpRules {
-            allow: table.texts("allow").to_vec(),
+            allow: table.allow.iter().map(|host| host.0.clone()).collect(),
             timeout: table
-                .duration("timeout")
-                .map_or(default.timeout, |span| Duration::from_millis(span.0)),
-            max_bytes: table.bytes("max_bytes").unwrap_or(default.max_bytes),
+                .timeout
+                .as_ref()
+                .map_or(default.timeout, |timeout| timeout.0.into()),
+            max_bytes: table
+                .max_bytes
+                .as_ref()
+                .map_or(default.max_bytes, |bytes| bytes.0),
         }
     }
 
     /// The databases, in the order of their names.
     ///
     /// # Errors
-    /// What is wrong with the settings of one. A variable that is not set is told by the connection itself.
+    /// Wrong settings of a database. A variable that is not set is an error of its [`ConnectionSettings::connection`] only.
     pub fn connections(&self) -> Result<Vec<ConnectionSettings>, ConfigError> {
-        let names: BTreeSet<&str> = self
-            .shared
-            .settings
-            .iter()
-            .filter_map(|(key, _)| match key.parts()[..] {
-                ["connections", name, _] => Some(name),
-                _ => None,
-            })
-            .collect();
-        names.into_iter().map(|name| self.connection(name)).collect()
+        let tables = self.shared.settings.connections.iter();
+        tables.map(|(name, table)| self.connection(name, table)).collect()
     }
 
-    fn connection(&self, name: &str) -> Result<ConnectionSettings, ConfigError> {
-        let table = self.shared.settings.table(&["connections", name]);
+    fn connection(&self, name: &str, table: &ConnectionTable) -> Result<ConnectionSettings, ConfigError> {
+        let origins = self.shared.origins.table(&["connections", name]);
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(fits) {
             return Err(ConfigError::Value {
-                origin: table.table_origin(),
+                origin: origins.table_origin(),
                 key: format!("connections.{name:?}"),
                 problem: "is no name for a connection: use letters, digits, - and _".to_owned(),
             });
         }
-        let Some(kind) = table.text("database") else {
-            return Err(table.invalid("database", "is not set: say one of sqlite, postgres, mysql"));
+        let Some(kind) = table.database.as_ref().map(|database| database.0) else {
+            return Err(origins.invalid("database", "is not set: say one of sqlite, postgres, mysql"));
         };
         let (address, database) = match kind {
-            "sqlite" => sqlite(&table)?,
-            kind => self.server(kind, &table)?,
+            DatabaseKind::Sqlite => sqlite(table, &origins)?,
+            DatabaseKind::Postgres | DatabaseKind::Mysql => self.server(kind, table, &origins)?,
         };
-        let access = match table.text("access") {
-            Some("read-write") => Access::ReadWrite,
-            // `read-only`, as the schema allows no other word.
-            Some(_) | None => Access::ReadOnly,
-        };
+        let access = table.access.as_ref().map_or(Access::ReadOnly, |access| access.0);
         let connection = |database| Connection {
             database,
             access,
             max_rows: table
-                .count_u32("max_rows")
-                .map_or(MAX_ROWS, |rows| usize::try_from(rows).unwrap_or(usize::MAX)),
-            timeout: table
-                .duration("timeout")
-                .map_or(TIMEOUT, |span| Duration::from_millis(span.0)),
+                .max_rows
+                .map_or(MAX_ROWS, |rows| usize::try_from(rows.get()).unwrap_or(usize::MAX)),
+            timeout: table.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.0.into()),
         };
         Ok(ConnectionSettings {
-            placeholder: connection(placeholder(kind)),
+            placeholder: connection(at(kind, SecretString::default())),
             name: name.to_owned(),
-            database: kind.to_owned(),
+            database: kind.name().to_owned(),
             access,
             address,
             connection: database.map(connection),
         })
     }
 
-    /// A database that has an address, with where that comes from.
+    /// A database at an address, and the origin of the address.
     fn server(
         &self,
-        kind: &str,
-        table: &Table<'_>,
+        kind: DatabaseKind,
+        table: &ConnectionTable,
+        origins: &TableOrigins<'_>,
     ) -> Result<(String, Result<Database, ConfigError>), ConfigError> {
-        if table.value("path").is_some() {
-            let problem =
-                format!("is for database \"sqlite\" alone: say where {kind} is by `url_env`, or `url`");
-            return Err(table.invalid("path", problem));
+        if table.path.is_some() {
+            let problem = format!(
+                "is for database \"sqlite\" alone: say where {} is by `url_env`, or `url`",
+                kind.name()
+            );
+            return Err(origins.invalid("path", problem));
         }
-        let with = |url| match kind {
-            "mysql" => Database::Mysql { url },
-            // `postgres`, as the schema allows no other word.
-            _ => Database::Postgres { url },
-        };
-        match (table.value("url"), table.text("url_env")) {
-            (Some(_), Some(_)) => Err(table.invalid("url", "and `url_env` can't both be set: leave one out")),
-            (Some(Value::Secret(url)), None) => {
-                check_address(kind, url).map_err(|problem| table.invalid("url", problem))?;
-                let origin = table
-                    .origin("url")
-                    .cloned()
-                    .unwrap_or_else(|| table.table_origin());
-                Ok((format!("set, from {origin}"), Ok(with(url.clone()))))
+        match (&table.url, &table.url_env) {
+            (Some(_), Some(_)) => {
+                Err(origins.invalid("url", "and `url_env` can't both be set: leave one out"))
             }
-            (None, Some(variable)) => match self.shared.sources.variable(variable) {
+            (Some(url), None) => {
+                check_address(kind, &url.0).map_err(|problem| origins.invalid("url", problem))?;
+                let origin = origins.origin("url");
+                Ok((format!("set, from {origin}"), Ok(at(kind, url.0.clone()))))
+            }
+            (None, Some(variable)) => match self.shared.sources.variable(&variable.0) {
                 Some(url) => {
                     let url = SecretString::from(url);
                     check_address(kind, &url).map_err(|problem| ConfigError::Value {
-                        origin: Origin::Variable(variable.to_owned()),
-                        key: variable.to_owned(),
+                        origin: Origin::Variable(variable.0.clone()),
+                        key: variable.0.clone(),
                         problem,
                     })?;
-                    Ok((format!("set, from {variable}"), Ok(with(url))))
+                    Ok((format!("set, from {}", variable.0), Ok(at(kind, url))))
                 }
                 None => {
-                    let missing =
-                        table.invalid("url_env", format!("names {variable}, which is not set: set it"));
-                    Ok((format!("not set: set {variable}"), Err(missing)))
+                    let problem = format!("names {}, which is not set: set it", variable.0);
+                    let missing = origins.invalid("url_env", problem);
+                    Ok((format!("not set: set {}", variable.0), Err(missing)))
                 }
             },
-            (Some(_) | None, None) => {
+            (None, None) => {
                 let problem = "is not set: name the variable that holds the address, or say it as `url` in a file that only you can read";
-                Err(table.invalid("url_env", problem))
+                Err(origins.invalid("url_env", problem))
             }
         }
     }
 }
 
-/// Such a database, anywhere.
-fn placeholder(kind: &str) -> Database {
-    let url = SecretString::default();
+fn at(kind: DatabaseKind, url: SecretString) -> Database {
     match kind {
-        "sqlite" => Database::Sqlite { path: PathBuf::new() },
-        "mysql" => Database::Mysql { url },
-        // `postgres`, as the schema allows no other word.
-        _ => Database::Postgres { url },
+        DatabaseKind::Sqlite => Database::Sqlite { path: PathBuf::new() },
+        DatabaseKind::Postgres => Database::Postgres { url },
+        DatabaseKind::Mysql => Database::Mysql { url },
     }
 }
 
-fn sqlite(table: &Table<'_>) -> Result<(String, Result<Database, ConfigError>), ConfigError> {
-    if let Some(name) = ["url", "url_env"]
-        .into_iter()
-        .find(|name| table.value(name).is_some())
-    {
-        return Err(table.invalid(
+fn sqlite(
+    table: &ConnectionTable,
+    origins: &TableOrigins<'_>,
+) -> Result<(String, Result<Database, ConfigError>), ConfigError> {
+    if let Some(name) = origins.names().find(|name| ["url", "url_env"].contains(name)) {
+        return Err(origins.invalid(
             name,
             "is not for database \"sqlite\": say where the file is by `path`",
         ));
     }
-    let Some(path) = table.text("path") else {
-        return Err(table.invalid(
+    let Some(path) = &table.path else {
+        return Err(origins.invalid(
             "path",
-            "is not set: say where the file is in the folder that is worked in, such as \"data/app.db\"",
+            "is not set: say where the file is in the workspace, such as \"data/app.db\"",
         ));
     };
-    Ok((path.to_owned(), Ok(Database::Sqlite { path: path.into() })))
+    let database = Database::Sqlite {
+        path: path.0.clone().into(),
+    };
+    Ok((path.0.clone(), Ok(database)))
 }
 
 /// Whether it is the address of such a database; what is wrong with it, without any of it.
-fn check_address(kind: &str, url: &SecretString) -> Result<(), String> {
+fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
     let (schemes, wanted) = match kind {
-        "mysql" => (
+        DatabaseKind::Mysql => (
             ["mysql", "mariadb"],
             "must look like mysql://user:password@host:3306/database",
         ),
-        _ => (
+        DatabaseKind::Postgres | DatabaseKind::Sqlite => (
             ["postgres", "postgresql"],
             "must look like postgres://user:password@host:5432/database",
         ),

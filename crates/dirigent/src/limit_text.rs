@@ -1,0 +1,44 @@
+//! Limits as people write them in agent files and on the command line.
+
+use std::str::FromStr;
+
+use dirigent_core::limits::{Limit, LimitSetting};
+use dirigent_core::price::Cost;
+use dirigent_core::time::Millis;
+
+/// Sets one limit from text.
+///
+/// # Errors
+/// What the text must be: `must be a whole number, from 1`.
+pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<(), String> {
+    match limit.setting {
+        LimitSetting::Count(setting) => *setting(settings) = Some(parse_count(text)?),
+        LimitSetting::Tokens(setting) => *setting(settings) = Some(parse_count(text)?),
+        LimitSetting::Time(setting) => *setting(settings) = Some(parse_duration(text)?),
+        LimitSetting::Money(setting) => *setting(settings) = Some(parse_dollars(text)?),
+    }
+    Ok(())
+}
+
+fn parse_count<N: FromStr + Default + PartialOrd>(text: &str) -> Result<N, String> {
+    match text.parse() {
+        Ok(count) if count > N::default() => Ok(count),
+        Ok(_) | Err(_) => Err("must be a whole number, from 1".to_owned()),
+    }
+}
+
+/// Parses a span of time.
+pub(crate) fn parse_duration(text: &str) -> Result<Millis, String> {
+    let expected = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
+    let span: jiff::SignedDuration = text.parse().map_err(|_| expected.to_owned())?;
+    match std::time::Duration::try_from(span) {
+        Ok(duration) if !duration.is_zero() => Ok(duration.into()),
+        Ok(_) | Err(_) => Err(format!("{expected}, and more than nothing")),
+    }
+}
+
+fn parse_dollars(text: &str) -> Result<Cost, String> {
+    let cost = text.parse().ok().and_then(Cost::from_dollars);
+    cost.filter(|cost| !cost.is_zero())
+        .ok_or_else(|| "must be an amount of US dollars above nothing, such as 0.50".to_owned())
+}
