@@ -524,7 +524,7 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         "\nStopped at a limit (iteration limit: 1 planning iterations did not reach the goal) after 1 iteration, ",
         "but now `cargo test` fails (exit code 101):\n",
         "\nChanged 6 files:\n",
-        "\nLeft:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
+        "\nRemaining:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
          failed)\n",
         "\nTo go on where it stopped, resume the run with more iterations allowed.\n  dirigent resume ",
         " --max-iterations N\n",
@@ -556,7 +556,7 @@ fn paor_12_a_time_limit_ends_a_command_that_takes_longer() {
     assert!(
         ended
             .stdout
-            .contains("\nLeft:\n  Run sleep 1000 (not finished)\n"),
+            .contains("\nRemaining:\n  Run sleep 1000 (not finished)\n"),
         "{ended}"
     );
 }

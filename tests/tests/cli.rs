@@ -346,7 +346,7 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
     assert_eq!(shown[0]["run"], runs[0]["run"]);
     assert_eq!(
         shown[0]["changed"],
-        serde_json::json!([{"path": "price.js", "fate": "edited"}])
+        serde_json::json!([{"path": "price.js", "kind": "edited"}])
     );
     let graph = place
         .dirigent(["show", "last", "--graph", "tree", "--json"])

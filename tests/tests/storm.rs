@@ -323,7 +323,7 @@ fn check_exhausted(report: &Report, served: u64) {
     assert!(counted.max(used) <= served, "{used}, {counted} of {served}");
     let done = succeeded(report);
     assert!((1..AGENTS).contains(&done), "{done}");
-    assert_eq!(report.left.len(), AGENTS - done);
+    assert_eq!(report.remaining.len(), AGENTS - done);
 }
 
 /// The journal tells the same, and of agents that were stopped what they had used by then.

@@ -141,7 +141,7 @@ fn a_file_that_was_changed_since_is_never_overwritten() {
     let told = &rest.json_lines()[0];
     assert_eq!(
         told["steps"],
-        json!([{"action": "restore", "path": "cart.js", "others": false}])
+        json!([{"action": "restore", "path": "cart.js", "changed_by_others": false}])
     );
     assert_eq!(
         told["refused"],

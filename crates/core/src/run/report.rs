@@ -67,7 +67,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<GuidanceStatus>,
     /// What was planned in the last iteration and not done, each with why.
-    pub left: Vec<String>,
+    pub remaining: Vec<String>,
     /// Planning iterations.
     pub iteration_count: u32,
     /// What was used.
@@ -162,7 +162,7 @@ impl Run {
             rejected: rejections(self.iterations()),
             guided: guided(self.iterations()),
             guidance: self.guidance_status(),
-            left: remaining(self.iterations()),
+            remaining: remaining(self.iterations()),
             iteration_count: self.iteration(),
             usage: self.usage_with(unreported),
             account: None,
@@ -356,7 +356,7 @@ impl Report {
         let guidance: Vec<String> = self.guidance.iter().map(ToString::to_string).collect();
         section(&mut text, "Your guidance:", &guidance);
         if !matches!(self.end, Some(EndReason::GoalAchieved) | None) {
-            section(&mut text, "Left:", &self.left);
+            section(&mut text, "Remaining:", &self.remaining);
         }
         if let Some(next) = self.next_step() {
             let _ = writeln!(text, "\n{next}");
@@ -474,7 +474,7 @@ impl WaitingCall {
 
 impl IterationReport {
     fn render(&self, text: &mut String) {
-        let _ = writeln!(text, "\nRound {}: {}", self.iteration, self.plan.summary);
+        let _ = writeln!(text, "\nIteration {}: {}", self.iteration, self.plan.summary);
         for observation in &self.observations {
             let _ = writeln!(
                 text,

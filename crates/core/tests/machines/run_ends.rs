@@ -185,7 +185,7 @@ fn paor_6_the_agent_that_used_up_the_budget_is_observed() {
         ]
     );
     assert!(run.iterations()[0].observations[0].succeeded());
-    assert_eq!(run.report().left, ["Q (not started)"]);
+    assert_eq!(run.report().remaining, ["Q (not started)"]);
     check_ended(&mut run, exhausted());
 }
 

@@ -121,7 +121,7 @@ impl Run {
                 format!("the run ended before this was judged: {reason}")
             } else {
                 format!(
-                    "the run ended before this was done: {reason}. Left: {}",
+                    "the run ended before this was done: {reason}. Remaining: {}",
                     unfinished.join("; ")
                 )
             });
