@@ -185,7 +185,7 @@ pub(crate) fn resolve(
     effect: EffectId,
     decision: Decision,
     policy: &Policy,
-    check: impl FnOnce(&Value) -> Result<(), String>,
+    check: impl FnOnce(&Value) -> Result<Value, String>,
 ) -> Result<ResolvedDecision, DecisionError> {
     let approval = pending.ok_or(DecisionError::NotPending { effect })?;
     if approval.has_expired(now) {
@@ -197,7 +197,7 @@ pub(crate) fn resolve(
     match decision.answer {
         ApprovalAnswer::Approve => Ok(ResolvedDecision::Run),
         ApprovalAnswer::Edit { parameters } => {
-            check(&parameters).map_err(DecisionError::Parameters)?;
+            let parameters = check(&parameters).map_err(DecisionError::Parameters)?;
             match policy.rule(&approval.tool, &parameters, &approval.workspace) {
                 Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionError::Denied(rule.to_string())),
                 // The person who decides has seen them.

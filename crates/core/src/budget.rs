@@ -31,11 +31,10 @@ const FREE_TOKENS_DIVISOR: u64 = 8;
 const MIN_TOKENS_TO_CALIBRATE: u64 = 200;
 
 /// What is limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
     /// Tokens, sent and received.
-    #[default]
     Tokens,
     /// Money, in nano-dollars.
     Cost,

@@ -7,7 +7,7 @@ use crate::time::Millis;
 
 /// What bounds a run: the loop around its agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct RunLimits {
     /// Planning iterations (PAOR-3).
     pub max_iterations: u32,
@@ -58,7 +58,7 @@ macro_rules! agent_limits {
     ($($(#[$doc:meta])+ $limit:ident: $kind:ident = $default:expr;)+) => {
         /// What bounds one agent's loop.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[serde(deny_unknown_fields)]
         pub struct AgentLimits {
             $($(#[$doc])+ pub $limit: $kind,)+
         }

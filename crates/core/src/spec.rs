@@ -53,7 +53,6 @@ pub struct AgentSpec {
     /// The names of the tools it may call.
     pub tools: Vec<String>,
     /// What those tools may do.
-    #[serde(default)]
     pub access: Access,
     /// The model it asks; `None` for the run's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,13 +62,10 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
     /// What is known of that model.
-    #[serde(default = "ModelProfile::legacy_default")]
     pub profile: ModelProfile,
     /// Its limits.
-    #[serde(default)]
     pub limits: AgentLimits,
     /// What it ends with.
-    #[serde(default)]
     pub answer: AnswerForm,
 }
 
@@ -110,7 +106,6 @@ impl AgentSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelProfile {
     /// How it calls tools (CALL-4).
-    #[serde(default)]
     pub calls: CallForm,
     /// Tokens that it can read and write in one request; `None` where that is not known (LOOP-11).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,8 +116,8 @@ pub struct ModelProfile {
     /// What it costs; of several that may answer the dearest. `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// How many characters of a tool's result it is shown at once: of a longer one the middle is left out, with the handle by which
-    /// `read_output` reads it. `None` for all of them, as in journals from before there was this.
+    /// Characters of a tool result that the model sees at once; the middle of a longer one is left out, with the handle by which
+    /// `read_output` reads it. `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_result: Option<usize>,
 }
@@ -130,20 +125,11 @@ pub struct ModelProfile {
 impl Default for ModelProfile {
     fn default() -> Self {
         ModelProfile {
-            max_result: Some(16 * 1024),
-            ..ModelProfile::legacy_default()
-        }
-    }
-}
-
-impl ModelProfile {
-    fn legacy_default() -> Self {
-        ModelProfile {
             calls: CallForm::default(),
             context_window: None,
             max_output_tokens: None,
             price: None,
-            max_result: None,
+            max_result: Some(16 * 1024),
         }
     }
 }

@@ -123,7 +123,7 @@ impl PartialEq for PlanGraph {
 
 impl PlanGraph {
     /// The plan before its start. Refused with every duplicate, dangling and cyclic dependency, and nothing else:
-    /// [`Plan::validation_errors`] checks the rest.
+    /// [`Plan::validate`] checks the rest.
     pub fn new(plan: Arc<Plan>) -> Result<PlanGraph, Vec<PlanError>> {
         let PlanStructure { graph, errors } = build_structure(&plan);
         if !errors.is_empty() {

@@ -27,9 +27,32 @@ pub struct PlanRules<'a> {
 }
 
 impl Plan {
-    /// Everything that is wrong with the plan: first its shape (ids, dependencies, cycles), then each sub-task's work in
-    /// plan order, then the limits, then the guidance that it names. Empty where it can be carried out.
-    pub fn validation_errors(&self, rules: &PlanRules<'_>) -> Vec<PlanError> {
+    /// Checks that the plan can be executed, and returns it with the parameters that [`ToolSet::check`] returns for its calls.
+    ///
+    /// # Errors
+    /// Everything that is wrong: first the plan's shape (ids, dependencies, cycles), then each sub-task's work in plan order, then the
+    /// limits, then the guidance that the plan names.
+    pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
+        let errors = self.errors(rules);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        for subtask in &mut self.subtasks {
+            match &mut subtask.work {
+                Work::Agent { .. } => {}
+                Work::Calls { calls } => {
+                    for call in calls {
+                        if let Ok(parameters) = rules.tools.check_any(&call.tool, &call.parameters) {
+                            call.parameters = parameters;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    fn errors(&self, rules: &PlanRules<'_>) -> Vec<PlanError> {
         let PlanStructure { mut errors, .. } = build_structure(self);
         let mut agents = AgentNames::new(rules.agents);
         for (index, subtask) in self.subtasks.iter().enumerate() {
@@ -55,9 +78,7 @@ impl Plan {
         errors.extend(rules.guidance.and_then(|known| self.unknown_guidance(known)));
         errors
     }
-}
 
-impl Plan {
     fn unknown_guidance(&self, known: u32) -> Option<PlanError> {
         let numbers: BTreeSet<u32> = self.answers_guidance.iter().copied().collect();
         let numbers: Vec<u32> = numbers
