@@ -1,37 +1,37 @@
-//! Every limit there is, with its default. The machines check them, and the run's [budget](crate::budget) what it is asked for.
+//! All limits of runs and agents, with their defaults. The machines enforce them; the [budget](crate::budget) enforces tokens, cost and model calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::price::Cost;
 use crate::time::Millis;
 
-/// What bounds a run: the loop around its agents.
+/// The limits of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunLimits {
-    /// Planning iterations (PAOR-3).
+    /// Maximum number of planning iterations (PAOR-3).
     pub max_iterations: u32,
-    /// Sub-tasks in parallel (PAOR-4). One that waits for a person leaves its place to another (HOST-11), so that for a while there may be
-    /// more, once those that waited go on.
+    /// Maximum number of sub-tasks in parallel (PAOR-4). A sub-task that waits for a person yields its place to another (HOST-11), so the
+    /// limit can be exceeded for a while when waiting sub-tasks continue.
     pub max_parallel: u32,
-    /// Sub-tasks in one plan.
+    /// Maximum number of sub-tasks in one plan.
     pub max_subtasks: u32,
-    /// Sub-agents over the whole run, planners and reflectors apart (PAOR-5).
+    /// Maximum number of sub-agents over the whole run, not counting planners and reflectors (PAOR-5).
     pub max_agents: u32,
-    /// How deep agents may delegate: 1 for those of the plan alone, 2 for those that these start, and so on (PAOR-5).
+    /// Maximum depth of agents (PAOR-5): 1 allows only the agents of the plan, 2 also the agents that those delegate to, and so on.
     pub max_depth: u32,
-    /// How long a call waits for an approval before it counts as not approved (APPROVE-3); `None` for as long as it takes. The time that
-    /// no process carries the run out does not count.
+    /// How long a call waits for an approval before it counts as not approved (APPROVE-3); `None` for no limit. Time during which no process
+    /// owns the run does not count.
     pub approval_timeout: Option<Millis>,
-    /// How long one tool call of a sub-task's sequence may take before it is observed as failed (PAOR-7).
+    /// Maximum duration of one tool call in a sub-task's sequence; a longer call fails (PAOR-7).
     pub call_timeout: Millis,
-    /// How long the run may take; `None` for as long as it takes.
+    /// Maximum duration of the run; `None` for no limit.
     pub timeout: Option<Millis>,
-    /// Tokens over the whole run, sent and received; `None` for no limit (HOST-6).
+    /// Maximum number of tokens sent and received over the whole run; `None` for no limit (HOST-6).
     pub max_tokens: Option<u64>,
-    /// Money over the whole run, in nano-dollars; `None` for no limit (HOST-6). What a model without a price uses does not count.
+    /// Maximum cost of the whole run, in nano-dollars; `None` for no limit (HOST-6). Models without a known price do not count.
     pub max_cost: Option<Cost>,
-    /// Model requests over the whole run; `None` for no limit (HOST-6).
+    /// Maximum number of model requests over the whole run; `None` for no limit (HOST-6).
     pub max_model_calls: Option<u32>,
 }
 
@@ -53,10 +53,10 @@ impl Default for RunLimits {
     }
 }
 
-/// Declares the limits of an agent, each once: its name, its kind, its default. All that reads, merges and compares them follows from this.
+/// Declares each limit of an agent once: name, type and default. Generates the code that reads, merges and compares the limits.
 macro_rules! agent_limits {
     ($($(#[$doc:meta])+ $limit:ident: $kind:ident = $default:expr;)+) => {
-        /// What bounds one agent's loop.
+        /// The limits of one agent.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct AgentLimits {
@@ -82,29 +82,29 @@ macro_rules! agent_limits {
         }
 
         impl AgentLimitSettings {
-            /// These settings, and where they leave a limit open, those of the next source.
+            /// Fills the limits that are not set here from the next source.
             pub fn or(self, next: AgentLimitSettings) -> Self {
                 AgentLimitSettings { $($limit: self.$limit.or(next.$limit),)+ }
             }
 
-            /// The limits with these settings applied.
+            /// Fills the limits that are not set here with defaults.
             pub fn unwrap_or(self, defaults: AgentLimits) -> AgentLimits {
                 AgentLimits { $($limit: self.$limit.unwrap_or(defaults.$limit),)+ }
             }
         }
 
         impl AgentLimits {
-            /// The higher of both, limit by limit.
+            /// The higher value of each limit.
             pub fn highest(self, other: &AgentLimits) -> AgentLimits {
                 AgentLimits { $($limit: self.$limit.max(other.$limit),)+ }
             }
 
-            /// The lower of both, limit by limit.
+            /// The lower value of each limit.
             pub fn lowest(self, other: &AgentLimits) -> AgentLimits {
                 AgentLimits { $($limit: self.$limit.min(other.$limit),)+ }
             }
 
-            /// The limits that are not as in `other`, by name, with their values here, for people.
+            /// The limits that differ from `other`: names, and values formatted for people.
             pub fn differing(&self, other: &AgentLimits) -> Vec<(&'static str, String)> {
                 let mut differing = Vec::new();
                 $(if self.$limit != other.$limit {
@@ -115,7 +115,7 @@ macro_rules! agent_limits {
         }
 
         impl AgentLimit {
-            /// Every limit of an agent.
+            /// All limits of an agent.
             pub const ALL: &[AgentLimit] = &[$(AgentLimit {
                 name: stringify!($limit),
                 setting: AgentLimitSetting::$kind(|settings| &mut settings.$limit),
@@ -124,40 +124,40 @@ macro_rules! agent_limits {
     };
 }
 
-/// A whole number, from 1.
+/// A whole number of at least 1.
 type Count = u32;
-/// A span of time, more than nothing.
+/// A positive duration.
 type Time = Millis;
 
 agent_limits! {
-    /// Model requests (LOOP-2).
+    /// Maximum number of model requests (LOOP-2).
     max_turns: Count = 10;
-    /// Execution time, waiting for people apart (LOOP-5).
+    /// Maximum execution time, not counting time spent waiting for people (LOOP-5).
     timeout: Time = Millis::from_secs(300);
-    /// Calls of one reply that run; those after them are answered with a failure (LOOP-10).
+    /// Maximum number of calls in one reply that run; further calls fail (LOOP-10).
     max_calls_per_reply: Count = 64;
-    /// Malformed replies in a row (LOOP-3).
+    /// Maximum number of consecutive malformed replies (LOOP-3).
     max_malformed: Count = 3;
-    /// How often the same call may have the same result while nothing else changes, before the loop ends as stuck (LOOP-10).
+    /// How often the same call may return the same result before the agent ends as stuck (LOOP-10).
     max_repeats: Count = 5;
-    /// How often a conversation that nears the model's context window, or that the model finds too long, is made shorter (LOOP-11).
+    /// How often a conversation may be compacted when it nears the model's context window or is too long for the model (LOOP-11).
     max_compactions: Count = 50;
 }
 
-/// A limit of an agent, as files and the command line name it.
+/// A limit of an agent, for code that reads limits by name.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentLimit {
-    /// Its name: `max_turns`.
+    /// The name in files and on the command line, such as `max_turns`.
     pub name: &'static str,
-    /// Where it is set.
+    /// The field that holds the limit.
     pub setting: AgentLimitSetting,
 }
 
-/// The place of a limit in [`AgentLimitSettings`], by the kind of its value.
+/// Accessor of a limit's field in [`AgentLimitSettings`], by the type of the value.
 #[derive(Clone, Copy, Debug)]
 pub enum AgentLimitSetting {
-    /// A whole number, from 1.
+    /// A whole number of at least 1.
     Count(fn(&mut AgentLimitSettings) -> &mut Option<u32>),
-    /// A span of time, more than nothing.
+    /// A positive duration.
     Time(fn(&mut AgentLimitSettings) -> &mut Option<Millis>),
 }
