@@ -80,7 +80,9 @@ pub enum ApprovalAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionError {
     /// No call waits under this id: it was decided already, its agent has ended, or no approval was requested.
-    #[error("no call `{effect}` waits for an approval: it was decided, has ended, or needed none")]
+    #[error(
+        "no call `{effect}` waits for an approval: it was already decided, has ended, or never needed one"
+    )]
     NotPending {
         /// The named effect.
         effect: EffectId,

@@ -132,7 +132,7 @@ pub enum ReservationOutcome {
 pub struct RequestSize {
     /// Tokens of the prefix that an earlier request shared, as the provider counted them.
     pub counted: u64,
-    /// Tokens of the rest, as [estimated](crate::token_ratio::estimated_tokens).
+    /// Tokens of the rest, as [estimated](crate::token_ratio::estimated_tokens) and not scaled.
     pub estimated: u64,
 }
 

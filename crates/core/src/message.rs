@@ -7,17 +7,17 @@ use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 use serde_json::Value;
 
-/// A call of a tool, in the one inner form (CALL-4).
+/// A call of a tool, independent of the form in which the model wrote it (CALL-4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id, or one that the machine gave it; the result carries it.
+    /// The provider's id or, without one, an id that the machine assigns. The result refers to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The tool's name.
     pub tool: String,
-    /// Its parameters, an object.
+    /// The parameters, an object.
     pub parameters: Value,
-    /// Whether the result of this call is the agent's final one (CALL-1).
+    /// Whether the result of this call is the agent's answer (CALL-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminate: bool,
 }

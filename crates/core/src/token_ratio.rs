@@ -1,6 +1,6 @@
-//! How a provider's token counts compare with [`estimated_tokens`](crate::token_ratio::estimated_tokens), learned from its own counts.
+//! Token estimates, and the ratio of a provider's counts to them, learned from its replies.
 
-/// About how many tokens a text has, where nobody has counted: four characters make one, or one that is not ASCII.
+/// Estimates the number of tokens in a text: one per four ASCII characters, and one per other character.
 pub fn estimated_tokens(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = if ascii == text.len() {

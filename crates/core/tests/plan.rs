@@ -89,7 +89,7 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
         agents: &[agent("explore"), agent("edit")],
         tools: &ToolSet::new(vec![search]),
         max_subtasks: 6,
-        agents_left: 4,
+        remaining_agents: 4,
         guidance: Some(2),
     };
     plan.validate(&rules)
@@ -150,11 +150,11 @@ fn paor_4_every_fault_of_the_shape_is_named() {
         },
     ]);
     insta::assert_snapshot!(faults(&bad).join("\n"), @"
-2 sub-tasks have the id `edit`: give each an id of its own
+2 sub-tasks have the id `edit`: give each one a unique id
 sub-task `read-parser` depends on itself: drop that dependency
 sub-task `read-parser` depends on `nowhere`, which is not in the plan: use the id of a sub-task of this plan, or drop the dependency
 sub-task `edit` depends on `read_parsr`, which is not in the plan (did you mean `read-parser`?): use the id of a sub-task of this plan, or drop the dependency
-sub-tasks wait for each other in a circle: `edit` → `test` → `edit`. Drop one of these dependencies
+sub-tasks depend on each other in a cycle: `edit` → `test` → `edit`. Drop one of these dependencies
 subtasks[4] has an empty `id`: give it a short name of its own, such as `step-5`
 sub-task `` has an empty `title`: say in a few words what it is
 the plan starts 5 sub-agents and the run may start 4 more: merge sub-tasks, or use `calls` where tools suffice
@@ -176,8 +176,8 @@ fn paor_4_what_cannot_be_seen_has_no_place_in_ids_and_titles() {
     assert_eq!(
         faults(&bad),
         [
-            "the `id` of subtasks[0] has the character U+202E, which cannot be seen: leave it out",
-            "the `title` of subtasks[1] has the character U+001B, which cannot be seen: leave it out",
+            "the `id` of subtasks[0] has the character U+202E, which is invisible: remove it",
+            "the `title` of subtasks[1] has the character U+001B, which is invisible: remove it",
         ]
     );
 }
@@ -205,8 +205,8 @@ fn paor_4_every_cycle_is_named_in_order() {
         .map(ToString::to_string)
         .collect();
     insta::assert_snapshot!(messages.join("\n"), @"
-sub-tasks wait for each other in a circle: `t0` → `t2` → `t1` → `t0`. Drop one of these dependencies
-sub-tasks wait for each other in circles: `t3` → `t4` → `t3`, and in further circles with these: `t5`. Drop dependencies until no circle is left
+sub-tasks depend on each other in a cycle: `t0` → `t2` → `t1` → `t0`. Drop one of these dependencies
+sub-tasks depend on each other in a cycle: `t3` → `t4` → `t3`, and in further cycles with these: `t5`. Drop dependencies until no cycle is left
 ");
 }
 

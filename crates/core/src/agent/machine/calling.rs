@@ -145,7 +145,7 @@ impl Agent {
             agents: &spec.agents,
             tools: self.context.tools(),
             max_subtasks: spec.limits.max_subtasks,
-            agents_left: self
+            remaining_agents: self
                 .brief
                 .as_ref()
                 .and_then(|brief| brief.agents_left)
