@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::{Plan, PlannedCall, SubTask, Work};
 use crate::id::SubTaskId;
-use crate::name::{json_type, nearest, quoted, quoted_list};
 
 /// The JSON Schema (2020-12) of the parameters of [`super::SUBMIT_PLAN`].
 ///
