@@ -1,5 +1,5 @@
-//! Journals recorded by released formats: replaying one gives the same commands for ever (HOST-2, HOST-9). They are never
-//! recorded anew; a new format adds files of its own.
+//! Recorded journals: replaying one gives the same commands and the same report (HOST-2, HOST-9). A change of the journal's format
+//! changes the recordings, and no command.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;

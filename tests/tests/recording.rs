@@ -435,7 +435,7 @@ async fn a_file_that_is_no_recording_is_refused_with_the_line() {
         (with(3, &long), "line 3: unknown field `x`"),
         (
             with(3, &third.replace(r#""a1""#, r#""a99999999999""#)),
-            "line 3: `a99999999999` is no scope",
+            "line 3: `a99999999999` is not a scope",
         ),
         (with(5, text.lines().nth(3).unwrap()), "line 5: entry 4"),
         (

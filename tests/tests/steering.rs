@@ -124,7 +124,10 @@ fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
     let refused = place
         .dirigent(["approve", "last", "a2.2", "--edit", r#"{"command": 5}"#])
         .with_code(2);
-    assert!(refused.stderr.contains("the parameters do not fit"), "{refused}");
+    assert!(
+        refused.stderr.contains("the edited parameters are invalid"),
+        "{refused}"
+    );
     let no_json = place
         .dirigent(["approve", "last", "a2.2", "--edit", "{"])
         .with_code(2);

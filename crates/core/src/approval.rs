@@ -1,7 +1,7 @@
-//! Approvals: a call that a person must see before it runs (APPROVE-1 to APPROVE-3).
+//! Approvals: calls that a person must decide about before they run (APPROVE-1 to APPROVE-3).
 //!
-//! What is shown is what runs: an [`Approval`] has a digest of all that a person decides about, and a [`Decision`] names the digest that
-//! it was made for. It counts once, for that call, unchanged and before it expires.
+//! A call runs exactly as shown. An [`Approval`] has a digest of everything that the person sees, and a [`Decision`] names the digest that it
+//! was made for. A decision counts once, for this unchanged call and before the approval expires.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,114 +13,115 @@ use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 
-/// A call that waits for a person. JSON: as the fields are named, times in milliseconds since 1970-01-01 UTC.
+/// A call that waits for a person's decision. In JSON, times are milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The effect id of the call, by which it is answered; its try does not count, so that it is the same after a restart.
+    /// The effect id of the call, by which decisions refer to it. The attempt is ignored, so that the id stays valid after a restart.
     pub effect: EffectId,
-    /// The name of the agent that makes the call; none where the plan itself does.
+    /// The name of the calling agent; `None` for a call of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The tool's name.
     pub tool: String,
-    /// What it is given.
+    /// The parameters of the call.
     pub parameters: Value,
-    /// The absolute path of the folder that it works in.
+    /// Absolute path of the workspace.
     pub workspace: String,
-    /// When it was asked for.
+    /// When the approval was requested.
     pub asked_at: Timestamp,
-    /// When it is too late to answer; none where it waits for as long as it takes.
+    /// When the approval expires; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Of all that the person decides about.
+    /// Digest of everything that the person decides about.
     pub digest: Digest,
 }
 
-/// 64 hexadecimal digits that stand for a call: another tool, other parameters, another folder, another place in the run or
-/// another moment give others.
+/// SHA-256 over the tool, parameters, workspace, position in the run and time of an approval, as 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub String);
 
-/// What a person decides about a call (APPROVE-2). Journaled. JSON: `{"digest": "…", "answer": "approve"}`, `"edit"` with
-/// `"parameters"`, `"reject"` with `"reason"` where there is one, `"guide"` with `"guidance"`.
+/// A person's decision about a call (APPROVE-2), which is journaled. JSON: `{"digest": "…", "answer": "approve"}`, `"edit"` with
+/// `"parameters"`, `"reject"` with an optional `"reason"`, or `"guide"` with `"guidance"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What the person saw.
+    /// Digest of the approval that the person saw.
     pub digest: Digest,
-    /// What is to be done.
+    /// The decision itself.
     #[serde(flatten)]
     pub answer: ApprovalAnswer,
 }
 
-/// What is to become of a call (APPROVE-2).
+/// The answer to an approval request (APPROVE-2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ApprovalAnswer {
-    /// It runs as it was shown.
+    /// Runs the call as shown.
     Approve,
-    /// It runs with these parameters.
+    /// Runs the call with other parameters.
     Edit {
-        /// All of them.
+        /// The complete parameters.
         parameters: Value,
     },
-    /// It does not run, and its loop ends: no later call runs either.
+    /// Does not run the call and ends the agent or the sub-task; no later call runs either.
     Reject {
-        /// Why, in the user's words.
+        /// The user's reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// It does not run, and the model is told this instead.
+    /// Does not run the call and gives guidance to the model instead.
     Guide {
-        /// The user's words.
+        /// The user's guidance.
         guidance: String,
     },
 }
 
-/// Why a decision does not count (APPROVE-3).
+/// The reason for which a decision does not count (APPROVE-3).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionError {
-    /// No call waits there: it was decided already, its agent has ended, or it was never asked for.
-    #[error("no call `{effect}` waits for an approval: it was decided, has ended, or was never asked for")]
+    /// No call waits under this id: it was decided already, its agent has ended, or no approval was requested.
+    #[error(
+        "no call `{effect}` waits for an approval: it was already decided, has ended, or never needed one"
+    )]
     NotPending {
-        /// Which.
+        /// The named effect.
         effect: EffectId,
     },
-    /// It was made for another call than the one that waits.
-    #[error("the decision was made for another call than `{effect}` is now; look at it again")]
+    /// The call has changed since the person saw it.
+    #[error("the call `{effect}` has changed since it was shown; review it and decide again")]
     DigestMismatch {
-        /// Which.
+        /// The effect id of the call.
         effect: EffectId,
     },
-    /// It came too late.
+    /// The approval has expired.
     #[error("the approval of `{effect}` has expired")]
     Expired {
-        /// Which.
+        /// The effect id of the call.
         effect: EffectId,
     },
-    /// The parameters that the person wants do not fit the tool.
-    #[error("the parameters do not fit: {0}")]
+    /// The edited parameters are invalid for the tool.
+    #[error("the edited parameters are invalid: {0}")]
     Parameters(String),
-    /// The policy denies the call with the parameters that the person wants.
+    /// The policy denies the call with the edited parameters.
     #[error("{0}")]
     Denied(String),
 }
 
-/// What is to be done with a call about which a person has decided.
+/// A valid decision, resolved to what happens with the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ResolvedDecision {
-    /// It runs as it was shown.
+    /// The call runs as shown.
     Run,
-    /// It runs with these parameters, which fit the tool and are not denied.
+    /// The call runs with these parameters, which are valid for the tool and not denied.
     RunWith(Value),
-    /// It does not run, and its loop ends.
+    /// The call does not run, and its agent or sub-task ends.
     Reject(Option<String>),
-    /// It does not run; these are the user's words.
+    /// The call does not run, and the model receives this guidance.
     Guide(String),
 }
 
 impl Approval {
-    /// An approval to ask for now, with its digest: of a call of the agent of that name or, without one, of a plan's own.
+    /// Creates an approval request for a call, made by the agent of this name or, without one, by the plan.
     pub fn new(
         effect: EffectId,
         agent: Option<String>,
@@ -142,7 +143,7 @@ impl Approval {
         approval
     }
 
-    /// Whether its digest is that of what it shows: one that came from elsewhere may have been altered on the way.
+    /// Returns true if the digest matches the contents. An approval from another process may have been altered.
     pub fn is_intact(&self) -> bool {
         self.digest == self.computed_digest()
     }
@@ -159,33 +160,33 @@ impl Approval {
         Digest(sha256_hex(canonical(&shown).to_string().as_bytes()))
     }
 
-    /// The same with as much more time to answer: no process was there to take one.
+    /// Extends the deadline by the time during which no process could take a decision.
     pub(crate) fn extend_expiry(&mut self, by: Millis) {
         self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
     }
 
-    /// Asks anew, about the call as it is now: a decision about the earlier one does not count (APPROVE-3).
+    /// Creates a new approval request for the call as it is now. Decisions about the earlier one do not count (APPROVE-3).
     pub(crate) fn renewed(&self, effect: EffectId, call: &ToolCall, spec: &RunSpec, now: Timestamp) -> Self {
-        // The moment tells them apart, even where the clock has not moved.
+        // A later time changes the digest, even if the clock has not advanced.
         let now = now.max(self.asked_at + Millis(1));
         Approval::new(effect, self.agent.clone(), call, spec, now)
     }
 
-    /// Whether it is too late to answer.
+    /// Returns true if the approval has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)
     }
 }
 
-/// What a decision about the call `effect` leads to (APPROVE-3): the one place that says whether it counts. `pending` is what waits
-/// under that handle, if anything does; `check` says what is wrong with other parameters.
+/// Resolves a decision about the call `effect`; the only place that decides whether it counts (APPROVE-3). `pending` is the approval that
+/// waits under this id, if any. `check` validates edited parameters and returns those to run with.
 pub(crate) fn resolve(
     pending: Option<&Approval>,
     now: Timestamp,
     effect: EffectId,
     decision: Decision,
     policy: &Policy,
-    check: impl FnOnce(&Value) -> Result<(), String>,
+    check: impl FnOnce(&Value) -> Result<Value, String>,
 ) -> Result<ResolvedDecision, DecisionError> {
     let approval = pending.ok_or(DecisionError::NotPending { effect })?;
     if approval.has_expired(now) {
@@ -197,10 +198,10 @@ pub(crate) fn resolve(
     match decision.answer {
         ApprovalAnswer::Approve => Ok(ResolvedDecision::Run),
         ApprovalAnswer::Edit { parameters } => {
-            check(&parameters).map_err(DecisionError::Parameters)?;
+            let parameters = check(&parameters).map_err(DecisionError::Parameters)?;
             match policy.rule(&approval.tool, &parameters, &approval.workspace) {
                 Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionError::Denied(rule.to_string())),
-                // The person who decides has seen them.
+                // The person has seen the edited parameters.
                 Some(_) | None => Ok(ResolvedDecision::RunWith(parameters)),
             }
         }

@@ -25,8 +25,7 @@ pub struct AgentBrief {
     /// The call by which another agent had it started; none for those that the run started by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<EffectId>,
-    /// The files that the run has changed, which a judgement must name (PAOR-10); only a reflector needs it. `None` where it is not
-    /// known, as in journals from before it was.
+    /// The files that the run has changed, which a judgement must name (PAOR-10); only a reflector needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
 }

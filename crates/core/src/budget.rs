@@ -1,13 +1,12 @@
-//! One budget for a run and all its agents (HOST-6): what a model request may use is reserved before it is sent, and settled
-//! when its reply is there, so that siblings in parallel cannot overspend.
+//! One budget for a run and all its agents (HOST-6). Each model request reserves its expected usage before it is sent and settles it when
+//! the reply arrives, so that agents in parallel cannot overspend.
 //!
-//! Pure like the machines. Whoever owns the run keeps one [`Budget`] for the whole tree of agents and asks it before
-//! each request; a refusal is an input of the agent that asked ([`crate::agent::AgentInput::OverBudget`]), so that a replay
-//! decides as the run did.
+//! The budget is pure, like the machines. The owner of the run keeps one [`Budget`] for the whole tree of agents and consults it before each
+//! request. A refusal becomes an input of the requesting agent ([`crate::agent::AgentInput::OverBudget`]), so that a replay takes the same
+//! decision.
 //!
-//! What a request will have sent is an estimate: by its text and, for each model, by the provider's own counts so far. Where the
-//! provider counts more than was reserved, the limits can be exceeded: by that error, of those requests that are under way when the last
-//! one is granted.
+//! The tokens that a request sends are estimated from its text and the provider's earlier counts for the same model. If the provider counts
+//! more than was reserved, the limits can be exceeded by the estimation errors of the requests in flight when the last one is granted.
 
 use std::collections::BTreeMap;
 
@@ -18,33 +17,31 @@ use crate::message::Usage;
 use crate::price::{Cost, Price};
 use crate::token_ratio::TokenRatio;
 
-/// Tokens of a reply below which a request is not worth sending, unless less is asked for.
+/// Reply tokens below which a request is not worth sending, unless fewer are requested.
 const MIN_REPLY_TOKENS: u64 = 256;
-/// Tokens that a reply is expected to have at most, where nobody says.
+/// Reply tokens that are expected at most if nothing is requested.
 pub const TYPICAL_REPLY_TOKENS: u64 = 4_096;
-/// Tokens that a reply is allowed at the most where nobody says and there is plenty.
+/// Reply tokens that are allowed at most if nothing is requested and the budget is ample.
 const MAX_DEFAULT_REPLY_TOKENS: u64 = 32_768;
-/// There is plenty where a reply takes no more than this part of what is free.
+/// A reply may take this fraction of an ample budget.
 const FREE_TOKENS_DIVISOR: u64 = 8;
-/// Estimated tokens from which on a provider's count says something of how it counts: in a shorter text, what stands around it weighs
-/// too much.
+/// Minimum estimated tokens for a request to calibrate the token ratio: in a shorter request, the provider's framing weighs too much.
 const MIN_TOKENS_TO_CALIBRATE: u64 = 200;
 
-/// What is limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A quantity that a run's budget limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
     /// Tokens, sent and received.
-    #[default]
     Tokens,
-    /// Money, in nano-dollars.
+    /// Cost in nano-dollars.
     Cost,
     /// Model requests.
     ModelCalls,
 }
 
 impl BudgetKind {
-    /// How much of it that is.
+    /// Returns the amount of this quantity in a usage.
     pub fn used(self, usage: &Usage) -> u64 {
         match self {
             BudgetKind::Tokens => usage.tokens(),
@@ -53,7 +50,7 @@ impl BudgetKind {
         }
     }
 
-    /// An amount of it for people: `12000 tokens`, `$0.50`, `1 model call`.
+    /// Formats an amount for people: `12000 tokens`, `$0.50`, `1 model call`.
     pub fn amount(self, amount: u64) -> String {
         let plural = if amount == 1 { "" } else { "s" };
         match self {
@@ -63,7 +60,7 @@ impl BudgetKind {
         }
     }
 
-    /// How much of a limit was used, for people: `120 of 100 tokens`.
+    /// Formats the used part of a limit for people: `120 of 100 tokens`.
     pub fn usage_of_limit(self, used: u64, limit: u64) -> String {
         let used = match self {
             BudgetKind::Tokens | BudgetKind::ModelCalls => used.to_string(),
@@ -73,42 +70,42 @@ impl BudgetKind {
     }
 }
 
-/// A request that would go beyond a limit, whatever comes back of what others have reserved.
+/// A request that would exceed a limit even if all reservations were released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error(
     "the run's budget of {} has no room for another model request: {} used, and {} needed",
     budget.amount(*limit), budget.amount(*used), budget.amount(*needed)
 )]
 pub struct BudgetExceeded {
-    /// What is limited.
+    /// The limited quantity.
     pub budget: BudgetKind,
-    /// What the run has used of it.
+    /// The amount that the run has used.
     pub used: u64,
-    /// What the request needs at least.
+    /// The minimum amount that the request needs.
     pub needed: u64,
     /// The limit.
     pub limit: u64,
 }
 
-/// What a request may use. It is given back with [`Budget::settle`].
+/// Reserved usage of a model request in flight; [`Budget::settle`] ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     reserved: Usage,
     model: Option<String>,
     size: RequestSize,
-    /// The part of its cost that is for the tokens sent.
+    /// The cost of the tokens sent.
     input_cost: Cost,
-    /// Tokens that the reply may have; `None` where nothing limits them.
+    /// Maximum reply tokens; `None` for no limit.
     pub max_output_tokens: Option<u64>,
 }
 
 impl Reservation {
-    /// Tokens that the request is expected to send.
+    /// Estimated tokens that the request sends.
     pub fn input_tokens(&self) -> u64 {
         self.reserved.input_tokens
     }
 
-    /// What the request has used as soon as it is sent, whatever comes back: an estimate.
+    /// The estimated usage of the request once it is sent, even if no reply arrives.
     pub fn usage_if_sent(&self) -> Usage {
         Usage {
             estimated_calls: 1,
@@ -119,47 +116,47 @@ impl Reservation {
     }
 }
 
-/// The answer to a request for a reservation.
+/// The result of [`Budget::reserve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReservationOutcome {
     /// The request may be sent.
     Granted(Reservation),
-    /// There may be room once another request is settled.
+    /// The budget may have room once another request is settled.
     Wait,
-    /// There is no room, and there will be none.
+    /// The budget has no room and will have none.
     Refused(BudgetExceeded),
 }
 
-/// How long a request is.
+/// Size of a request in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestSize {
-    /// Tokens of its beginning, as the provider has counted them in an earlier request.
+    /// Tokens of the prefix that an earlier request shared, as the provider counted them.
     pub counted: u64,
-    /// Tokens of the rest, as [estimated](crate::token_ratio::estimated_tokens).
+    /// Tokens of the rest, as [estimated](crate::token_ratio::estimated_tokens) and not scaled.
     pub estimated: u64,
 }
 
 impl RequestSize {
-    /// All its tokens, by that ratio.
+    /// All tokens of the request, with estimates scaled by the ratio.
     pub fn tokens(self, ratio: TokenRatio) -> u64 {
         self.counted.saturating_add(ratio.tokens(self.estimated))
     }
 }
 
-/// What a request is expected to use.
+/// The expected usage of a model request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedUsage {
-    /// The model that is asked; `None` for the default.
+    /// The requested model; `None` for the default.
     pub model: Option<String>,
-    /// How long the request is, all that is sent with it included.
+    /// Size of the whole request, including tool definitions and schemas.
     pub size: RequestSize,
-    /// Tokens that the reply may have; `None` where nobody has said.
+    /// Requested maximum of reply tokens; `None` if not configured.
     pub max_output_tokens: Option<u64>,
-    /// The model's price, where it is known; the dearest where several models may answer.
+    /// The model's price, the highest one if several models may answer; `None` if unknown.
     pub price: Option<Price>,
 }
 
-/// What a run has used, what its requests under way may use, and what it is limited to.
+/// The limits of a run, its usage so far and the reservations of its requests in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     max_tokens: Option<u64>,
@@ -167,12 +164,12 @@ pub struct Budget {
     max_model_calls: Option<u32>,
     used: Usage,
     reserved: Usage,
-    /// How the providers of the models count.
+    /// Token ratio by model.
     ratios: BTreeMap<Option<String>, TokenRatio>,
 }
 
 impl Budget {
-    /// The budget of a run with those limits that has used so much, resumed runs included.
+    /// Creates the budget of a run with these limits; `used` is the usage so far, zero for a new run.
     pub fn new(limits: &RunLimits, used: Usage) -> Self {
         Budget {
             max_tokens: limits.max_tokens,
@@ -184,35 +181,36 @@ impl Budget {
         }
     }
 
-    /// Whether anything is limited at all.
+    /// Returns true if any quantity is limited.
     pub fn is_limited(&self) -> bool {
         self.max_tokens.is_some() || self.max_cost.is_some() || self.max_model_calls.is_some()
     }
 
-    /// What was used.
+    /// The settled usage.
     pub fn used(&self) -> Usage {
         self.used
     }
 
-    /// What the requests under way may use together.
+    /// The sum of all open reservations.
     pub fn reserved(&self) -> Usage {
         self.reserved
     }
 
-    /// Reserves what a request may use. Where others have reserved much, a reply is allowed less than was asked for, but no
-    /// less than one usually has: it rather waits for what they give back. Only where no more than that is left in all, less
-    /// will do.
+    /// Reserves the expected usage of a request.
+    ///
+    /// If other requests have reserved much of the budget, the reply is granted fewer tokens than requested, but no fewer than a typical
+    /// reply has: below that, the request waits for others to settle. It is granted fewer only if the whole remaining budget is smaller.
     pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
         let headrooms = self.headrooms(expected, input);
-        let wanted = expected
+        let requested = expected
             .max_output_tokens
             .unwrap_or_else(|| default_reply_tokens(&headrooms));
-        // A reply is bounded where it must be: by who asks, or by what is left.
-        let (mut output, mut bounded) = (wanted, expected.max_output_tokens.is_some());
+        // The reply is bounded only if the caller or a remaining budget requires it.
+        let (mut output, mut bounded) = (requested, expected.max_output_tokens.is_some());
         let mut waits = false;
         for headroom in headrooms.into_iter().flatten() {
-            match headroom.check(wanted) {
+            match headroom.check(requested) {
                 HeadroomCheck::Allowed(allowed) => output = output.min(allowed),
                 HeadroomCheck::Wait => waits = true,
                 HeadroomCheck::Exceeded(budget_exceeded) => {
@@ -245,7 +243,7 @@ impl Budget {
         })
     }
 
-    /// Tokens that the request is expected to send, by what the model's provider has counted so far.
+    /// Estimated tokens that the request sends, calibrated by the counts of the model's provider.
     fn input_tokens(&self, expected: &ExpectedUsage) -> u64 {
         let ratio = self.ratios.get(&expected.model);
         expected
@@ -253,7 +251,7 @@ impl Budget {
             .tokens(ratio.copied().unwrap_or(TokenRatio::CAUTIOUS))
     }
 
-    /// Each limit that there is, with what the request takes of it.
+    /// The headroom of each configured limit for the request.
     fn headrooms(&self, expected: &ExpectedUsage, input: u64) -> [Option<LimitHeadroom>; 3] {
         let tokens = self.max_tokens.map(|limit| LimitHeadroom {
             kind: BudgetKind::Tokens,
@@ -285,8 +283,7 @@ impl Budget {
         [tokens, cost, model_calls]
     }
 
-    /// Ends a reservation: `used` is what the request has used, nothing where no reply came. What its provider counted decides how later
-    /// requests are estimated.
+    /// Ends a reservation and adds the actual usage, which is zero if no reply arrived. The provider's count calibrates later estimates.
     pub fn settle(&mut self, reservation: Reservation, used: Usage) {
         self.reserved = self.reserved - reservation.reserved;
         self.used += used;
@@ -300,7 +297,7 @@ impl Budget {
     }
 }
 
-/// What a reply is allowed where nobody says: more than one usually has, as long as there is plenty.
+/// Reply tokens to allow if nothing is requested: more than a typical reply has while the budget is ample.
 fn default_reply_tokens(headrooms: &[Option<LimitHeadroom>]) -> u64 {
     let bounded = headrooms
         .iter()
@@ -313,51 +310,51 @@ fn default_reply_tokens(headrooms: &[Option<LimitHeadroom>]) -> u64 {
         .clamp(TYPICAL_REPLY_TOKENS, MAX_DEFAULT_REPLY_TOKENS)
 }
 
-/// One limit as it stands, and what a request takes of it.
+/// One limit with its current usage, and the share that a request takes.
 struct LimitHeadroom {
     kind: BudgetKind,
     limit: u64,
     used: u64,
     reserved: u64,
-    /// What it takes whatever comes back.
+    /// Amount that the request takes regardless of its reply.
     fixed: u64,
-    /// What a million tokens of its reply take.
+    /// Amount that a million reply tokens take.
     per_million: u64,
 }
 
 enum HeadroomCheck {
-    /// That many tokens of a reply.
+    /// The maximum number of reply tokens.
     Allowed(u64),
     Wait,
     Exceeded(BudgetExceeded),
 }
 
 impl LimitHeadroom {
-    /// How long a reply may be of which so much is wanted.
-    fn check(&self, wanted: u64) -> HeadroomCheck {
-        let (left, free) = (self.limit.saturating_sub(self.used), self.free());
-        let [usual, least] =
-            [TYPICAL_REPLY_TOKENS, MIN_REPLY_TOKENS].map(|reply| self.needs(wanted.min(reply)));
-        if least > left {
+    /// Checks a request for this many reply tokens against the limit.
+    fn check(&self, requested: u64) -> HeadroomCheck {
+        let (remaining, free) = (self.limit.saturating_sub(self.used), self.free());
+        let [typical, minimum] =
+            [TYPICAL_REPLY_TOKENS, MIN_REPLY_TOKENS].map(|reply| self.needed(requested.min(reply)));
+        if minimum > remaining {
             return HeadroomCheck::Exceeded(BudgetExceeded {
                 budget: self.kind,
                 used: self.used,
-                needed: least,
+                needed: minimum,
                 limit: self.limit,
             });
         }
-        if free < if usual > left { least } else { usual } {
+        if free < if typical > remaining { minimum } else { typical } {
             return HeadroomCheck::Wait;
         }
         HeadroomCheck::Allowed(self.affordable(free - self.fixed))
     }
 
-    /// What neither was used nor is reserved.
+    /// The amount that is neither used nor reserved.
     fn free(&self) -> u64 {
         self.limit.saturating_sub(self.used.saturating_add(self.reserved))
     }
 
-    /// Tokens of a reply for which so much of the limit is enough.
+    /// The number of reply tokens that the amount pays for.
     fn affordable(&self, amount: u64) -> u64 {
         match self.per_million {
             0 => u64::MAX,
@@ -368,8 +365,8 @@ impl LimitHeadroom {
         }
     }
 
-    /// What the request takes with a reply of that many tokens.
-    fn needs(&self, reply: u64) -> u64 {
+    /// The amount that the request takes with a reply of this many tokens.
+    fn needed(&self, reply: u64) -> u64 {
         let reply = (u128::from(reply) * u128::from(self.per_million)).div_ceil(1_000_000);
         self.fixed
             .saturating_add(u64::try_from(reply).unwrap_or(u64::MAX))

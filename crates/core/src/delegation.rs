@@ -1,10 +1,9 @@
-//! How one agent has another one do something (PAOR-5): the tool that it calls for it, and to whom it may.
+//! Delegation: a sub-agent has another agent do part of its task (PAOR-5).
 //!
-//! The tool is not one of the run's: each sub-agent whose spec names [`DELEGATE`] is offered its own, which lists those that it may
-//! delegate to. A call of it is never run: the agent's machine commands
-//! [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and the other one's findings are
-//! the call's result, a success with `{"agent", "findings", "calls"}` or a failure with the reason; either way with what the
-//! other one changed.
+//! The `delegate` tool is not one of the run's tools: each sub-agent whose spec names [`DELEGATE`] is offered its own, which lists the
+//! agents that it may delegate to. Its calls are not executed like other calls. The agent's machine commands
+//! [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and that agent's findings become the result
+//! of the call: a success with `{"agent", "findings", "calls"}` or a failure with the reason, and in both cases the changes it made.
 
 use serde_json::{Value, json};
 
@@ -14,13 +13,13 @@ use crate::spec::{AgentSpec, DELEGATE};
 use crate::text::one_line;
 use crate::tool::{Access, Repeat, ToolResult, ToolSpec};
 
-/// To whom an agent of that access may delegate: those whose access is no wider, in their order. Access alone decides: another one may have
-/// tools that the caller has not.
+/// The agents that an agent with this access may delegate to: those with the same or less access. Tools do not matter; a target may have
+/// tools that the caller lacks.
 pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator<Item = &AgentSpec> {
     agents.iter().filter(move |agent| agent.access <= access)
 }
 
-/// The tool of an agent of that access among those agents; none where there is nobody to delegate to.
+/// The `delegate` tool for an agent with this access; `None` if there is no agent to delegate to.
 pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
     let others: Vec<&AgentSpec> = delegation_targets(access, agents).collect();
     let first = others.first()?;
@@ -56,7 +55,7 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
     })
 }
 
-/// The agent and the task that a checked call of the tool names.
+/// The agent and the task in a checked call of the `delegate` tool.
 pub(crate) fn delegation(call: &ToolCall) -> Option<(String, String)> {
     let text = |name| {
         call.parameters
@@ -67,16 +66,16 @@ pub(crate) fn delegation(call: &ToolCall) -> Option<(String, String)> {
     Some((text("agent")?, text("task")?))
 }
 
-/// The key of a result's metadata under which the id of the agent stands that the call has started.
+/// The metadata key of a result for the id of the agent that the call started.
 const STARTED_AGENT: &str = "started_agent";
 
-/// The result that says so.
+/// Adds the id of the started agent to the result's metadata.
 pub(crate) fn with_started_agent(mut result: ToolResult, agent: AgentId) -> ToolResult {
     result.metadata.insert(STARTED_AGENT.to_owned(), json!(agent));
     result
 }
 
-/// The agent that the call of that result has started.
+/// The agent that the call with this result started.
 pub(crate) fn started_agent(result: &ToolResult) -> Option<AgentId> {
     serde_json::from_value(result.metadata.get(STARTED_AGENT)?.clone()).ok()
 }

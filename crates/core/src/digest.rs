@@ -1,11 +1,11 @@
-//! One text for what is the same, and the digest by which it is told from everything else.
+//! SHA-256 digests, and a canonical form of JSON values to compute them from.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of these bytes as 64 lower-case hexadecimal digits.
+/// The SHA-256 of the bytes as 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(64);
     for byte in Sha256::digest(bytes) {
@@ -15,7 +15,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     digits
 }
 
-/// The same value with the fields of each object in the order of their names.
+/// Returns the value with the fields of every object sorted by name.
 pub(crate) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -24,12 +24,10 @@ pub enum EndReason {
     #[error("budget: {} used", budget.usage_of_limit(*used, *limit))]
     BudgetExhausted {
         /// Of what.
-        #[serde(default)]
         budget: BudgetKind,
         /// What was used.
         used: u64,
         /// The limit.
-        #[serde(alias = "max_tokens")]
         limit: u64,
     },
     /// Only the user can decide, and nobody was there.

@@ -1,4 +1,4 @@
-//! Identities: which run, which agent, which sub-task, which effect.
+//! Identifiers of runs, agents, sub-tasks and effects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,14 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// A run: one goal from its start to its end. A version 7 UUID, so that ids sort by the time they were made.
+/// Identifies a run: one goal from start to end. A version 7 UUID, so ids sort by creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
 impl RunId {
-    /// The last eight hexadecimal digits: what people see and type. (The first digits are a time, alike in runs
-    /// that were started together.)
+    /// The last eight hexadecimal digits, for people to read and type. The first digits are a time, and runs started together share them.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - 8..].to_owned()
@@ -34,7 +33,7 @@ impl FromStr for RunId {
     }
 }
 
-/// An agent within its run: the planner of the first iteration is 1, and so on in the order of their start.
+/// Identifies an agent within its run. Agents are numbered from 1 in the order in which they start; 1 is the first planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(pub u32);
@@ -45,7 +44,7 @@ impl fmt::Display for AgentId {
     }
 }
 
-/// A sub-task's name within its plan, chosen by the planner: `edit-parser`.
+/// A sub-task's name within its plan, chosen by the planner, such as `edit-parser`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SubTaskId(pub String);
@@ -62,12 +61,12 @@ impl From<&str> for SubTaskId {
     }
 }
 
-/// Whose input it is: the run's own or one of its agents'. As text and JSON: `"run"`, `"a3"`.
+/// The machine that an input or an effect belongs to. Text and JSON form: `"run"`, `"a3"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The run machine.
     Run,
-    /// The machine of an agent.
+    /// An agent machine.
     Agent(AgentId),
 }
 
@@ -94,16 +93,17 @@ impl FromStr for Scope {
     }
 }
 
-/// One thing that a machine commanded and waits for. As text and JSON `"a3.7"` (the seventh step of agent 3), and
-/// `"a3.7+1"` where it is tried again after a restart. A completion brings the id back, so that a late or repeated
-/// one is recognised.
+/// Identifies an effect that a machine has requested and waits for.
+///
+/// Text and JSON form: `"a3.7"` is the seventh step of agent 3, and `"a3.7+1"` its second attempt after a restart. The completion of an
+/// effect carries the same id, so that the machine recognises late and duplicate completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
-    /// Whose command it is.
+    /// The machine that requested the effect.
     pub scope: Scope,
-    /// The number of the command in its scope, from 1.
+    /// Number of the effect within its scope, from 1.
     pub step: u32,
-    /// Which try of that command it is, from 0.
+    /// Number of the attempt, from 0.
     pub attempt: u32,
 }
 
@@ -121,25 +121,25 @@ impl FromStr for EffectId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || IdError::Effect(text.to_owned());
-        let (scope, rest) = text.split_once('.').ok_or_else(wrong)?;
+        let invalid = || IdError::Effect(text.to_owned());
+        let (scope, rest) = text.split_once('.').ok_or_else(invalid)?;
         let (step, attempt) = rest.split_once('+').unwrap_or((rest, "0"));
         Ok(EffectId {
-            scope: scope.parse().map_err(|_| wrong())?,
-            step: step.parse().map_err(|_| wrong())?,
-            attempt: attempt.parse().map_err(|_| wrong())?,
+            scope: scope.parse().map_err(|_| invalid())?,
+            step: step.parse().map_err(|_| invalid())?,
+            attempt: attempt.parse().map_err(|_| invalid())?,
         })
     }
 }
 
-/// Text that is no id.
+/// An error from parsing a [`Scope`] or an [`EffectId`].
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum IdError {
-    /// Not a scope.
-    #[error("`{0}` is no scope: write `run`, or `a` and an agent's number")]
+    /// The text is not a scope.
+    #[error("`{0}` is not a scope: write `run`, or `a` and an agent's number, such as `a3`")]
     Scope(String),
-    /// Not an effect.
-    #[error("`{0}` is no call: write `run` or an agent, a dot and a number, such as `run.2` or `a3.7`")]
+    /// The text is not an effect id.
+    #[error("`{0}` is not a call id: write `run` or an agent, a dot and a number, such as `run.2` or `a3.7`")]
     Effect(String),
 }
 

@@ -1,11 +1,11 @@
-//! The vocabulary of Dirigent and its two pure machines.
+//! The data types of Dirigent and its two pure state machines.
 //!
-//! Every decision of an orchestration is made here: [`run::Run`] is the Plan–Act–Observe–Reflect machine of a
-//! goal, [`agent::Agent`] the model ⇄ tools loop of one agent. Both take an input and the time, change their
-//! state and return commands; the journal is the list of their inputs, so replaying it rebuilds them exactly.
+//! Every decision of an orchestration is made here. [`run::Run`] is the Plan–Act–Observe–Reflect machine of a goal, and
+//! [`agent::Agent`] is the model ⇄ tools loop of one agent. Both take an input and the time, change their state and return commands.
+//! The journal is the list of their inputs, so replaying it rebuilds both machines exactly.
 //!
-//! This crate never does IO, reads a clock, makes a random number or knows of async: time and ids come in as
-//! arguments, and iteration order never depends on a hash.
+//! This crate does no IO, reads no clock, generates no random numbers and contains no async code. Time and ids come in as arguments, and
+//! iteration order never depends on a hash.
 #![warn(missing_docs)]
 
 pub mod agent;

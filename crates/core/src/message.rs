@@ -1,4 +1,4 @@
-//! What goes to a model and what comes back, the same for every provider.
+//! Messages to models, their replies and their usage, in one form for all providers.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 use serde_json::Value;
 
-/// A call of a tool, in the one inner form (CALL-4).
+/// A call of a tool, independent of the form in which the model wrote it (CALL-4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id, or one that the machine gave it; the result carries it.
+    /// The provider's id or, without one, an id that the machine assigns. The result refers to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The tool's name.
     pub tool: String,
-    /// Its parameters, an object.
+    /// The parameters, an object.
     pub parameters: Value,
-    /// Whether the result of this call is the agent's final one (CALL-1).
+    /// Whether the result of this call is the agent's answer (CALL-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminate: bool,
 }
@@ -31,22 +31,22 @@ pub enum Message {
         /// Its text.
         content: String,
     },
-    /// The brief, guidance, or what was wrong with a malformed reply.
+    /// The task, guidance, or a correction of a malformed reply.
     User {
         /// Its text.
         content: String,
     },
-    /// What the model said.
+    /// A reply of the model.
     Assistant {
-        /// Its text as it was said, calls in the JSON form included.
+        /// The unchanged text, including calls in the JSON form.
         content: String,
-        /// The calls that were understood, whichever form they came in.
+        /// The parsed calls, whatever their form.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ToolCall>,
     },
-    /// The result of a call, as JSON text: see [`crate::tool::ToolResult::for_model`].
+    /// The result of a call, as the JSON text of [`crate::tool::ToolResult::for_model`].
     Tool {
-        /// The [`ToolCall::id`] it answers.
+        /// The [`ToolCall::id`] of the call.
         call_id: String,
         /// The tool's name.
         name: String,
@@ -66,7 +66,7 @@ impl Message {
         }
     }
 
-    /// About how many tokens it has, calls included.
+    /// The estimated number of tokens, including calls.
     pub fn estimated_tokens(&self) -> u64 {
         let each =
             |call: &ToolCall| estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string());
@@ -76,9 +76,9 @@ impl Message {
             .saturating_add(self.overhead_tokens())
     }
 
-    /// Those of its tokens that nobody said: its role, and what names a call or the tool of a result.
+    /// Estimated tokens of the message besides text and parameters: role, delimiters, and the fields around a call or a tool's name.
     pub(crate) fn overhead_tokens(&self) -> u64 {
-        /// Its role, and where it begins and ends.
+        /// The role and the delimiters of a message.
         const MESSAGE: u64 = 4;
         /// `{"id": …, "type": "function", "function": {"name": …, "arguments": …}}`.
         const CALL: u64 = 24;
@@ -90,7 +90,7 @@ impl Message {
         named.saturating_add(MESSAGE)
     }
 
-    /// Its calls that do not stand in its text.
+    /// The calls that the text does not contain.
     fn native_calls(&self) -> impl Iterator<Item = &ToolCall> {
         let calls: &[ToolCall] = match self {
             Message::Assistant { calls, .. } => calls,
@@ -100,46 +100,45 @@ impl Message {
     }
 }
 
-/// Whether a text has an object with the tool's name in it, which is taken for the call.
+/// Returns true if the text probably contains the call: an opening brace, and the tool's name after it.
 pub fn names_call(text: &str, call: &ToolCall) -> bool {
     let object = text.find('{').and_then(|begin| text.get(begin..));
     object.is_some_and(|object| object.contains(call.tool.as_str()))
 }
 
-/// A model's whole reply to one request.
+/// A model's complete reply to one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// What it said.
+    /// The text.
     pub content: String,
-    /// Calls that the provider delivered apart from the text (CALL-2). Empty in the JSON form.
+    /// Native calls: those that the provider delivered apart from the text (CALL-2). Empty in the JSON form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// Calls that the provider delivered apart from the text and that can't be read. One is enough that nothing in the reply is
-    /// acted on.
+    /// Native calls that cannot be parsed. If there are any, nothing in the reply is executed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub malformed_calls: Vec<MalformedCall>,
-    /// Why it ended.
+    /// Why the reply ended.
     pub finish: FinishReason,
-    /// What it cost: [`ModelReply::metered_usage`] says what it counts as.
+    /// Usage as the model driver reports it; [`ModelReply::metered_usage`] is what counts.
     pub usage: Usage,
-    /// The model that answered, by its provider's name; none where that is not known.
+    /// The provider's name of the model that answered; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
-/// A call that can't be read, as it came.
+/// A native call that cannot be parsed, as received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MalformedCall {
-    /// The tool's name; empty where there was none.
+    /// The tool's name; empty if there was none.
     pub name: String,
     /// The text of its arguments.
     pub arguments: String,
-    /// What is wrong with it, for the model.
+    /// What is wrong with the call, in words for the model.
     pub problem: String,
 }
 
 impl ModelReply {
-    /// What it counts as: one model call and its tokens, whatever else its model says of calls.
+    /// The usage that counts for the reply: exactly one model call, no tool call, and the reported tokens.
     pub fn metered_usage(&self) -> Usage {
         Usage {
             model_calls: 1,
@@ -149,7 +148,7 @@ impl ModelReply {
         }
     }
 
-    /// A whole reply of text, in which a call may stand in the JSON form (CALL-1). What it cost is left for the model to say.
+    /// A complete text reply, which may contain a call in the JSON form (CALL-1). Sets no tokens and no cost.
     pub fn text(content: impl Into<String>) -> Self {
         ModelReply {
             content: content.into(),
@@ -169,39 +168,38 @@ impl ModelReply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The model had said what it wanted to say.
+    /// The model finished its reply.
     Stop,
-    /// The model waits for the results of its calls.
+    /// The model waits for the results of native calls.
     ToolCalls,
-    /// The reply was cut at the token limit: nothing in it is acted on (CALL-7).
+    /// The reply was cut at the token limit; nothing in it is executed (CALL-7).
     Length,
-    /// The stream broke off: nothing in it is acted on (CALL-7).
+    /// The stream broke off; nothing in it is executed (CALL-7).
     Interrupted,
-    /// The provider withheld the reply or a part of it, or refused to answer. Asking again would not help.
+    /// The provider withheld all or part of the reply, or refused to answer. A retry would not help.
     Filtered,
-    /// The reply is longer than a reply may be. Asking again would cost as much again.
+    /// The reply exceeds the maximum size. A retry would cost as much again.
     Oversized,
 }
 
-/// What was used: of one reply, an agent or a run.
+/// Requests, calls, tokens and money used by one reply, an agent or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Model requests answered.
+    /// Answered model requests.
     pub model_calls: u32,
-    /// Those of the model requests whose tokens are an estimate in whole or in part, as the provider's counts were missing or can't be
-    /// right.
+    /// Model requests whose tokens are wholly or partly estimated, because the provider's counts were missing or implausible.
     #[serde(default, skip_serializing_if = "is_zero_calls")]
     pub estimated_calls: u32,
-    /// Tool calls carried out.
+    /// Executed tool calls.
     pub tool_calls: u32,
     /// Tokens sent.
     pub input_tokens: u64,
-    /// Those of the tokens sent that the provider had read before, and reads again at a lower price.
+    /// Tokens sent that the provider reads from its cache, at a lower price; part of `input_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_input_tokens: u64,
     /// Tokens received.
     pub output_tokens: u64,
-    /// Money, in nano-dollars; zero where no price is known.
+    /// Cost in nano-dollars; zero if no price is known.
     #[serde(default, skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
 }
@@ -238,7 +236,7 @@ impl std::ops::AddAssign for Usage {
 impl std::ops::Sub for Usage {
     type Output = Usage;
 
-    /// What is left of it without `part`; nothing where `part` is more.
+    /// Subtracts each count, saturating at zero.
     fn sub(self, part: Usage) -> Usage {
         Usage {
             model_calls: self.model_calls.saturating_sub(part.model_calls),
@@ -252,31 +250,31 @@ impl std::ops::Sub for Usage {
     }
 }
 
-/// Why a model could not answer, after whatever retries its driver makes.
+/// A failed model request, after all retries of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelFailure {
-    /// What can be done about it.
+    /// The kind of failure, which decides what happens next.
     pub kind: ModelFailureKind,
-    /// For people: what was wrong, where, and what to do.
+    /// What went wrong, where, and what to do, in words for people.
     pub message: String,
 }
 
-/// What can be done about a model that did not answer.
+/// The kind of a failed model request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelFailureKind {
-    /// Nothing is wrong with the request: trying later may do.
+    /// The model cannot be reached or is overloaded; a later retry may succeed.
     Unavailable {
-        /// How long the provider asks to wait.
+        /// The delay that the provider asks for.
         retry_after: Option<Millis>,
     },
-    /// The conversation is longer than the model can read: a shorter one, or a model with a larger context, may do.
+    /// The conversation exceeds the model's context window; a shorter one may succeed.
     TooLong,
-    /// The configuration is wrong: key, address or model's name.
+    /// The configured key, address or model name is wrong.
     Configuration,
-    /// The request can't be answered as it is.
+    /// The provider rejects the request; a retry would fail again.
     Rejected,
-    /// The model's code panicked.
+    /// The model driver panicked.
     Panicked,
 }

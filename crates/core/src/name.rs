@@ -1,15 +1,15 @@
-//! Names that a model wrote, and messages about them: quoting one safely, finding the one that was meant.
+//! Names in messages to models: quoting them safely, and suggesting the nearest existing name.
 
 use serde_json::Value;
 
-/// Longer names are shown shortened, and never similar to another.
+/// Longer names are cut in messages, and get no suggestion.
 const MAX_NAME_CHARS: usize = 64;
-/// How many names a message lists.
+/// Maximum number of names in a list.
 const MAX_LISTED: usize = 20;
-/// From 0 (nothing in common) to 1 (the same): below it a suggestion would mislead.
+/// Minimum similarity for a suggestion, from 0 (nothing in common) to 1 (equal).
 const MIN_SIMILARITY: f64 = 0.7;
 
-/// The name in backticks, on one line.
+/// Formats the name in backticks, on one line.
 pub(crate) fn quoted(name: &str) -> String {
     let mut text = String::from("`");
     for (position, c) in name.chars().enumerate() {
@@ -23,7 +23,7 @@ pub(crate) fn quoted(name: &str) -> String {
     text
 }
 
-/// `a`, `b` and `c`; a long list is cut.
+/// Formats names as `a`, `b` and `c`, cutting a long list.
 pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
     let mut shown: Vec<String> = names.by_ref().take(MAX_LISTED).map(quoted).collect();
@@ -38,7 +38,7 @@ pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> Strin
     }
 }
 
-/// The name most like the wanted one, the first of several; `None` where none is similar.
+/// Returns the name most similar to the wanted one, the first if several are equally similar; `None` if none is similar enough.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
     if wanted.len() > MAX_NAME_CHARS {
@@ -59,7 +59,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
     best
 }
 
-/// The JSON type of a value, with its article.
+/// The JSON type of a value, with an article: `a string`.
 pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! What reflection sees of the work: every end of a sub-task, with every tool call in it (PAOR-6).
+//! Observations: the results of sub-tasks with all their tool calls, for reflection (PAOR-6).
 
 use std::fmt;
 
@@ -10,57 +10,57 @@ use crate::message::ToolCall;
 use crate::time::Millis;
 use crate::tool::{StateChange, ToolResult};
 
-/// How a sub-task ended.
+/// The result of a sub-task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Which one.
+    /// The observed sub-task.
     pub subtask: SubTaskId,
-    /// Its title in the plan.
+    /// The sub-task's title in the plan.
     pub title: String,
-    /// From its start to its end; zero where it never started.
+    /// Duration from start to end; zero if the sub-task never started.
     pub duration: Millis,
-    /// What came of it.
+    /// The result itself.
     pub finding: SubTaskResult,
 }
 
-/// What came of a sub-task.
+/// What a sub-task ended with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SubTaskResult {
-    /// A sequence of tool calls: each that ran, in order. Only the last can have failed.
+    /// The executed calls of a sequence of tool calls. Only the last one can have failed.
     Calls {
-        /// The calls and their results.
+        /// Calls and results in order.
         calls: Vec<ObservedCall>,
     },
-    /// A sub-agent's end.
+    /// The result of a sub-agent.
     Agent {
-        /// Which agent.
+        /// The agent's id.
         agent: AgentId,
-        /// Its name.
+        /// The agent's name.
         name: String,
-        /// What it found, or why it ended.
+        /// The agent's findings, or the reason for its failure.
         #[serde(with = "AnswerOrFailure")]
         result: Result<String, AgentFailure>,
-        /// What it did on the way.
+        /// The agent's calls, changes and usage.
         work: AgentWork,
     },
-    /// Never started, as something it depends on did not succeed (PAOR-4) or the user's guidance changed the plan (PAOR-8).
+    /// The sub-task never started, because a dependency failed (PAOR-4) or the user's guidance changed the plan (PAOR-8).
     Skipped {
-        /// The sub-task that failed; none where it was for the user's guidance.
+        /// The sub-task that failed; `None` if guidance changed the plan.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         because: Option<SubTaskId>,
     },
 }
 
-/// How a sub-task ended, in a word.
+/// The status of a finished sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationStatus {
-    /// What depends on it may run.
+    /// The sub-task succeeded, and its dependents may run.
     Succeeded,
-    /// It ran and did not succeed.
+    /// The sub-task ran and failed.
     Failed,
-    /// It never started.
+    /// The sub-task never started.
     Skipped,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for ObservationStatus {
 }
 
 impl Observation {
-    /// How it ended, in a word.
+    /// The status of the sub-task.
     pub fn status(&self) -> ObservationStatus {
         match (&self.finding, self.succeeded()) {
             (SubTaskResult::Skipped { .. }, _) => ObservationStatus::Skipped,
@@ -84,7 +84,7 @@ impl Observation {
         }
     }
 
-    /// Whether what depends on it may run.
+    /// Returns true if the sub-task succeeded, so that its dependents may run.
     pub fn succeeded(&self) -> bool {
         match &self.finding {
             SubTaskResult::Calls { calls } => calls.iter().all(|call| call.result.succeeded()),
@@ -93,7 +93,7 @@ impl Observation {
         }
     }
 
-    /// What it changed, in order.
+    /// The changes that the sub-task made, in order.
     pub fn changes(&self) -> impl Iterator<Item = &StateChange> {
         let (calls, work): (&[ObservedCall], &[StateChange]) = match &self.finding {
             SubTaskResult::Calls { calls } => (calls, &[]),
@@ -104,13 +104,13 @@ impl Observation {
     }
 }
 
-/// A tool call of the run's own with its whole result.
+/// A tool call of a plan with its complete result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservedCall {
-    /// The handle under which the journal has it.
+    /// The effect id of the call, which is its handle in prompts.
     pub effect: EffectId,
-    /// What was called.
+    /// The call.
     pub call: ToolCall,
-    /// What came of it.
+    /// The result of the call.
     pub result: ToolResult,
 }

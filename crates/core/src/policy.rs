@@ -1,8 +1,8 @@
-//! What may be called without asking, what must be asked, and what is never done: decided by tool and by parameters (APPROVE-1).
-//! It is the user's, is journaled with the run, and holds for every agent and for the calls of a plan.
+//! The policy of a run: the user's rules on which calls run, need approval or are denied, by tool and parameters (APPROVE-1). Journaled
+//! with the run; applies to all agents and to the calls of plans.
 //!
-//! A policy saves questions and catches what nobody wants done by mistake. It is no sandbox: it reads what a call says and knows
-//! nothing of what a program does, so a command that is denied by its name can be run by another's, nor where a link leads.
+//! A policy saves approvals and prevents mistakes. It is not a sandbox: it matches the parameters of a call and knows neither what programs
+//! do nor where symbolic links lead. A command that is denied by name can be run through another program.
 
 mod matching;
 mod pattern;
@@ -21,86 +21,92 @@ use crate::tool::ToolSpec;
 use self::matching::{allow_rule_matches, restrict_rule_matches};
 use self::pattern::matches;
 
-/// The rules of a run. Of those that fit a call, one that denies comes first, whatever else fits; then one that names parameters
-/// before one that names a tool alone; and of such equals one that asks before one that allows.
+/// The rules of a run.
+///
+/// If several rules match a call, a denying rule wins. Otherwise a rule with parameters takes precedence over a rule for the tool alone, and
+/// among equals a rule that asks takes precedence over one that allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Policy {
-    /// In the order of the configuration, which says nothing of their precedence.
+    /// The rules in the order of the configuration, which does not affect precedence.
     pub rules: Vec<Rule>,
 }
 
-/// One rule: what is to become of calls that fit it. JSON: `{"ruling": "deny", "tool": "execute_command", "parameters":
+/// A rule: a ruling on the calls that match a pattern. JSON: `{"ruling": "deny", "tool": "execute_command", "parameters":
 /// {"command": "rm *"}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// What is to become of them.
+    /// The ruling on matching calls.
     pub ruling: Ruling,
-    /// Which they are.
+    /// The pattern that calls must match.
     #[serde(flatten)]
     pub calls: CallPattern,
 }
 
-/// Which calls a rule is about. As text `execute_command` for all calls of a tool, or
-/// `execute_command(command: cargo test*, working_directory: docs)` for those with such parameters. A pattern that has a comma and
-/// a space in it, begins with `"`, is empty, or begins or ends with white space stands there as a JSON string.
+/// A pattern of calls. Text form: `execute_command` for all calls of a tool, or
+/// `execute_command(command: cargo test*, working_directory: docs)` for calls with such parameters. A parameter pattern is written as a JSON
+/// string if it is empty, contains a comma followed by a space, begins with `"`, or begins or ends with white space.
 ///
-/// What a parameter is compared as: a string as it is; a list of strings, numbers and the like as its elements with a space between,
-/// each that is empty or has white space or quotes in it in single quotes, so that `cargo test*` fits `["cargo", "test", "--quiet"]`;
-/// anything else as JSON on one line, the fields of its objects in the order of their names. A parameter that a call does not have
-/// fits no pattern, not even `*`. How a rule reads it beyond that: [`Rule::fits`].
+/// Parameters are compared as text:
+///
+/// - a string unchanged;
+/// - a list of strings, numbers and other scalars as its elements separated by spaces, with single quotes around an element that is empty or
+///   contains white space or quotes, so that `cargo test*` matches `["cargo", "test", "--quiet"]`;
+/// - any other value as JSON on one line, with the fields of objects sorted by name.
+///
+/// A missing parameter matches no pattern, not even `*`. [`Rule::matches`] describes how rules interpret parameters further.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPattern {
-    /// The tool's name; `*` in it stands for any text.
+    /// The tool's name, in which `*` matches any text.
     pub tool: String,
-    /// By parameter, what its text must be like; `*` in it stands for any text. Empty for any call of the tool.
+    /// Pattern of the text of each named parameter, in which `*` matches any text. Empty for all calls of the tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What is to become of a call.
+/// A rule's decision on matching calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// It runs once a person has approved it.
+    /// The call runs after a person approves it.
     Ask,
-    /// It does not run, and its model is told so.
+    /// The call does not run, and the model is told so.
     Deny,
 }
 
-/// What a policy says of one call.
+/// A policy's decision on one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyDecision {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// A person is asked before.
+    /// The call needs a person's approval.
     Ask,
-    /// It does not run; this is the rule that denies it, in words for models and people.
+    /// The call does not run. Describes the denying rule for models and people.
     Deny(String),
 }
 
-/// A text that is no [`CallPattern`].
+/// An error from parsing a [`CallPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no rule: {problem}; write a tool's name, such as `execute_command`, or also parameters, such as \
+    "`{text}` is not a rule: {problem}; write a tool's name, such as `execute_command`, or also parameters, such as \
          `execute_command(command: cargo test*)`"
 )]
 pub struct PatternError {
-    /// The text.
+    /// The parsed text.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub problem: String,
 }
 
 impl Policy {
-    /// Whether there is no rule.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// What is to become of a call of that tool with those parameters, in the workspace at that absolute path. Where no rule fits, the tool's own `requires_approval` decides.
+    /// Decides about a call in the workspace at this absolute path. If no rule matches, the tool's `requires_approval` decides.
     pub fn decide(&self, tool: &ToolSpec, parameters: &Value, workspace: &str) -> PolicyDecision {
         match self.rule(&tool.name, parameters, workspace) {
             Some(rule) => match rule.ruling {
@@ -113,33 +119,36 @@ impl Policy {
         }
     }
 
-    /// The rule that decides about a call; none where no rule fits.
+    /// The matching rule with the highest precedence; `None` if no rule matches.
     pub fn rule(&self, tool: &str, parameters: &Value, workspace: &str) -> Option<&Rule> {
         self.rules
             .iter()
-            .filter(|rule| rule.fits(tool, parameters, workspace))
+            .filter(|rule| rule.matches(tool, parameters, workspace))
             .max_by_key(|rule| rule.precedence())
     }
 }
 
 impl Rule {
-    /// Whether a call of that tool with those parameters fits it, in the workspace at that absolute path.
+    /// Returns true if the call matches this rule in the workspace at this absolute path.
     ///
-    /// One that asks or denies also looks at the simple commands in a string and in what follows a `-c` in a list, without words such
-    /// as `then`, `sudo` or `NAME=value` before them, at a string for `command` as `sh -c` with it, and at paths without `.`, `..` and the
-    /// workspace's own: it may fit too much. One that allows does not, and its `*` stands for no `..` and for nothing that begins another command.
+    /// A rule that asks or denies also matches other interpretations of a parameter, and may match too much:
     ///
-    /// Addresses of the web are compared as they would be asked, whatever their spelling. In a pattern that allows and begins with
-    /// `https://` or `http://`, in capitals or with a `*` in it as well, a `*` does not reach out of the host or into it:
-    /// `https://docs.rs/*` and `https://docs.rs*` both fit that host alone.
-    pub fn fits(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
-        let fits = |(name, pattern): (&String, &String)| {
+    /// - each simple command in a string, or in the argument of `-c` in a list, without leading words such as `then`, `sudo` or `NAME=value`;
+    /// - a string for `command` as the argument of `sh -c`;
+    /// - paths without `.` and `..`, and relative to the workspace.
+    ///
+    /// A rule that allows matches none of these, and its `*` matches neither `..` nor the start of another command.
+    ///
+    /// URLs are compared in normalised form. In an allowing pattern for `https://` or `http://` URLs (also in capitals or with a `*` in the
+    /// scheme), `*` does not match across the end of the host: `https://docs.rs/*` and `https://docs.rs*` both match that host only.
+    pub fn matches(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
+        let parameter_matches = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {
                 Ruling::Allow => allow_rule_matches(pattern, value),
                 Ruling::Ask | Ruling::Deny => restrict_rule_matches(pattern, name, value, workspace),
             })
         };
-        matches(&self.calls.tool, tool) && self.calls.parameters.iter().all(fits)
+        matches(&self.calls.tool, tool) && self.calls.parameters.iter().all(parameter_matches)
     }
 
     fn precedence(&self) -> (bool, bool, bool) {
@@ -151,18 +160,18 @@ impl Rule {
     }
 }
 
-/// For models and people: ``the user's policy denies `execute_command` with command `rm *` ``.
+/// Formats the rule for models and people: ``the user's policy denies `execute_command` with command `rm *` ``.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let does = match self.ruling {
+        let verb = match self.ruling {
             Ruling::Allow => "allows",
             Ruling::Ask => "asks before",
             Ruling::Deny => "denies",
         };
-        write!(f, "the user's policy {does} `{}`", self.calls.tool)?;
-        for (place, (name, pattern)) in self.calls.parameters.iter().enumerate() {
-            let before = if place == 0 { "with" } else { "and" };
-            write!(f, " {before} {name} `{pattern}`")?;
+        write!(f, "the user's policy {verb} `{}`", self.calls.tool)?;
+        for (index, (name, pattern)) in self.calls.parameters.iter().enumerate() {
+            let conjunction = if index == 0 { "with" } else { "and" };
+            write!(f, " {conjunction} {name} `{pattern}`")?;
         }
         Ok(())
     }
@@ -171,8 +180,8 @@ impl fmt::Display for Rule {
 impl fmt::Display for CallPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.tool)?;
-        for (place, (name, pattern)) in self.parameters.iter().enumerate() {
-            let before = if place == 0 { "(" } else { ", " };
+        for (index, (name, pattern)) in self.parameters.iter().enumerate() {
+            let separator = if index == 0 { "(" } else { ", " };
             let plain = !pattern.is_empty()
                 && pattern.trim() == pattern
                 && !pattern.starts_with('"')
@@ -183,7 +192,7 @@ impl fmt::Display for CallPattern {
             } else {
                 Cow::Owned(Value::from(pattern.as_str()).to_string())
             };
-            write!(f, "{before}{name}: {pattern}")?;
+            write!(f, "{separator}{name}: {pattern}")?;
         }
         if !self.parameters.is_empty() {
             f.write_str(")")?;
@@ -196,29 +205,30 @@ impl FromStr for CallPattern {
     type Err = PatternError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = |problem: String| PatternError {
+        let error = |problem: String| PatternError {
             text: text.to_owned(),
             problem,
         };
         let (tool, parameters) = match text.trim().split_once('(') {
             None => (text.trim(), None),
             Some((tool, rest)) => {
-                let inside = rest.strip_suffix(')');
-                let inside = inside.ok_or_else(|| wrong("its `(` is not closed at its end".to_owned()))?;
-                (tool.trim(), Some(inside.trim()))
+                let inner = rest.strip_suffix(')');
+                let inner =
+                    inner.ok_or_else(|| error("the `(` is not closed by a `)` at the end".to_owned()))?;
+                (tool.trim(), Some(inner.trim()))
             }
         };
         if tool.is_empty() {
-            return Err(wrong("it names no tool".to_owned()));
+            return Err(error("it names no tool".to_owned()));
         }
         if tool.contains(|c: char| c.is_whitespace() || c == ')') {
-            return Err(wrong(format!("`{tool}` is no tool's name")));
+            return Err(error(format!("`{tool}` is not a tool's name")));
         }
         Ok(CallPattern {
             tool: tool.to_owned(),
             parameters: parameters
                 .map_or_else(|| Ok(BTreeMap::new()), parse_parameters)
-                .map_err(wrong)?,
+                .map_err(error)?,
         })
     }
 }
@@ -227,15 +237,15 @@ fn parse_parameters(mut rest: &str) -> Result<BTreeMap<String, String>, String> 
     let mut parameters = BTreeMap::new();
     loop {
         let (name, after) = rest.split_once(':').ok_or_else(|| {
-            format!("`{rest}` is no parameter with a pattern, such as `command: cargo test*`")
+            format!("`{rest}` is not a parameter with a pattern, such as `command: cargo test*`")
         })?;
         let name = name.trim();
         let (pattern, after) = parse_pattern(after.trim_start())?;
         if name.is_empty() {
-            return Err(format!("the pattern `{pattern}` is of no parameter"));
+            return Err(format!("the pattern `{pattern}` has no parameter name"));
         }
         if parameters.insert(name.to_owned(), pattern).is_some() {
-            return Err(format!("it has `{name}` twice"));
+            return Err(format!("the parameter `{name}` occurs twice"));
         }
         match after {
             Some(after) => rest = after,
@@ -244,7 +254,7 @@ fn parse_parameters(mut rest: &str) -> Result<BTreeMap<String, String>, String> 
     }
 }
 
-/// A pattern and what follows its comma.
+/// Splits off the first pattern. Returns it with the text after the comma, if any.
 fn parse_pattern(text: &str) -> Result<(String, Option<&str>), String> {
     if !text.starts_with('"') {
         let (pattern, after) = match text.split_once(", ") {

@@ -1,4 +1,4 @@
-//! What models cost. Money is counted in whole nano-dollars, so that sums are exact and the same everywhere.
+//! Prices and costs of models, in whole nano-dollars, so that sums are exact on every platform.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -11,29 +11,28 @@ use serde::{Deserialize, Serialize};
 pub struct Cost(pub u64);
 
 impl Cost {
-    /// Nothing.
+    /// No cost.
     pub const ZERO: Cost = Cost(0);
 
-    /// That many US dollars, rounded to whole nano-dollars; none for what is no amount (negative, not a number, more than
-    /// eighteen billion).
+    /// Converts from US dollars, rounding to whole nano-dollars. `None` if the value is negative, not a number or more than 18 billion.
     pub fn from_dollars(dollars: f64) -> Option<Cost> {
-        // A float up to 2^64 that is not negative has its whole number.
+        // Every non-negative float below 2^64 converts to an integer.
         (0.0..=18e9)
             .contains(&dollars)
             .then_some(Cost((dollars * 1e9).round() as u64))
     }
 
-    /// In US dollars.
+    /// The amount in US dollars.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Whether it is nothing at all.
+    /// Returns true if the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
-    /// Both together.
+    /// The sum, saturating at the maximum.
     pub fn saturating_add(self, other: Cost) -> Cost {
         Cost(self.0.saturating_add(other.0))
     }
@@ -45,13 +44,13 @@ impl AddAssign for Cost {
     }
 }
 
-/// For people: `$12.50`, `$0.50`, `$0.0031`; a hundredth of a cent is the least that is shown, and from a dollar on a cent.
+/// Formats the amount for people: `$12.50`, `$0.50`, `$0.0031`. Rounds to cents from a dollar on, below that to hundredths of a cent.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("$0"),
             1..100_000 => f.write_str("less than $0.0001"),
-            // What rounds up to a dollar is one.
+            // Amounts that round up to a dollar are formatted as dollars and cents.
             100_000..999_950_000 => {
                 let hundredths = (self.0 + 50_000) / 100_000;
                 match hundredths % 100 {
@@ -67,19 +66,19 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What a million of a model's tokens costs.
+/// The price of a model, per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// A million tokens sent.
+    /// Price of a million tokens sent.
     pub input: Cost,
-    /// A million of those tokens sent that the provider had read before.
+    /// Price of a million tokens sent that the provider reads from its cache.
     pub cached_input: Cost,
-    /// A million tokens received.
+    /// Price of a million tokens received.
     pub output: Cost,
 }
 
 impl Price {
-    /// What that many tokens cost. `cached` of the `input` tokens had been read before.
+    /// The cost of these numbers of tokens; `cached` of the `input` tokens came from the provider's cache.
     pub fn cost(&self, input: u64, cached: u64, output: u64) -> Cost {
         let cached = cached.min(input);
         let parts = [
@@ -93,7 +92,7 @@ impl Price {
         Cost(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    /// The highest of both, for each kind of token.
+    /// The higher price for each kind of token.
     pub fn highest(self, other: Price) -> Price {
         Price {
             input: self.input.max(other.input),

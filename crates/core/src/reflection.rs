@@ -1,4 +1,4 @@
-//! What a reflector submits: whether the goal is reached, and if not, what then.
+//! Reflections: a reflector's verdict on whether the goal is reached, and what follows.
 
 use std::collections::BTreeSet;
 
@@ -8,42 +8,42 @@ use serde_json::{Value, json};
 use crate::tags::escape_tags;
 use crate::text::one_line;
 
-/// The reflector's judgement of an iteration.
+/// A reflector's judgement of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reflection {
-    /// What follows.
+    /// The verdict, which decides what follows.
     pub verdict: ReflectionVerdict,
-    /// For the user when the run ends, for the planner when it goes on: what was done, how it was confirmed, what is left.
+    /// What was done, how it was verified and what remains. Read by the user if the run ends, otherwise by the planner.
     pub summary: String,
-    /// With [`ReflectionVerdict::AskUser`]: the question.
+    /// The question for [`ReflectionVerdict::AskUser`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// With [`ReflectionVerdict::AskUser`]: answers to choose from, if it is a choice.
+    /// Suggested answers for [`ReflectionVerdict::AskUser`]; empty for a free answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// The files that the run has changed, as the summary may claim them (PAOR-10); `None` where it does not say.
+    /// The files that the run changed, according to the reflector (PAOR-10); `None` if not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_files: Option<Vec<String>>,
 }
 
-/// What follows an iteration.
+/// The outcome of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReflectionVerdict {
-    /// The goal is reached: the run is Complete.
+    /// The goal is reached, and the run is Complete.
     Achieved,
-    /// More is to be done: plan again.
+    /// Work remains, and the next iteration plans again.
     Continue,
-    /// Only the user can decide (PAOR-9).
+    /// The user must decide (PAOR-9).
     AskUser,
     /// The goal cannot be reached.
     Failed,
 }
 
-/// How many changed files a judgement must name; of more it may name none.
+/// Maximum number of changed files that a reflection must list. If there are more, it may omit the list.
 const MAX_NAMED_FILES: usize = 50;
 
-/// The JSON Schema of its parameters.
+/// The JSON Schema of the parameters of [`SUBMIT_REFLECTION`].
 pub fn reflection_schema() -> Value {
     json!({
         "type": "object",
@@ -71,7 +71,10 @@ pub fn reflection_schema() -> Value {
 }
 
 impl Reflection {
-    /// Reads validated parameters; an error says what is missing for that verdict.
+    /// Reads parameters that conform to [`reflection_schema`].
+    ///
+    /// # Errors
+    /// Names what is missing for the verdict.
     pub fn from_parameters(parameters: &Value) -> Result<Self, String> {
         let reflection: Reflection =
             serde_json::from_value(parameters.clone()).map_err(|error| error.to_string())?;
@@ -86,8 +89,11 @@ impl Reflection {
         }
     }
 
-    /// That it names exactly the files that have changed, where it names any (PAOR-10); with [`ReflectionVerdict::Achieved`] it must, unless
-    /// none has changed or there are too many. An error names every one that is wrong and every one that is missing.
+    /// Checks that the reflection lists exactly the files that changed (PAOR-10). Only [`ReflectionVerdict::Achieved`] requires the list,
+    /// unless no file changed or too many did.
+    ///
+    /// # Errors
+    /// Names all wrong and all missing files.
     pub fn check_changed_files(&self, changed: &[String]) -> Result<(), String> {
         let Some(named) = &self.changed_files else {
             let must_name =
@@ -102,7 +108,7 @@ impl Reflection {
                 Ok(())
             };
         };
-        // As the judge has read them, so that a strange name can be named at all.
+        // Escaped like the list in the prompt, so that the reflector can name files with unusual names.
         let path =
             |path: &str| escape_tags(&one_line(path.strip_prefix("./").unwrap_or(path).trim())).into_owned();
         let named: BTreeSet<String> = named.iter().map(|named| path(named)).collect();
@@ -112,13 +118,13 @@ impl Reflection {
             wrong.map(|path| format!("- `{path}` did not change: leave it out, of the summary as well"));
         let missing = changed.difference(&named);
         let missing = missing.map(|path| format!("- `{path}` changed and is missing"));
-        let faults: Vec<String> = wrong.chain(missing).collect();
-        if faults.is_empty() {
+        let errors: Vec<String> = wrong.chain(missing).collect();
+        if errors.is_empty() {
             return Ok(());
         }
         Err(format!(
             "`changed_files` must be the files that changed; submit it again with these corrected:\n{}",
-            faults.join("\n")
+            errors.join("\n")
         ))
     }
 }

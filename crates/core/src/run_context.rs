@@ -146,7 +146,7 @@ struct OfferedTools {
 
 impl OfferedTools {
     fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: DelegationDepth) -> Self {
-        // A run's own tool of that name is what its agents call, as in journals from before there was delegation.
+        // A tool of the run named `delegate` takes precedence.
         let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
         let delegate = match (role, depth) {
             (AgentRole::Sub(_), DelegationDepth::BelowMax) if agent.may_delegate() && !own_tool => {

@@ -1,5 +1,5 @@
-//! What a run is started with. All of it is journaled, so that a run is a function of its journal alone: neither the
-//! configuration nor the prompts of a later day change what a resumed or replayed run does.
+//! The specification that a run starts with. It is journaled completely, so that a run depends on its journal alone: later changes of the
+//! configuration or the prompts do not affect a resumed or replayed run.
 
 use crate::call::CallForm;
 use crate::limits::{AgentLimits, RunLimits};
@@ -9,80 +9,76 @@ use crate::text::one_line;
 use crate::tool::{Access, ToolSpec};
 use serde::{Deserialize, Serialize};
 
-/// A run's goal and everything that decides how it is pursued.
+/// The goal of a run, and everything that determines how the run pursues it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// What the user wants, in the user's words.
+    /// The goal in the user's words.
     pub goal: String,
-    /// The absolute path of the folder that tools work in.
+    /// Absolute path of the folder that tools work in.
     pub workspace: String,
-    /// The run's limits.
+    /// The limits of the run.
     pub limits: RunLimits,
-    /// Who plans.
+    /// The agent that plans.
     pub planner: AgentSpec,
-    /// Who reflects.
+    /// The agent that reflects.
     pub reflector: AgentSpec,
-    /// Who can be given sub-tasks.
+    /// The sub-agents, which execute sub-tasks.
     pub agents: Vec<AgentSpec>,
-    /// The tools that there are: sub-tasks may call any, an agent those that its spec names.
+    /// All tools of the run. Plans may call any of them, agents only those that their spec names.
     pub tools: Vec<ToolSpec>,
-    /// Which calls must be approved, and which are never made.
+    /// The rules that allow, ask about or deny calls.
     #[serde(default, skip_serializing_if = "Policy::is_empty")]
     pub policy: Policy,
 }
 
 impl RunSpec {
-    /// The sub-agent of that name.
+    /// The sub-agent with this name.
     pub fn agent(&self, name: &str) -> Option<&AgentSpec> {
         self.agents.iter().find(|agent| agent.name == name)
     }
 }
 
-/// An agent: what it is for, what it may do and how it is prompted.
+/// The specification of an agent: its purpose, tools, prompt, model and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
-    /// Its name in plans: `explore`.
+    /// The name in plans, such as `explore`.
     pub name: String,
-    /// What it is good for, for the planner.
+    /// What the agent is good at, in words for the planner.
     pub description: String,
-    /// Its whole system prompt, as rendered by [`crate::prompt`].
+    /// The complete system prompt, as rendered by [`crate::prompt`].
     pub system_prompt: String,
-    /// The same for where it may not delegate, as it is as deep as agents may be ([`RunLimits::max_depth`]); `None` for one that never may.
+    /// The system prompt at the maximum depth ([`RunLimits::max_depth`]), where the agent may not delegate; `None` if it never may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deepest_prompt: Option<String>,
-    /// The names of the tools it may call.
+    /// Names of the tools that the agent may call.
     pub tools: Vec<String>,
-    /// What those tools may do.
-    #[serde(default)]
+    /// The access that the agent has.
     pub access: Access,
-    /// The model it asks; `None` for the run's default.
+    /// Name of the agent's model; `None` for the run's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What that name stood for when the run was started, for people: `openai gpt-4.1-mini at https://api.openai.com/v1`. A run that goes
-    /// on asks no other. `None` where it was not configured by name.
+    /// What the model's name referred to when the run started, in words for people: `openai gpt-4.1-mini at https://api.openai.com/v1`.
+    /// A resumed run uses no other model. `None` if the model was not configured by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
-    /// What is known of that model.
-    #[serde(default = "ModelProfile::legacy_default")]
+    /// Properties of the agent's model.
     pub profile: ModelProfile,
-    /// Its limits.
-    #[serde(default)]
+    /// The limits of the agent.
     pub limits: AgentLimits,
-    /// What it ends with.
-    #[serde(default)]
+    /// The form of the answer that ends the agent.
     pub answer: AnswerForm,
 }
 
-/// The name of the tool by which an agent has another one do something. An agent that lists it among its tools may delegate.
+/// The name of the tool by which an agent delegates. An agent that lists it among its tools may delegate.
 pub const DELEGATE: &str = "delegate";
 
 impl AgentSpec {
-    /// Whether it may have others do something.
+    /// Returns true if the agent may delegate.
     pub fn may_delegate(&self) -> bool {
         self.tools.iter().any(|tool| tool == DELEGATE)
     }
 
-    /// What it can do, in a line for those who choose among agents: `tools: look, change; may change the workspace; may
+    /// A one-line description of what the agent can do, for choosing among agents: `tools: look, change; may change the workspace; may
     /// delegate`.
     pub fn capabilities(&self) -> String {
         let tools: Vec<&str> = self
@@ -105,24 +101,22 @@ impl AgentSpec {
     }
 }
 
-/// What a run knows of a model: what the machines decide by. Journaled with the run, so that another configuration of a later
-/// day changes nothing in it.
+/// The properties of a model that the machines depend on. Journaled with the run, so that later configuration changes do not affect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelProfile {
-    /// How it calls tools (CALL-4).
-    #[serde(default)]
+    /// The form in which the model calls tools (CALL-4).
     pub calls: CallForm,
-    /// Tokens that it can read and write in one request; `None` where that is not known (LOOP-11).
+    /// Context window in tokens, for input and output together; `None` if unknown (LOOP-11).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// Tokens that one of its replies may have; `None` for the provider's own limit.
+    /// Maximum tokens of a reply; `None` for the provider's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// What it costs; of several that may answer the dearest. `None` where that is not known.
+    /// The price, the highest one if several models may answer; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// How many characters of a tool's result it is shown at once: of a longer one the middle is left out, with the handle by which
-    /// `read_output` reads it. `None` for all of them, as in journals from before there was this.
+    /// Characters of a tool result that the model sees at once; the middle of a longer one is left out, with the handle by which
+    /// `read_output` reads it. `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_result: Option<usize>,
 }
@@ -130,39 +124,30 @@ pub struct ModelProfile {
 impl Default for ModelProfile {
     fn default() -> Self {
         ModelProfile {
-            max_result: Some(16 * 1024),
-            ..ModelProfile::legacy_default()
-        }
-    }
-}
-
-impl ModelProfile {
-    fn legacy_default() -> Self {
-        ModelProfile {
             calls: CallForm::default(),
             context_window: None,
             max_output_tokens: None,
             price: None,
-            max_result: None,
+            max_result: Some(16 * 1024),
         }
     }
 }
 
-/// What an agent's loop ends with.
+/// The form of an agent's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerForm {
-    /// A reply without a call (LOOP-4): a sub-agent's findings.
+    /// A reply without a call (LOOP-4): the findings of a sub-agent.
     #[default]
     Text,
-    /// A valid `submit_plan`, or text that answers the goal at once.
+    /// A valid call of `submit_plan`, or text that answers the goal directly.
     Plan,
-    /// A valid `submit_reflection`.
+    /// A valid call of `submit_reflection`.
     Reflection,
 }
 
 impl AnswerForm {
-    /// Whether a reply without a call can be the agent's answer.
+    /// Returns true if a reply without a call can be the agent's answer.
     pub(crate) fn allows_text(self) -> bool {
         match self {
             AnswerForm::Text | AnswerForm::Plan => true,

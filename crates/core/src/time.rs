@@ -1,22 +1,22 @@
-//! Time as the machines see it: an argument, never a clock.
+//! Time as an argument of the machines, which never read a clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// A moment: milliseconds since 1970-01-01 UTC.
+/// A point in time, in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
-/// A span of time in milliseconds.
+/// A duration in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// A span of whole seconds.
+    /// A duration of whole seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Millis(seconds.saturating_mul(1_000))
     }
@@ -34,7 +34,7 @@ impl From<Millis> for std::time::Duration {
     }
 }
 
-/// For people: `312 ms`, `4.2 s`, `3 min 20 s`.
+/// Formats the duration for people: `312 ms`, `4.2 s`, `3 min 20 s`.
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -62,7 +62,7 @@ impl Add<Millis> for Timestamp {
 impl Sub for Timestamp {
     type Output = Millis;
 
-    /// Zero where `earlier` is the later one: clocks step back.
+    /// The duration since `earlier`; zero if `earlier` is later, as clocks can step back.
     fn sub(self, earlier: Timestamp) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
     }

@@ -1,6 +1,6 @@
-//! How a provider's token counts compare with [`estimated_tokens`](crate::token_ratio::estimated_tokens), learned from its own counts.
+//! Token estimates, and the ratio of a provider's counts to them, learned from its replies.
 
-/// About how many tokens a text has, where nobody has counted: four characters make one, or one that is not ASCII.
+/// Estimates the number of tokens in a text: one per four ASCII characters, and one per other character.
 pub fn estimated_tokens(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = if ascii == text.len() {
@@ -11,31 +11,30 @@ pub fn estimated_tokens(text: &str) -> u64 {
     u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
-/// Tokens that a provider counts for each estimated one.
+/// Tokens that a provider counts per estimated token, between 0.5 and 4.
 ///
-/// It stays between 0.5 and 4. More is impossible for a tokenizer of bytes: an estimated token stands for four ASCII characters or one
-/// other character, which are at most four bytes, and a token is at least one. Less would rest on a server that counts something else.
+/// A tokenizer of bytes cannot exceed 4: an estimated token stands for four ASCII characters or one other character, which is at most four
+/// bytes, and each token is at least one byte. A ratio below 0.5 means that the server counts something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenRatio {
     per_thousand: u64,
 }
 
 impl Default for TokenRatio {
-    /// Estimates are taken as they are.
+    /// A ratio of 1.
     fn default() -> Self {
         TokenRatio { per_thousand: 1_000 }
     }
 }
 
 impl TokenRatio {
-    /// A token for each byte.
+    /// One token per byte.
     pub const MAX: TokenRatio = TokenRatio { per_thousand: 4_000 };
 
-    /// The ratio for a model of which nothing has been counted. Current tokenizers count up to a quarter more than the estimate for
-    /// prose and code.
+    /// The ratio for a model without any count yet. Current tokenizers count up to a quarter more than the estimate for prose and code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
-    /// The ratio of a count to the estimate for the same text.
+    /// The ratio of a provider's count to the estimate for the same text.
     pub fn from_counts(counted: u64, estimated: u64) -> Self {
         let per_thousand = counted.saturating_mul(1_000) / estimated.max(1);
         TokenRatio {
@@ -43,15 +42,15 @@ impl TokenRatio {
         }
     }
 
-    /// The tokens that the provider will count, rounded up.
+    /// The number of tokens that the provider is expected to count, rounded up.
     pub fn tokens(self, estimated: u64) -> u64 {
         let tokens = (u128::from(estimated) * u128::from(self.per_thousand)).div_ceil(1_000);
         u64::try_from(tokens).unwrap_or(u64::MAX)
     }
 
-    /// Takes the ratio of a further request into account, as an upper estimate: a higher one counts at once, a lower one by an eighth.
-    pub fn update(&mut self, seen: TokenRatio) {
-        let fall = self.per_thousand.saturating_sub(seen.per_thousand) / 8;
-        self.per_thousand = (self.per_thousand - fall).max(seen.per_thousand);
+    /// Updates this upper estimate with the ratio of another request: adopts a higher ratio at once, moves an eighth towards a lower one.
+    pub fn update(&mut self, observed: TokenRatio) {
+        let fall = self.per_thousand.saturating_sub(observed.per_thousand) / 8;
+        self.per_thousand = (self.per_thousand - fall).max(observed.per_thousand);
     }
 }

@@ -1,4 +1,4 @@
-//! What a tool is to the machines: a description before the call, a result after it.
+//! Tools as the machines see them: specifications and results.
 
 mod change;
 pub mod code;
@@ -16,32 +16,32 @@ use crate::token_ratio::estimated_tokens;
 pub use change::{FileVersion, StateChange, display_path};
 pub(crate) use not_run::guidance_from_error;
 
-/// What a model and the machines know of a tool. It is journaled with the run, so that a replay decides as the run did.
+/// The specification of a tool for models and machines. Journaled with the run, so that a replay takes the same decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// Its name: `search`.
+    /// The name, such as `search`.
     pub name: String,
-    /// What it does and when to use it: one sentence first, as the one-line form shows only that.
+    /// What the tool does and when to use it. Short listings show only the first sentence.
     pub description: String,
-    /// A JSON Schema (2020-12) of its parameters, an object.
+    /// JSON Schema (2020-12) of the parameters, an object.
     pub parameters: Value,
-    /// Whether a call that was under way when the process died may be made again.
+    /// Whether a call that was interrupted by the end of the process may be repeated.
     pub repeat: Repeat,
-    /// What an agent must be allowed at the least to call it; an agent that is allowed less is refused before it runs.
+    /// The minimum access that an agent needs to call the tool.
     #[serde(default = "Access::read_only", skip_serializing_if = "Access::is_read_only")]
     pub access: Access,
-    /// Whether a person must approve each call of it, where no rule of the run's [policy](crate::policy) says otherwise (APPROVE-1).
+    /// Whether each call needs a person's approval, unless a rule of the run's [policy](crate::policy) decides otherwise (APPROVE-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_approval: bool,
-    /// A call's parameters as an example for prompts; `null` for none.
+    /// Example parameters for prompts; `null` for none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
 }
 
 impl ToolSpec {
-    /// About how many tokens its definition has where it is sent with a request.
+    /// Estimated tokens of the tool's definition in a request.
     pub fn estimated_tokens(&self) -> u64 {
-        /// What stands around it: `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
+        /// Tokens of the fields around the definition: `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
         const FRAME: u64 = 18;
         let texts = [&self.name, &self.description, &self.parameters.to_string()];
         let tokens: u64 = texts.into_iter().map(|text| estimated_tokens(text)).sum();
@@ -49,26 +49,26 @@ impl ToolSpec {
     }
 }
 
-/// Whether a call that may have happened can be made once more (HOST-2). JSON: `"safe"`, `"unsafe"`, or
+/// Whether a call that may already have run can be repeated (HOST-2). JSON: `"safe"`, `"unsafe"`, or
 /// `{"safe_where": {"parameter": "operation", "values": ["read", "list"]}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
-    /// It changes nothing, or the same again.
+    /// The call changes nothing, or repeating it has no further effect.
     Safe,
-    /// Whether it happened is unknown: the model is told that it was interrupted.
+    /// The call must not be repeated. Whether it ran is unknown, and the model is told that it was interrupted.
     Unsafe,
-    /// Safe where a parameter has one of these values, otherwise unsafe.
+    /// Safe if a parameter has one of these values, otherwise unsafe.
     SafeWhere {
         /// The parameter's name.
         parameter: String,
-        /// Its values.
+        /// The values for which a call is safe to repeat.
         values: Vec<String>,
     },
 }
 
 impl Repeat {
-    /// Whether a call with these parameters may be made again.
+    /// Returns true if a call with these parameters may be repeated.
     pub fn is_safe(&self, parameters: &Value) -> bool {
         match self {
             Repeat::Safe => true,
@@ -81,21 +81,20 @@ impl Repeat {
     }
 }
 
-/// What an agent's tools may do to the workspace. Each allows all that those before it allow.
+/// What an agent may do to the workspace. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Look only: a tool refuses to change files or to run commands.
+    /// Read only: no changes of files and no commands.
     ReadOnly,
-    /// Look and run commands: the file tools refuse to change anything. What a command does is its own matter.
+    /// Read and run commands. File tools refuse changes, but commands may make them.
     Execute,
-    /// Look, run commands and change.
+    /// Read, run commands and change files.
     #[default]
     ReadWrite,
 }
 
 impl Access {
-    /// The least, which every agent has.
     fn read_only() -> Self {
         Access::ReadOnly
     }
@@ -106,7 +105,7 @@ impl Access {
     }
 }
 
-/// As people write it: `read-only`, `execute`, `read-write`.
+/// Formats the access for people: `read-only`, `execute`, `read-write`.
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -117,67 +116,65 @@ impl fmt::Display for Access {
     }
 }
 
-/// How a tool call ended. A failure is data for the model, never an error of ours (PAOR-7, LOOP-7).
+/// The result of a tool call. A failure is data for the model, never a Rust error (PAOR-7, LOOP-7).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// What came of it.
+    /// Success or failure, with the output.
     #[serde(flatten)]
     pub outcome: ToolOutcome,
-    /// How long it took.
+    /// Duration of the call.
     pub duration: Millis,
-    /// What it changed (LOOP-8), also where it failed half-way.
+    /// Changes that the call made (LOOP-8), even if it failed half-way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<StateChange>,
-    /// The files whose content the caller knows by this call: what it read, what it wrote, and what it was shown where it was refused.
+    /// Files whose content the caller knows from this call: those it read or wrote, and those shown with a refusal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
-    /// For operators, not for the model.
+    /// Additional data for operators; never sent to the model.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// A file as a call left or found it. An agent that changes a file which is other than it last saw it is refused (PAOR-5).
+/// A file as a call found or left it. An agent cannot change a file that differs from what it last saw (PAOR-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {
-    /// Relative to the workspace, with `/`.
+    /// Path relative to the workspace, with `/`.
     pub path: String,
-    /// Of its whole content, in the form of the tools' own; none where there is no such file.
+    /// SHA-256 of the whole file; `None` if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The first line, counted from 1, that the caller was not shown of this content, read from the beginning on; none where it knows
-    /// all of it.
+    /// First line that the caller has not seen, counted from 1; `None` if it has seen the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen_from: Option<usize>,
 }
 
-/// What an agent last saw of files, by their paths. A file that it never looked at is not in it.
+/// The files that an agent has seen, by path.
 pub type SeenFiles = BTreeMap<String, SeenFile>;
 
-/// What came of a tool call.
+/// Success or failure of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ToolOutcome {
-    /// It did what was asked.
+    /// The call succeeded.
     Success {
-        /// What the model reads.
+        /// The output for the model.
         output: Value,
     },
-    /// It did not.
+    /// The call failed.
     Failure {
-        /// What kind of failure it is, in a word that stays the same whatever the text says: `outside_workspace`; those of Dirigent's own are
-        /// in [`code`]. Empty for none.
+        /// Stable identifier of the kind of failure, such as `outside_workspace`; empty for none. [`code`] has Dirigent's own codes.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         code: String,
-        /// What was wrong and what to do.
+        /// What went wrong and what to do.
         error: String,
-        /// What there is to read all the same, such as a failed command's output; `null` for nothing.
+        /// Output despite the failure, such as that of a failed command; `null` for none.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         output: Value,
     },
 }
 
 impl ToolResult {
-    /// A success that changed nothing. The duration is for who ran it to fill in.
+    /// Creates a success without changes. The caller sets the duration.
     pub fn success(output: Value) -> Self {
         ToolResult {
             outcome: ToolOutcome::Success { output },
@@ -188,7 +185,7 @@ impl ToolResult {
         }
     }
 
-    /// A failure that changed nothing.
+    /// Creates a failure without changes.
     pub fn failure(error: impl Into<String>) -> Self {
         ToolResult {
             outcome: ToolOutcome::Failure {
@@ -200,49 +197,48 @@ impl ToolResult {
         }
     }
 
-    /// The same failure with its kind in a word; a success stays as it is.
-    pub fn with_code(mut self, word: impl Into<String>) -> Self {
+    /// Sets the code of a failure; does nothing to a success.
+    pub fn with_code(mut self, new_code: impl Into<String>) -> Self {
         match &mut self.outcome {
-            ToolOutcome::Failure { code, .. } => *code = word.into(),
+            ToolOutcome::Failure { code, .. } => *code = new_code.into(),
             ToolOutcome::Success { .. } => {}
         }
         self
     }
 
-    /// The same with that to read: what a success returns, or what there is all the same after a failure.
-    pub fn with_output(mut self, read: Value) -> Self {
+    /// Sets the output.
+    pub fn with_output(mut self, new_output: Value) -> Self {
         match &mut self.outcome {
-            ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => *output = read,
+            ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => *output = new_output,
         }
         self
     }
 
-    /// The same with something for operators alone: watchers and the journal have it, the model never does.
+    /// Adds data for operators, which watchers and the journal get, but not the model.
     pub fn with_metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(name.into(), value.into());
         self
     }
 
-    /// The same with what it changed.
+    /// Sets the changes that the call made.
     pub fn with_changes(mut self, changes: Vec<StateChange>) -> Self {
         self.changes = changes;
         self
     }
 
-    /// The same with what the caller knows by it.
+    /// Sets the files whose content the caller knows from the call.
     pub fn with_seen(mut self, seen: Vec<SeenFile>) -> Self {
         self.seen = seen;
         self
     }
 
-    /// Whether it did what was asked.
+    /// Returns true if the call succeeded.
     pub fn succeeded(&self) -> bool {
         matches!(self.outcome, ToolOutcome::Success { .. })
     }
 
-    /// What the model reads: `{"success": true, "output": …, "changes": ["edited src/a.rs"]}` or
-    /// `{"success": false, "code": "not_found", "error": "…", "output": …, "changes": […]}`; `code`, `output` and `changes` only
-    /// where there are any.
+    /// The result as JSON for the model: `{"success": true, "output": …, "changes": ["edited src/a.rs"]}` or
+    /// `{"success": false, "code": "not_found", "error": "…", "output": …, "changes": […]}`. Omits an empty `code`, `output` or `changes`.
     pub fn for_model(&self) -> Value {
         let mut object = match &self.outcome {
             ToolOutcome::Success { output } => json!({"success": true, "output": output}),

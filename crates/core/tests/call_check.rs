@@ -72,13 +72,31 @@ fn call_6_a_call_that_keeps_to_the_schema_may_run() {
     let allowed = ["search".to_owned(), "read_file".to_owned()];
     let good = json!({"pattern": "a", "max_results": null, "mode": "regex", "globs": [{"pattern": "*.rs"}], "context": 3});
     assert_eq!(
-        tools.check(&call("search", good), &allowed, Access::ReadOnly),
-        Ok(())
+        tools.check(&call("search", good.clone()), &allowed, Access::ReadOnly),
+        Ok(good)
     );
     assert_eq!(
         tools.check(&call("read_file", json!({"any": 1})), &allowed, Access::ReadOnly),
-        Ok(())
+        Ok(json!({"any": 1}))
     );
+}
+
+#[test]
+fn call_6_an_optional_field_that_is_null_counts_as_left_out() {
+    let (tools, allowed) = (tools(), ["search".to_owned()]);
+    let submitted = json!({
+        "pattern": "a", "path": null, "max_results": null, "mode": null,
+        "globs": [{"pattern": "*.rs", "exclude": null}], "context": {"pattern": "b", "exclude": null}
+    });
+    let run_with = json!({
+        "pattern": "a", "max_results": null, "globs": [{"pattern": "*.rs"}], "context": {"pattern": "b"}
+    });
+    assert_eq!(
+        tools.check(&call("search", submitted), &allowed, Access::ReadOnly),
+        Ok(run_with)
+    );
+    insta::assert_snapshot!(refusal("search", json!({"pattern": null, "path": null})), @"the parameters of `search` are wrong: `parameters.pattern` is required, and is null");
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "globs": [null], "other": null})), @"the parameters of `search` are wrong: `parameters.globs[0]` must be of type object, and is null; `parameters.other` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`");
 }
 
 #[test]
@@ -153,7 +171,7 @@ fn a_tool_set_is_looked_up_by_name_and_the_first_of_a_name_counts() {
     assert_eq!(tools.names().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(
         tools.check(&call("a", json!({})), &["a".to_owned()], Access::ReadOnly),
-        Ok(())
+        Ok(json!({}))
     );
 }
 
@@ -175,7 +193,7 @@ fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parame
     insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, and you have execute access: do it with other tools, or finish and say what you may not do");
     assert_eq!(refused(Access::ReadWrite, json!({})).0, "bad_parameters");
     let good = call("deploy", json!({"to": "production"}));
-    assert_eq!(tools.check(&good, &allowed, Access::ReadWrite), Ok(()));
+    assert!(tools.check(&good, &allowed, Access::ReadWrite).is_ok());
 }
 
 #[test]

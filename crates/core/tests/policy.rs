@@ -44,7 +44,7 @@ fn fits(ruling: Ruling, pattern: &str, command: &Value) -> bool {
         tool: "execute_command".to_owned(),
         parameters: BTreeMap::from([("command".to_owned(), pattern.to_owned())]),
     };
-    Rule { ruling, calls }.fits(
+    Rule { ruling, calls }.matches(
         "execute_command",
         &json!({"command": command}),
         "/home/me/project",
@@ -177,7 +177,7 @@ fn approve_1_a_string_is_held_back_as_what_a_shell_is_given() {
         ruling: Ruling::Deny,
         calls: of_another,
     };
-    assert!(!rule.fits("file_operations", &json!({"path": "a"}), "/work"));
+    assert!(!rule.matches("file_operations", &json!({"path": "a"}), "/work"));
 }
 
 #[test]
@@ -422,22 +422,25 @@ fn what_is_no_rule_is_refused_with_what_is_wrong() {
     let problem = |text: &str| text.parse::<CallPattern>().unwrap_err().problem;
     assert_eq!(problem(" "), "it names no tool");
     assert_eq!(problem("(a: b)"), "it names no tool");
-    assert_eq!(problem("rm -rf"), "`rm -rf` is no tool's name");
-    assert_eq!(problem("run(command: a"), "its `(` is not closed at its end");
+    assert_eq!(problem("rm -rf"), "`rm -rf` is not a tool's name");
+    assert_eq!(
+        problem("run(command: a"),
+        "the `(` is not closed by a `)` at the end"
+    );
     assert_eq!(
         problem("run()"),
-        "`` is no parameter with a pattern, such as `command: cargo test*`"
+        "`` is not a parameter with a pattern, such as `command: cargo test*`"
     );
     assert_eq!(
         problem("run(cargo test)"),
-        "`cargo test` is no parameter with a pattern, such as `command: cargo test*`"
+        "`cargo test` is not a parameter with a pattern, such as `command: cargo test*`"
     );
     assert_eq!(
         problem("run(a: b, c)"),
-        "`c` is no parameter with a pattern, such as `command: cargo test*`"
+        "`c` is not a parameter with a pattern, such as `command: cargo test*`"
     );
     assert_eq!(problem("run(a: )"), "a pattern is empty; write `*` for any text");
-    assert_eq!(problem("run(a: b, a: c)"), "it has `a` twice");
+    assert_eq!(problem("run(a: b, a: c)"), "the parameter `a` occurs twice");
     assert_eq!(
         problem(r#"run(a: "b)"#),
         r#"`"b` does not begin with a JSON string"#

@@ -307,7 +307,7 @@ fn outputs_are_read_by_the_run_that_has_them() {
         Attack {
             name: "a_handle_that_is_a_path_is_refused",
             made: |_| ("read_output", json!({"handle": "../../journal.db"})),
-            told: Told::Refused("bad_parameters", &["is no handle"]),
+            told: Told::Refused("bad_parameters", &["is not a handle"]),
             then: nothing_more,
         },
         Attack {

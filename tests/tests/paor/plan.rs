@@ -106,9 +106,9 @@ async fn paor_4_a_cyclic_dangling_or_duplicate_plan_goes_back_with_every_fault_n
     // then it is told what is wrong, and plans again in the same iteration
     insta::assert_snapshot!(model.planner_asked()[1].result()["error"].as_str().unwrap(), @r#"
     the plan was refused; submit it again with these corrected:
-    - 2 sub-tasks have the id `twice`: give each an id of its own
+    - 2 sub-tasks have the id `twice`: give each one a unique id
     - sub-task `fourth` depends on `secnd`, which is not in the plan (did you mean `second`?): use the id of a sub-task of this plan, or drop the dependency
-    - sub-tasks wait for each other in a circle: `first` → `third` → `second` → `first`. Drop one of these dependencies
+    - sub-tasks depend on each other in a cycle: `first` → `third` → `second` → `first`. Drop one of these dependencies
     "#);
     assert_eq!(notes.all(), ["only"], "nothing of the refused plan ran");
     assert_eq!(report.iteration_count, 1);

@@ -1,4 +1,4 @@
-//! The parameters of an agent's submitting tool, where they stand without the call around them (CALL-5).
+//! Recognises the bare parameters of a terminating tool in a reply, without the call around them (CALL-5).
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ pub const SUBMIT_PLAN: &str = "submit_plan";
 /// The name of the reflector's terminating tool.
 pub const SUBMIT_REFLECTION: &str = "submit_reflection";
 
-/// The tool by which an agent submits its answer, and the fields of that tool's parameters.
+/// An agent's terminating tool and the fields of its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Submission {
     pub(super) tool: String,
@@ -19,7 +19,7 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// The submitting tool among an agent's tools.
+    /// Finds the terminating tool among an agent's tools.
     pub(super) fn among(tools: &[ToolSpec]) -> Option<Submission> {
         let tool = tools
             .iter()
@@ -41,7 +41,7 @@ impl Submission {
         })
     }
 
-    /// Whether an object has the fields of the tool's parameters: all that are required, and no others than it knows.
+    /// Returns true if the object has all required fields of the tool's parameters and no unknown field.
     pub(super) fn fits(&self, object: &Map<String, Value>) -> bool {
         !self.required.is_empty()
             && self.required.iter().all(|field| object.contains_key(field))

@@ -187,17 +187,19 @@ impl ToolSet {
         self.inner.by_name.keys().map(String::as_str)
     }
 
-    /// Whether an agent that has these tools and that access may make this call (CALL-6).
-    pub fn check(&self, call: &ToolCall, allowed: &[String], access: Access) -> Result<(), CallError> {
+    /// Checks a call of an agent with these tools and this access (CALL-6).
+    ///
+    /// Returns the parameters to run the tool with: an optional field that is `null` counts as left out, unless the schema allows `null`.
+    pub fn check(&self, call: &ToolCall, allowed: &[String], access: Access) -> Result<Value, CallError> {
         self.check_parts(&call.tool, &call.parameters, Allowed::Only(allowed, access))
     }
 
-    /// As [`Self::check`], where every tool is allowed.
-    pub(crate) fn check_any(&self, tool: &str, parameters: &Value) -> Result<(), CallError> {
+    /// [`Self::check`] with every tool allowed.
+    pub(crate) fn check_any(&self, tool: &str, parameters: &Value) -> Result<Value, CallError> {
         self.check_parts(tool, parameters, Allowed::All)
     }
 
-    fn check_parts(&self, tool: &str, parameters: &Value, allowed: Allowed<'_>) -> Result<(), CallError> {
+    fn check_parts(&self, tool: &str, parameters: &Value, allowed: Allowed<'_>) -> Result<Value, CallError> {
         let index = self.find(tool, allowed)?;
         let spec = &self.inner.specs[index];
         let bad = |problems| CallError::BadParameters {
@@ -216,11 +218,15 @@ impl ToolSet {
             error: error.clone(),
         })?;
         if validator.is_valid(parameters) {
-            return Ok(());
+            return Ok(parameters.clone());
+        }
+        let reduced = without_invalid_nulls(validator, parameters);
+        if validator.is_valid(&reduced) {
+            return Ok(reduced);
         }
         let problems = validator
-            .iter_errors(parameters)
-            .flat_map(|error| problems(&error, &spec.parameters))
+            .iter_errors(&reduced)
+            .flat_map(|error| problems(&error, &spec.parameters, parameters))
             .collect();
         Err(bad(problems))
     }
@@ -269,8 +275,48 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         })
 }
 
-/// What one error of the validator says to a model. A value is never repeated: it may be very long.
-fn problems(error: &ValidationError<'_>, schema: &Value) -> Vec<ParameterProblem> {
+/// The parameters without the fields that are `null` where the schema does not allow `null`.
+fn without_invalid_nulls(validator: &Validator, parameters: &Value) -> Value {
+    let mut reduced = parameters.clone();
+    for error in validator.iter_errors(parameters) {
+        remove_nulls(&error, &mut reduced);
+    }
+    reduced
+}
+
+/// Removes the fields whose `null` causes the error or, where the schema offers alternatives, keeps one of them from matching.
+fn remove_nulls(error: &ValidationError<'_>, parameters: &mut Value) {
+    if error.instance().is_null() {
+        remove_field(parameters, error.instance_path());
+    }
+    if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } =
+        error.kind()
+    {
+        for error in context.iter().flatten() {
+            remove_nulls(error, parameters);
+        }
+    }
+}
+
+/// Removes the field at this location; an element of an array stays.
+fn remove_field(parameters: &mut Value, location: &Location) {
+    let mut segments: Vec<_> = location.iter().collect();
+    let Some(LocationSegment::Property(field)) = segments.pop() else {
+        return;
+    };
+    let owner = segments
+        .iter()
+        .try_fold(parameters, |value, segment| match segment {
+            LocationSegment::Property(field) => value.get_mut(field.as_ref()),
+            LocationSegment::Index(index) => value.get_mut(index),
+        });
+    if let Some(Value::Object(fields)) = owner {
+        fields.shift_remove(field.as_ref());
+    }
+}
+
+/// Describes one error of the validator for a model. Values are never repeated: they may be very long.
+fn problems(error: &ValidationError<'_>, schema: &Value, submitted: &Value) -> Vec<ParameterProblem> {
     let at = path(error.instance_path());
     let one = |problem: String| {
         vec![ParameterProblem {
@@ -290,10 +336,22 @@ fn problems(error: &ValidationError<'_>, schema: &Value) -> Vec<ParameterProblem
                 })
                 .collect()
         }
-        ValidationErrorKind::Required { property } => vec![ParameterProblem {
-            path: format!("{at}{}", field_step(property.as_str().unwrap_or_default())),
-            problem: "is missing".to_owned(),
-        }],
+        ValidationErrorKind::Required { property } => {
+            let field = property.as_str().unwrap_or_default();
+            let owner = submitted.pointer(error.instance_path().as_str());
+            let is_null = owner
+                .and_then(|owner| owner.get(field))
+                .is_some_and(Value::is_null);
+            let problem = if is_null {
+                "is required, and is null"
+            } else {
+                "is missing"
+            };
+            vec![ParameterProblem {
+                path: format!("{at}{}", field_step(field)),
+                problem: problem.to_owned(),
+            }]
+        }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             one(format!(
                 "fits none of the forms that it may have: {}",

@@ -1,4 +1,4 @@
-//! The errors of a plan, written for the planner.
+//! Errors of a plan, in words for the planner.
 
 use std::fmt;
 
@@ -6,143 +6,142 @@ use crate::call::CallError;
 use crate::id::SubTaskId;
 use crate::name::{did_you_mean, quoted, quoted_list};
 
-/// One thing that is wrong with a plan. The message is for the planner: what is wrong, where, and what to do.
+/// An error in a plan. The message tells the planner what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A sub-task without a name.
+    /// A sub-task has an empty id.
     #[error("subtasks[{index}] has an empty `id`: give it a short name of its own, such as `step-{}`", index + 1)]
     EmptyId {
-        /// Its place in the plan, from 0.
+        /// Index of the sub-task in the plan.
         index: usize,
     },
-    /// A sub-task that does not say what it is.
+    /// A sub-task has an empty title.
     #[error("sub-task {} has an empty `title`: say in a few words what it is", quoted(&subtask.0))]
     EmptyTitle {
-        /// Which.
+        /// The sub-task.
         subtask: SubTaskId,
     },
-    /// A name or title with a character that is not seen: it would say one thing and show another.
+    /// An id or a title contains an invisible character, so that it would not read as shown.
     #[error(
-        "the {field} of subtasks[{index}] has the character U+{:04X}, which cannot be seen: leave it out",
+        "the {field} of subtasks[{index}] has the character U+{:04X}, which is invisible: remove it",
         u32::from(*character)
     )]
-    UnseenCharacter {
-        /// Its place in the plan, from 0.
+    InvisibleCharacter {
+        /// Index of the sub-task in the plan.
         index: usize,
-        /// Where in it.
+        /// The field with the character.
         field: TextField,
         /// The first such character.
         character: char,
     },
-    /// Several sub-tasks of one name.
-    #[error("{count} sub-tasks have the id {}: give each an id of its own", quoted(&id.0))]
+    /// Several sub-tasks have the same id.
+    #[error("{count} sub-tasks have the id {}: give each one a unique id", quoted(&id.0))]
     DuplicateId {
-        /// The name.
+        /// The id.
         id: SubTaskId,
-        /// How many have it.
+        /// Number of sub-tasks with this id.
         count: usize,
     },
-    /// A dependency on a sub-task that is not in the plan.
+    /// A sub-task depends on a sub-task that is not in the plan.
     #[error(
         "sub-task {} depends on {}, which is not in the plan{}: use the id of a sub-task of this plan, or drop the dependency",
         quoted(&subtask.0), quoted(&dependency.0), did_you_mean(nearest.as_ref().map(|id| id.0.as_str()))
     )]
     UnknownDependency {
-        /// The dependent.
+        /// The dependent sub-task.
         subtask: SubTaskId,
-        /// What it names.
+        /// The unknown dependency.
         dependency: SubTaskId,
-        /// The most similar id of the plan, where one is similar.
+        /// The most similar id in the plan, if any.
         nearest: Option<SubTaskId>,
     },
-    /// A sub-task that waits for itself.
+    /// A sub-task depends on itself.
     #[error("sub-task {} depends on itself: drop that dependency", quoted(&subtask.0))]
     SelfDependency {
-        /// Which.
+        /// The sub-task.
         subtask: SubTaskId,
     },
-    /// Sub-tasks that wait for each other. One error for each group in which every member waits, directly or not, for
-    /// every other.
+    /// Sub-tasks depend on each other. One error per group whose members all depend, directly or indirectly, on each other.
     #[error("{}", describe_cycle(members, others))]
     Cycle {
         /// A shortest cycle through the group's first sub-task: each depends on the next, the last on the first.
         members: Vec<SubTaskId>,
-        /// The rest of the group, in plan order: they are in other cycles with these.
+        /// The rest of the group in plan order; they are in further cycles with the members.
         others: Vec<SubTaskId>,
     },
-    /// A sub-agent that does not exist.
+    /// A sub-task is for an agent that does not exist.
     #[error(
         "sub-task {} is for the agent {}, which does not exist{}: the agents are {}",
         quoted(&subtask.0), quoted(agent), did_you_mean(nearest.as_deref()), quoted_list(known.iter().map(String::as_str))
     )]
     UnknownAgent {
-        /// Which sub-task.
+        /// The sub-task.
         subtask: SubTaskId,
-        /// What it names.
+        /// The unknown agent.
         agent: String,
-        /// The most similar agent, where one is similar.
+        /// The most similar agent, if any.
         nearest: Option<String>,
-        /// The agents that there are.
+        /// All agents.
         known: Vec<String>,
     },
-    /// A sub-agent without a brief.
+    /// A sub-task for an agent has an empty task.
     #[error("sub-task {} has an empty `task`: tell the agent all that it needs to know", quoted(&subtask.0))]
     EmptyTask {
-        /// Which.
+        /// The sub-task.
         subtask: SubTaskId,
     },
-    /// A sequence of no calls.
+    /// A sub-task has an empty list of calls.
     #[error("sub-task {} has an empty list of `calls`: name at least one, or give it an `agent` and a `task`", quoted(&subtask.0))]
     NoCalls {
-        /// Which.
+        /// The sub-task.
         subtask: SubTaskId,
     },
-    /// A call that could not run.
+    /// A call in the plan is invalid.
     #[error("sub-task {}, calls[{call}]: {error}", quoted(&subtask.0))]
     BadCall {
-        /// Which sub-task.
+        /// The sub-task.
         subtask: SubTaskId,
-        /// The call's place in its list, from 0.
+        /// Index of the call in the sub-task.
         call: usize,
-        /// What is wrong with it.
+        /// The error.
         error: CallError,
     },
-    /// More sub-tasks than a plan may have.
+    /// The plan has too many sub-tasks.
     #[error(
         "the plan has {count} sub-tasks and may have {max}: merge some, or plan only the next part of the work"
     )]
     TooManySubTasks {
-        /// How many there are.
+        /// Number of sub-tasks.
         count: usize,
-        /// How many there may be.
+        /// Maximum number of sub-tasks.
         max: u32,
     },
-    /// More sub-agents than the run may still start.
+    /// The plan starts more sub-agents than the run may still start.
     #[error(
         "the plan starts {count} sub-agents and the run may start {remaining} more: merge sub-tasks, or use `calls` where tools suffice"
     )]
     TooManyAgents {
-        /// How many it starts.
+        /// Number of sub-agents that the plan starts.
         count: usize,
-        /// How many it may start.
+        /// Number of sub-agents that the run may still start.
         remaining: u32,
     },
-    /// Guidance that the user never gave (PAOR-8).
+    /// The plan answers guidance that does not exist (PAOR-8).
     #[error("`answers_guidance` names {}, {}", listed_numbers(numbers), known_guidance(*known))]
     UnknownGuidance {
-        /// The numbers that no guidance has.
+        /// The unknown numbers.
         numbers: Vec<u32>,
-        /// How many pieces of guidance there are.
+        /// Number of pieces of guidance that the user gave.
         known: u32,
     },
 }
 
-/// A text of a sub-task that people read.
+/// A field of a sub-task with text for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextField {
-    /// Its name in the plan.
+    /// The id.
     Id,
-    /// What it is.
+    /// The title.
     Title,
 }
 
@@ -174,18 +173,18 @@ fn known_guidance(known: u32) -> String {
 }
 
 fn describe_cycle(members: &[SubTaskId], others: &[SubTaskId]) -> String {
-    let ring = listed_path(members);
+    let cycle = listed_path(members);
     if others.is_empty() {
-        format!("sub-tasks wait for each other in a circle: {ring}. Drop one of these dependencies")
+        format!("sub-tasks depend on each other in a cycle: {cycle}. Drop one of these dependencies")
     } else {
         format!(
-            "sub-tasks wait for each other in circles: {ring}, and in further circles with these: {}. Drop dependencies until no circle is left",
+            "sub-tasks depend on each other in a cycle: {cycle}, and in further cycles with these: {}. Drop dependencies until no cycle is left",
             quoted_list(others.iter().map(|id| id.0.as_str()))
         )
     }
 }
 
-/// `a` → `b` → `a`; a long way is shortened in the middle.
+/// Formats a cycle as `a` → `b` → `a`, cutting a long one.
 fn listed_path(members: &[SubTaskId]) -> String {
     const SHOWN: usize = 20;
     let mut steps: Vec<String> = members.iter().take(SHOWN).map(|id| quoted(&id.0)).collect();

@@ -1,4 +1,4 @@
-//! The plan while it is carried out: which sub-task may start, which never will (PAOR-4). It starts nothing itself.
+//! The execution state of a plan: which sub-tasks may start, and which are skipped (PAOR-4). Starts nothing itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,21 +12,21 @@ use super::Plan;
 use super::error::PlanError;
 use super::structure::{DependencyGraph, PlanStructure, build_structure};
 
-/// Where a sub-task is on its way.
+/// The state of a sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubTaskState {
-    /// Something that it depends on has not ended yet.
+    /// A dependency has not ended yet.
     Waiting,
-    /// All that it depends on succeeded: it may start.
+    /// All dependencies succeeded, and the sub-task may start.
     Ready,
-    /// It was started.
+    /// The sub-task has started.
     Running,
-    /// It did what it was for.
+    /// The sub-task succeeded.
     Succeeded,
-    /// It did not.
+    /// The sub-task failed.
     Failed,
-    /// It never starts, as something that it depends on, directly or not, failed, or as the user's guidance changed the plan (PAOR-8).
+    /// The sub-task never starts, because a direct or indirect dependency failed or the user's guidance changed the plan (PAOR-8).
     Skipped,
 }
 
@@ -43,25 +43,25 @@ impl fmt::Display for SubTaskState {
     }
 }
 
-/// How a sub-task ended.
+/// The outcome of an executed sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubTaskOutcome {
-    /// Its dependents may run.
+    /// The sub-task succeeded, and its dependents may run.
     Succeeded,
-    /// Its dependents are skipped.
+    /// The sub-task failed, and its dependents are skipped.
     Failed,
 }
 
-/// A sub-task that never starts.
+/// A skipped sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Which.
+    /// Index of the skipped sub-task.
     pub index: usize,
-    /// The sub-task whose failure is the cause.
+    /// Index of the sub-task whose failure is the cause.
     pub because: usize,
 }
 
-/// How many sub-tasks are in each state.
+/// The number of sub-tasks in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubTaskCounts {
     /// [`SubTaskState::Waiting`].
@@ -79,12 +79,12 @@ pub struct SubTaskCounts {
 }
 
 impl SubTaskCounts {
-    /// Sub-tasks in any state.
+    /// The number of all sub-tasks.
     pub fn total(&self) -> usize {
         self.waiting + self.ready + self.running + self.ended()
     }
 
-    /// Sub-tasks that will not change any more.
+    /// The number of sub-tasks that have succeeded, failed or been skipped.
     pub fn ended(&self) -> usize {
         self.succeeded + self.failed + self.skipped
     }
@@ -101,20 +101,21 @@ impl SubTaskCounts {
     }
 }
 
-/// A plan with the state of each of its sub-tasks, which are named by their index in [`Plan::subtasks`]. A whole run takes
-/// time linear in sub-tasks and dependencies (and the logarithm of how many are ready at once).
+/// A plan with the state of each sub-task. Sub-tasks are identified by their index in [`Plan::subtasks`].
+///
+/// Executing a whole plan takes time linear in sub-tasks and dependencies, times the logarithm of the sub-tasks that are ready at once.
 #[derive(Clone, Debug)]
 pub struct PlanGraph {
     plan: Arc<Plan>,
     graph: Arc<DependencyGraph>,
     states: Vec<SubTaskState>,
-    /// For each sub-task, how many of its dependencies have not succeeded yet.
+    /// For each sub-task, the number of dependencies that have not succeeded yet.
     missing: Vec<usize>,
     ready: BTreeSet<usize>,
     counts: SubTaskCounts,
 }
 
-/// All else follows from these two.
+/// Compares plan and states; everything else follows from them.
 impl PartialEq for PlanGraph {
     fn eq(&self, other: &Self) -> bool {
         self.states == other.states && self.plan == other.plan
@@ -122,8 +123,10 @@ impl PartialEq for PlanGraph {
 }
 
 impl PlanGraph {
-    /// The plan before its start. Refused with every duplicate, dangling and cyclic dependency, and nothing else:
-    /// [`Plan::validation_errors`] checks the rest.
+    /// Creates the state of a plan that has not started.
+    ///
+    /// # Errors
+    /// All duplicate ids and all unknown or cyclic dependencies. [`Plan::validate`] checks everything else.
     pub fn new(plan: Arc<Plan>) -> Result<PlanGraph, Vec<PlanError>> {
         let PlanStructure { graph, errors } = build_structure(&plan);
         if !errors.is_empty() {
@@ -161,20 +164,20 @@ impl PlanGraph {
         &self.plan
     }
 
-    /// The first sub-task in plan order that may start; it counts as running from now on.
+    /// Marks the first ready sub-task in plan order as running, and returns it.
     pub fn next_ready(&mut self) -> Option<usize> {
         let index = self.ready.pop_first()?;
         self.set(index, SubTaskState::Running);
         Some(index)
     }
 
-    /// A running sub-task has ended. Gives the sub-tasks that are skipped for it, in plan order; each is skipped once, for
-    /// the first failure that reaches it. A sub-task that is not running is left as it is, and nothing follows.
-    pub fn finish(&mut self, index: usize, success: SubTaskOutcome) -> Vec<Skipped> {
+    /// Ends a running sub-task. Returns the sub-tasks that are skipped because of it, in plan order. Does nothing if the sub-task is not
+    /// running.
+    pub fn finish(&mut self, index: usize, outcome: SubTaskOutcome) -> Vec<Skipped> {
         if self.states.get(index) != Some(&SubTaskState::Running) {
             return Vec::new();
         }
-        match success {
+        match outcome {
             SubTaskOutcome::Succeeded => {
                 self.set(index, SubTaskState::Succeeded);
                 self.release_dependents(index);
@@ -218,7 +221,7 @@ impl PlanGraph {
         skipped
     }
 
-    /// Whatever has not started is skipped. Gives it in plan order.
+    /// Skips all sub-tasks that have not started. Returns them in plan order.
     pub fn skip_rest(&mut self) -> Vec<usize> {
         self.ready.clear();
         let unstarted = |state: SubTaskState| match state {
@@ -243,38 +246,37 @@ impl PlanGraph {
         self.states[index] = state;
     }
 
-    /// Where a sub-task is on its way.
+    /// The state of a sub-task.
     ///
     /// # Panics
-    /// Where the plan has no sub-task of that index, as indexing a slice does.
+    /// If the index is out of range.
     pub fn state(&self, index: usize) -> SubTaskState {
         self.states[index]
     }
 
-    /// How many sub-tasks are running.
+    /// The number of running sub-tasks.
     pub fn running(&self) -> usize {
         self.counts.running
     }
 
-    /// Whether every sub-task has succeeded, failed or been skipped.
+    /// Returns true if every sub-task has succeeded, failed or been skipped.
     pub fn is_done(&self) -> bool {
         self.counts.ended() == self.states.len()
     }
 
-    /// How many sub-tasks are in each state.
+    /// The number of sub-tasks in each state.
     pub fn counts(&self) -> SubTaskCounts {
         self.counts
     }
 
-    /// What a sub-task depends on, in the order in which it says so, each once. One that the plan does not have depends on
-    /// nothing.
+    /// The dependencies of a sub-task in their listed order, without duplicates. Empty if the index is out of range.
     pub fn dependencies(&self, index: usize) -> impl Iterator<Item = usize> {
         self.graph
             .neighbors_directed(NodeIndex::new(index), Direction::Incoming)
             .map(NodeIndex::index)
     }
 
-    /// What depends on a sub-task, in plan order, each once.
+    /// The direct dependents of a sub-task in plan order, without duplicates.
     pub fn dependents(&self, index: usize) -> impl Iterator<Item = usize> {
         self.graph.neighbors(NodeIndex::new(index)).map(NodeIndex::index)
     }

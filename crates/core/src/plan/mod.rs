@@ -1,4 +1,4 @@
-//! The plan: a graph of sub-tasks. [`Plan`] is what the planner submits, [`PlanGraph`] the same while it is carried out.
+//! Plans: graphs of sub-tasks. The planner submits a [`Plan`]; [`PlanGraph`] tracks its execution.
 
 mod error;
 mod graph;
@@ -16,47 +16,47 @@ pub use validate::PlanRules;
 
 use crate::id::SubTaskId;
 
-/// What a planner submits.
+/// A plan as the planner submits it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The idea of the plan in a sentence or two; with no sub-tasks, why there are none.
+    /// The idea of the plan in one or two sentences or, without sub-tasks, why there are none.
     pub summary: String,
-    /// Which guidance of the user's it answers, by the guidance's numbers (PAOR-8).
+    /// Numbers of the user's guidance that the plan answers (PAOR-8).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers_guidance: Vec<u32>,
     /// The sub-tasks, in any order.
     pub subtasks: Vec<SubTask>,
 }
 
-/// One node of the plan. JSON: `{"id", "title", "depends_on": [id], "agent", "task"}` or
+/// A node of the plan. JSON: `{"id", "title", "depends_on": [id], "agent", "task"}` or
 /// `{"id", "title", "depends_on": [id], "calls": [{"tool", "parameters"}]}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubTask {
-    /// Its name within the plan.
+    /// The name within the plan.
     pub id: SubTaskId,
-    /// What it is, in a few words, for people.
+    /// A short description for people.
     pub title: String,
-    /// What must have succeeded before it starts.
+    /// Sub-tasks that must succeed before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<SubTaskId>,
-    /// Who does what.
+    /// The work to do.
     #[serde(flatten)]
     pub work: Work,
 }
 
-/// Who does a sub-task (PAOR-5).
+/// The work of a sub-task (PAOR-5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Work {
-    /// A sub-agent, which ends with its findings.
+    /// A sub-agent works on a task and ends with its findings.
     Agent {
         /// The agent's name.
         agent: String,
-        /// Its brief: all that it needs to know.
+        /// The task: everything that the agent needs to know.
         task: String,
     },
-    /// A sequence of tool calls, one after another; the first that fails ends it.
+    /// Tool calls, run one after another until one fails.
     Calls {
         /// The calls.
         calls: Vec<PlannedCall>,
@@ -68,6 +68,6 @@ pub enum Work {
 pub struct PlannedCall {
     /// The tool's name.
     pub tool: String,
-    /// Its parameters.
+    /// The parameters.
     pub parameters: Value,
 }

@@ -1,5 +1,5 @@
-//! The graph of a plan as a petgraph graph, and what is wrong with that graph: duplicates, dangling dependencies,
-//! cycles. Every step is iterative and linear in sub-tasks and dependencies, as a plan may hold very long chains.
+//! The dependency graph of a plan, and its errors: duplicate ids, unknown dependencies and cycles. All steps are iterative and linear in
+//! sub-tasks and dependencies, because plans can have very long chains.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,17 +12,16 @@ use super::error::PlanError;
 use crate::id::SubTaskId;
 use crate::name::nearest;
 
-/// Sub-tasks by their place in the plan; an edge leads from a sub-task to one that depends on it.
+/// Nodes are the indices of sub-tasks; edges lead from a sub-task to its dependents.
 pub(super) type DependencyGraph = DiGraph<(), ()>;
 
-/// A plan's graph and what is wrong with it. Only without errors does the graph hold all of the plan.
+/// A plan's graph and its errors. The graph is complete only if there are no errors.
 pub(super) struct PlanStructure {
     pub(super) graph: DependencyGraph,
     pub(super) errors: Vec<PlanError>,
 }
 
-/// How many names the search for similar ids may look at for one plan, so that a plan of thousands of wrong names does not
-/// take quadratic time.
+/// Maximum number of name comparisons when looking for similar ids in one plan, so that thousands of wrong names do not take quadratic time.
 const MAX_NAME_COMPARISONS: usize = 50_000;
 
 pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
@@ -33,7 +32,7 @@ pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
         graph.add_node(());
     }
     check_dependencies(plan, &indices, &mut errors);
-    // petgraph lists a node's edges newest first: added backwards, they come in plan order.
+    // petgraph lists a node's edges newest first, so they are added in reverse to come in plan order.
     let mut listed_by = vec![usize::MAX; plan.subtasks.len()];
     for (index, subtask) in plan.subtasks.iter().enumerate().rev() {
         let mut dependencies: Vec<usize> = Vec::with_capacity(subtask.depends_on.len());
@@ -54,7 +53,7 @@ pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
     PlanStructure { graph, errors }
 }
 
-/// Where each id is; of several of one name, the first.
+/// Maps ids to indices; a duplicate id maps to its first index.
 fn indices_by_id<'a>(plan: &'a Plan, errors: &mut Vec<PlanError>) -> BTreeMap<&'a SubTaskId, usize> {
     let mut indices = BTreeMap::new();
     let mut extra: BTreeMap<usize, usize> = BTreeMap::new();
@@ -72,7 +71,7 @@ fn indices_by_id<'a>(plan: &'a Plan, errors: &mut Vec<PlanError>) -> BTreeMap<&'
 }
 
 fn check_dependencies(plan: &Plan, indices: &BTreeMap<&SubTaskId, usize>, errors: &mut Vec<PlanError>) {
-    let mut comparisons_left = MAX_NAME_COMPARISONS;
+    let mut remaining_comparisons = MAX_NAME_COMPARISONS;
     for subtask in &plan.subtasks {
         for dependency in &subtask.depends_on {
             if *dependency == subtask.id {
@@ -80,9 +79,9 @@ fn check_dependencies(plan: &Plan, indices: &BTreeMap<&SubTaskId, usize>, errors
                     subtask: subtask.id.clone(),
                 });
             } else if !indices.contains_key(dependency) {
-                let near = if indices.len() <= comparisons_left {
-                    comparisons_left -= indices.len();
-                    // A sub-task does not depend on itself: its own id is no suggestion.
+                let near = if indices.len() <= remaining_comparisons {
+                    remaining_comparisons -= indices.len();
+                    // A sub-task cannot depend on itself, so its own id is not suggested.
                     let others = plan
                         .subtasks
                         .iter()
@@ -118,7 +117,7 @@ fn check_cycles(plan: &Plan, graph: &DependencyGraph, errors: &mut Vec<PlanError
         let ids = |indices: &[usize]| {
             indices
                 .iter()
-                .map(|place| plan.subtasks[*place].id.clone())
+                .map(|index| plan.subtasks[*index].id.clone())
                 .collect()
         };
         let mut on_cycle = cycle.clone();
@@ -126,7 +125,7 @@ fn check_cycles(plan: &Plan, graph: &DependencyGraph, errors: &mut Vec<PlanError
         let others: Vec<usize> = group
             .iter()
             .copied()
-            .filter(|place| on_cycle.binary_search(place).is_err())
+            .filter(|index| on_cycle.binary_search(index).is_err())
             .collect();
         errors.push(PlanError::Cycle {
             members: ids(&cycle),
@@ -135,9 +134,9 @@ fn check_cycles(plan: &Plan, graph: &DependencyGraph, errors: &mut Vec<PlanError
     }
 }
 
-/// A breadth-first search for the way from a sub-task back to itself, along what each depends on.
+/// A breadth-first search along dependencies for a path from a sub-task back to itself.
 struct CycleSearch {
-    /// Which group each sub-task is in, by the group's first member.
+    /// The strongly connected group of each sub-task, by the group's first member.
     group: Vec<usize>,
     came_from: Vec<usize>,
 }
@@ -150,21 +149,21 @@ impl CycleSearch {
         }
     }
 
-    /// A shortest cycle through the first of a strongly connected group's members.
+    /// A shortest cycle through the first member of a strongly connected group.
     fn shortest(&mut self, graph: &DependencyGraph, group: &[usize]) -> Vec<usize> {
         let start = group[0];
-        for &place in group {
-            self.group[place] = start;
+        for &index in group {
+            self.group[index] = start;
         }
         let mut queue = VecDeque::from([start]);
-        while let Some(place) = queue.pop_front() {
-            for next in graph.neighbors_directed(NodeIndex::new(place), Direction::Incoming) {
+        while let Some(index) = queue.pop_front() {
+            for next in graph.neighbors_directed(NodeIndex::new(index), Direction::Incoming) {
                 let next = next.index();
                 if next == start {
-                    return self.path_back(start, place);
+                    return self.path_back(start, index);
                 }
                 if self.group[next] == start && self.came_from[next] == usize::MAX {
-                    self.came_from[next] = place;
+                    self.came_from[next] = index;
                     queue.push_back(next);
                 }
             }
@@ -173,13 +172,13 @@ impl CycleSearch {
     }
 
     fn path_back(&self, start: usize, last: usize) -> Vec<usize> {
-        let mut way = vec![last];
-        let mut place = last;
-        while place != start {
-            place = self.came_from[place];
-            way.push(place);
+        let mut path = vec![last];
+        let mut index = last;
+        while index != start {
+            index = self.came_from[index];
+            path.push(index);
         }
-        way.reverse();
-        way
+        path.reverse();
+        path
     }
 }

@@ -1,5 +1,4 @@
-//! What can be wrong with a plan, all of it named at once, so that the planner can put it right in one go (PAOR-4).
-//! Nothing here changes a plan or guesses what was meant.
+//! Validation of plans. Reports all errors at once, so that the planner can correct them in one step (PAOR-4). Repairs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,25 +10,48 @@ use crate::name::nearest;
 use crate::spec::AgentSpec;
 use crate::text::is_invisible;
 
-/// What a plan must keep to.
+/// The rules that a plan is validated against.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRules<'a> {
-    /// The sub-agents that there are.
+    /// All sub-agents.
     pub agents: &'a [AgentSpec],
-    /// The tools that sub-tasks may call: all of them.
+    /// All tools, which the calls of a plan may use.
     pub tools: &'a ToolSet,
-    /// Sub-tasks in one plan, at most.
+    /// Maximum number of sub-tasks.
     pub max_subtasks: u32,
-    /// Sub-agents that the run may still start (PAOR-5).
-    pub agents_left: u32,
-    /// How many pieces of guidance the planner was given; they have the numbers from 1 on (PAOR-8). `None` if unknown.
+    /// Number of sub-agents that the run may still start (PAOR-5).
+    pub remaining_agents: u32,
+    /// Number of pieces of guidance that the planner received, which are numbered from 1 (PAOR-8). `None` if unknown.
     pub guidance: Option<u32>,
 }
 
 impl Plan {
-    /// Everything that is wrong with the plan: first its shape (ids, dependencies, cycles), then each sub-task's work in
-    /// plan order, then the limits, then the guidance that it names. Empty where it can be carried out.
-    pub fn validation_errors(&self, rules: &PlanRules<'_>) -> Vec<PlanError> {
+    /// Checks that the plan can be executed, and returns it with the parameters that [`ToolSet::check`] returns for its calls.
+    ///
+    /// # Errors
+    /// Everything that is wrong: first the plan's shape (ids, dependencies, cycles), then each sub-task's work in plan order, then the
+    /// limits, then the guidance that the plan names.
+    pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
+        let errors = self.errors(rules);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        for subtask in &mut self.subtasks {
+            match &mut subtask.work {
+                Work::Agent { .. } => {}
+                Work::Calls { calls } => {
+                    for call in calls {
+                        if let Ok(parameters) = rules.tools.check_any(&call.tool, &call.parameters) {
+                            call.parameters = parameters;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    fn errors(&self, rules: &PlanRules<'_>) -> Vec<PlanError> {
         let PlanStructure { mut errors, .. } = build_structure(self);
         let mut agents = AgentNames::new(rules.agents);
         for (index, subtask) in self.subtasks.iter().enumerate() {
@@ -43,7 +65,7 @@ impl Plan {
             }
             for (field, text) in [(TextField::Id, &subtask.id.0), (TextField::Title, &subtask.title)] {
                 let unseen = text.chars().find(|c| c.is_control() || is_invisible(*c));
-                errors.extend(unseen.map(|character| PlanError::UnseenCharacter {
+                errors.extend(unseen.map(|character| PlanError::InvisibleCharacter {
                     index,
                     field,
                     character,
@@ -55,9 +77,7 @@ impl Plan {
         errors.extend(rules.guidance.and_then(|known| self.unknown_guidance(known)));
         errors
     }
-}
 
-impl Plan {
     fn unknown_guidance(&self, known: u32) -> Option<PlanError> {
         let numbers: BTreeSet<u32> = self.answers_guidance.iter().copied().collect();
         let numbers: Vec<u32> = numbers
@@ -123,15 +143,15 @@ fn limit_errors(plan: &Plan, rules: &PlanRules<'_>, errors: &mut Vec<PlanError>)
             Work::Calls { .. } => false,
         })
         .count();
-    if exceeds(agents, rules.agents_left) {
+    if exceeds(agents, rules.remaining_agents) {
         errors.push(PlanError::TooManyAgents {
             count: agents,
-            remaining: rules.agents_left,
+            remaining: rules.remaining_agents,
         });
     }
 }
 
-/// The agents by name. A name that many sub-tasks get wrong is looked for once.
+/// Looks up agents by name, and caches the nearest name of each unknown one.
 struct AgentNames<'a> {
     known: &'a [AgentSpec],
     seen: BTreeMap<&'a str, Option<Option<&'a str>>>,
@@ -143,7 +163,7 @@ impl<'a> AgentNames<'a> {
         AgentNames { known, seen }
     }
 
-    /// `None` for an agent that exists, else the one most like it, if there is one.
+    /// `None` if the agent exists, otherwise the most similar name, if any.
     fn unknown(&mut self, name: &'a str) -> Option<Option<&'a str>> {
         let known = self.known;
         *self

@@ -1,5 +1,5 @@
-//! What a pattern is compared with. A rule that allows reads a parameter as narrowly as it can be meant, one that asks or denies
-//! reads it in every way that it may turn out to mean: where in doubt, a person is asked.
+//! Matching of parameters. An allowing rule matches the narrowest interpretation of a parameter only; an asking or denying rule matches any
+//! interpretation, so that in case of doubt a person is asked.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use super::pattern::{matches, parent_components};
 use super::web;
 use crate::digest::canonical;
 
-/// A simple command or a whole value.
+/// One way to read a parameter: a whole value or a simple command.
 struct Interpretation {
     text: String,
-    /// Where in the text a program's name may stand, in bytes.
+    /// Byte offsets at which a program's name may begin.
     starts: Vec<usize>,
 }
 
-/// Words after which another command follows.
+/// Words that precede a command.
 const COMMAND_PREFIXES: [&str; 19] = [
     "then", "do", "else", "elif", "if", "while", "until", "!", "{", "time", "exec", "eval", "builtin",
     "command", "env", "nohup", "nice", "xargs", "sudo",
 ];
 
-/// Whether a rule that allows fits. What `*` stands for is never a step up (`..`), nor, where a shell may read it, what begins
-/// another command or a redirection. A pattern of nothing but `*` is meant for everything.
+/// Returns true if an allowing pattern matches. `*` does not match `..`, nor, in text for a shell, the start of another command or a
+/// redirection. A pattern that consists of `*` only matches everything.
 pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
     if let Value::String(text) = value
         && web::is_pattern(pattern)
@@ -31,17 +31,17 @@ pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
         return web::allow_rule_matches(pattern, text);
     }
     let text = text_of(value);
-    let anything = pattern.bytes().all(|byte| byte == b'*') && !pattern.is_empty();
-    // All that the pattern says word for word is in the text, so more of them there are from a `*`.
-    let held = || {
+    let matches_all = pattern.bytes().all(|byte| byte == b'*') && !pattern.is_empty();
+    // The text contains all literal parts of the pattern, so additional ones come from a `*`.
+    let is_narrow = || {
         parent_components(&text) == parent_components(pattern)
             && (!is_for_a_shell(value) || operators(&text) == operators(pattern))
     };
-    matches(pattern, &text) && (anything || held())
+    matches(pattern, &text) && (matches_all || is_narrow())
 }
 
-/// Whether a rule that asks or denies fits, in any interpretation. A string for a parameter called `command` is what a shell is given to run:
-/// whoever holds back `sh *` means that, too.
+/// Returns true if an asking or denying pattern matches any interpretation of the parameter. A string for the parameter `command` runs in a
+/// shell, so `sh *` matches it, too.
 pub(super) fn restrict_rule_matches(pattern: &str, name: &str, value: &Value, workspace: &str) -> bool {
     let given_to_a_shell = || {
         let line = value.as_str().filter(|_| name == "command");
@@ -54,7 +54,7 @@ pub(super) fn restrict_rule_matches(pattern: &str, name: &str, value: &Value, wo
         || given_to_a_shell()
         || interpretations(value, workspace)
             .iter()
-            .any(|interpretation| interpretation.fits(pattern))
+            .any(|interpretation| interpretation.matches(pattern))
 }
 
 impl Interpretation {
@@ -63,14 +63,14 @@ impl Interpretation {
         Interpretation { text, starts }
     }
 
-    /// Of these words, each written as `spelled` says.
+    /// Joins words, formatting each with `spelled`.
     fn from_words(words: &[Cow<'_, str>], spelled: impl Fn(&str) -> String) -> Self {
         let (mut text, mut starts) = (String::new(), Vec::new());
-        // Whether a program's name may stand here: before it are only words that lead to it.
+        // Whether a program's name may begin here, because only prefix words come before.
         let mut leads = true;
         let mut after_option = false;
-        for (place, word) in words.iter().enumerate() {
-            if place > 0 {
+        for (index, word) in words.iter().enumerate() {
+            if index > 0 {
                 text.push(' ');
             }
             if leads {
@@ -78,7 +78,7 @@ impl Interpretation {
             }
             text.push_str(&spelled(word));
             let option = word.starts_with('-');
-            // The word after an option may be its value, and the one after that the program.
+            // The word after an option may be its value, and the next word the program.
             leads = is_command_flag(word)
                 || leads && (option || COMMAND_PREFIXES.contains(&&**word) || is_assignment(word))
                 || after_option && !option;
@@ -87,7 +87,7 @@ impl Interpretation {
         Interpretation { text, starts }
     }
 
-    fn fits(&self, pattern: &str) -> bool {
+    fn matches(&self, pattern: &str) -> bool {
         self.starts
             .iter()
             .any(|start| matches(pattern, &self.text[*start..]))
@@ -109,7 +109,7 @@ fn interpretations(value: &Value, workspace: &str) -> Vec<Interpretation> {
                 workspace,
                 &mut interpretations,
             );
-            // Which of them the shell reads depends on its other options.
+            // Which word is the command line depends on the other options, so all are read.
             let after_flag = words.iter().skip_while(|word| !is_command_flag(word)).skip(1);
             for line in after_flag.filter(|word| !word.starts_with('-')) {
                 read_shell(line, workspace, &mut interpretations);
@@ -120,7 +120,7 @@ fn interpretations(value: &Value, workspace: &str) -> Vec<Interpretation> {
     interpretations
 }
 
-/// The simple commands of a shell's command line. Quotes are not understood, so it may find more than there are.
+/// Adds the simple commands of a shell's command line. Ignores quoting, so it may find too many.
 fn read_shell(line: &str, workspace: &str, interpretations: &mut Vec<Interpretation>) {
     for command in line.split([';', '&', '|', '\n', '(', ')', '`']) {
         let words: Vec<Cow<'_, str>> = command.split_whitespace().map(Cow::Borrowed).collect();
@@ -144,7 +144,7 @@ fn read_words(
 ) {
     interpretations.push(Interpretation::from_words(words, &spelled));
     if words.iter().any(|word| word == "xargs") {
-        // What it reads becomes further words.
+        // xargs appends words from its input.
         let more = [words, &[Cow::Borrowed("")]].concat();
         interpretations.push(Interpretation::from_words(&more, &spelled));
     }
@@ -158,7 +158,7 @@ fn read_words(
     }
 }
 
-/// What a parameter is compared as.
+/// The text form of a parameter, as [`CallPattern`](super::CallPattern) describes it.
 fn text_of(value: &Value) -> Cow<'_, str> {
     if let Value::String(text) = value {
         return Cow::Borrowed(text);
@@ -172,7 +172,7 @@ fn text_of(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The elements of a list that has neither lists nor objects in it.
+/// The elements of a list of scalars as words; `None` for any other value.
 fn words(value: &Value) -> Option<Vec<Cow<'_, str>>> {
     let elements = value.as_array()?.iter();
     elements
@@ -193,13 +193,13 @@ fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a command line follows: `-c`, alone or among other letters (`-lc`).
+/// Returns true for an option that precedes a command line: `-c`, also with other letters (`-lc`).
 fn is_command_flag(word: &str) -> bool {
     word.strip_prefix('-')
         .is_some_and(|letters| letters.contains('c') && letters.chars().all(|c| c.is_ascii_alphabetic()))
 }
 
-/// Whether it sets a variable for the command that follows: `NAME=value`.
+/// Returns true for a variable assignment before a command: `NAME=value`.
 fn is_assignment(word: &str) -> bool {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -209,18 +209,18 @@ fn is_assignment(word: &str) -> bool {
         .is_some_and(|(name, _)| is_name(name.strip_suffix('+').unwrap_or(name)))
 }
 
-/// Whether a shell may read it: any text may be a command line, a list has one after its `-c`.
+/// Returns true if a shell may read the value: any string, or a list with `-c`.
 fn is_for_a_shell(value: &Value) -> bool {
     value.is_string() || words(value).is_some_and(|words| words.iter().any(|word| is_command_flag(word)))
 }
 
-/// How often it says to a shell that another command or a redirection begins.
+/// Counts the shell operators that begin another command or a redirection.
 fn operators(text: &str) -> usize {
     let single = text.matches([';', '&', '|', '\n', '`', '>']).count();
     single + text.matches("$(").count() + text.matches("<(").count()
 }
 
-/// The path without `.`, `//` and `a/..`, as its text alone tells: links are not looked at.
+/// Normalises `.`, `//` and `a/..` in a path, without following symbolic links.
 fn normalized_path(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut components = Vec::new();
@@ -242,7 +242,7 @@ fn normalized_path(path: &str) -> String {
     }
 }
 
-/// The resolved path relative to the workspace where it is in it, else absolute.
+/// The normalised path, relative if it is in the workspace and absolute otherwise.
 fn relative_to_workspace(path: &str, workspace: &str) -> String {
     let path = if path.starts_with('/') {
         normalized_path(path)

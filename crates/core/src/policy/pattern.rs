@@ -1,7 +1,6 @@
-//! Texts with `*` in rules.
+//! Text patterns with `*` in rules.
 
-/// Whether the whole text is like the pattern, in which `*` stands for any text. Each piece between two `*` is looked for once, from where the one before ended, so
-/// the time is that of reading both.
+/// Returns true if the whole text matches the pattern, in which `*` matches any text. Takes linear time.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -20,7 +19,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// How many of its paths' components are `..`, also where it is escaped as in addresses of the web: `..%2f`.
+/// Counts the path components `..`, including those percent-encoded as in URLs (`..%2f`).
 pub(super) fn parent_components(text: &str) -> usize {
     let text = text
         .to_ascii_lowercase()

@@ -1,11 +1,11 @@
-//! Addresses of the web in rules: `https://docs.rs/*` is about a host, so what is compared is what would be asked, not how it is
-//! spelled.
+//! Matching of URLs in rules. URLs are compared in normalised form, so that a pattern such as `https://docs.rs/*` matches a host regardless
+//! of spelling.
 
 use url::Url;
 
 use super::pattern::{matches, parent_components};
 
-/// Whether a pattern is about addresses: what stands before its `://` fits `http` or `https`.
+/// Returns true if the pattern is for URLs: its scheme matches `http` or `https`.
 pub(super) fn is_pattern(pattern: &str) -> bool {
     pattern.split_once("://").is_some_and(|(scheme, _)| {
         let scheme = scheme.to_ascii_lowercase();
@@ -13,9 +13,9 @@ pub(super) fn is_pattern(pattern: &str) -> bool {
     })
 }
 
-/// Whether a rule that allows addresses like the pattern fits a text. A `*` in the host stands for no end of it, and one that follows
-/// the host without a `/` for what follows a `/` only: `https://docs.rs*` is not `https://docs.rs.example.com/`. Users and passwords,
-/// and what some programs read as another address than others, fit nothing.
+/// Returns true if an allowing URL pattern matches the text. A `*` in the host does not match across the end of the host, and a `*` right
+/// after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. URLs with a user or password, and
+/// URLs that programs interpret differently, match nothing.
 pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
     let is_ambiguous = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
     let Some(url) = parse_http_url(text).filter(|_| !text.contains(is_ambiguous)) else {
@@ -26,7 +26,7 @@ pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
     }
     let (wanted_host, wanted_rest) = split_after_authority(pattern);
     let (wanted_host, wanted_rest) = match (wanted_host.strip_suffix('*'), wanted_rest) {
-        // `https://*` is meant for every host.
+        // `https://*` matches every host.
         (Some(scheme), "") if scheme.ends_with('/') => (wanted_host, "*"),
         (Some(host), "") => (host, "*"),
         (None, "") => (wanted_host, "/"),
@@ -38,51 +38,51 @@ pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
         && parent_components(wanted_rest) == parent_components(rest)
 }
 
-/// Whether a rule that asks or denies fits the address as it would be asked, whoever asks it: with a host in lower case and in ASCII,
-/// without the dot at its end, without `..`, users, passwords and needless escapes, and so on.
+/// Returns true if an asking or denying pattern matches the normalised URL: host in lower case, in ASCII and without a trailing dot; no `..`,
+/// user, password or unnecessary escapes.
 pub(super) fn restrict_rule_matches(pattern: &str, text: &str) -> bool {
     let Some(url) = parse_http_url(text) else {
         return false;
     };
-    let asked = normalized(url.clone());
+    let normalized_url = normalized(url.clone());
     let fits = |pattern: &str| {
         let (host, rest) = split_after_authority(pattern);
         let pattern = unescaped(&(host.to_ascii_lowercase() + rest));
-        matches(&pattern, &unescaped(url.as_str())) || matches(&pattern, &asked)
+        matches(&pattern, &unescaped(url.as_str())) || matches(&pattern, &normalized_url)
     };
     fits(pattern) || normalized_pattern(pattern, &url).is_some_and(|pattern| fits(&pattern))
 }
 
-/// A pattern with its host and its path as they would be asked, where its scheme fits that of the address.
+/// The pattern with normalised host and path; `None` if its scheme does not match that of the URL.
 fn normalized_pattern(pattern: &str, url: &Url) -> Option<String> {
     let (scheme, address) = match pattern.split_once("://") {
         Some((scheme, address)) => (scheme.to_ascii_lowercase(), address),
-        // `*example.com` is about a host, and `*.zip` need not be: it fits as it is, too.
+        // `*example.com` is for a host, but `*.zip` may not be; the caller also matches the unchanged pattern.
         None => return (!pattern.contains('/')).then(|| format!("{pattern}/")),
     };
     if !matches(&scheme, url.scheme()) {
         return None;
     }
     let is_host = !address.contains(['/', '?', '#', '\\']);
-    // It is parsed with the scheme of the address, as that says which port goes without saying.
-    let asked = normalized(parse_http_url(&format!("{}://{address}", url.scheme()))?);
+    // Parsed with the scheme of the URL, which determines the default port.
+    let normalized_pattern = normalized(parse_http_url(&format!("{}://{address}", url.scheme()))?);
     match is_host && address.ends_with('*') {
-        true => asked.strip_suffix('/').map(str::to_owned),
-        false => Some(asked),
+        true => normalized_pattern.strip_suffix('/').map(str::to_owned),
+        false => Some(normalized_pattern),
     }
 }
 
 fn normalized(mut url: Url) -> String {
     url.set_fragment(None);
     let host = url.host_str().map(|host| host.trim_end_matches('.').to_owned());
-    // What has no host can't have a user either, and an address of the web has one.
+    // Setting the user, password and host cannot fail for an HTTP URL, which has a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     let _ = url.set_host(host.as_deref());
     unescaped(url.as_str())
 }
 
-/// Without the escapes that change nothing, such as `%61` for `a`.
+/// Decodes unnecessary percent escapes, such as `%61` for `a`, and writes the others in upper case.
 fn unescaped(address: &str) -> String {
     let mut pieces = address.split('%');
     let mut text = pieces.next().unwrap_or_default().to_owned();
@@ -108,7 +108,7 @@ fn parse_http_url(text: &str) -> Option<Url> {
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-/// Up to the end of the host and its port, and from there.
+/// Splits the URL after its host and port.
 fn split_after_authority(address: &str) -> (&str, &str) {
     let host = address.find("://").map_or(0, |place| place + 3);
     let end = address[host..].find(['/', '?', '#', '\\']);

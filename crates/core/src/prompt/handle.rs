@@ -1,4 +1,4 @@
-//! Handles: how a prompt names what it shows shortened or not at all, so that `read_output` can read it (PAOR-6).
+//! Handles: names in prompts for shortened or omitted output, by which `read_output` reads the whole (PAOR-6).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::id::{AgentId, EffectId, Scope};
 
-/// What a handle stands for. As text and JSON: `a3.7` or `run.7`, `a3`, `iteration.2`.
+/// The output that a handle refers to. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum OutputHandle {
@@ -15,14 +15,14 @@ pub enum OutputHandle {
     Call(EffectId),
     /// The findings of an agent.
     Agent(AgentId),
-    /// All observations of an iteration, by the iteration's number from 1.
+    /// All observations of an iteration, numbered from 1.
     Iteration(u32),
 }
 
-/// Text that is no handle.
+/// An error from parsing an [`OutputHandle`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no handle: write one as it stands in a prompt or a result, such as `a3.7`, `run.7`, `a3` or `iteration.2`"
+    "`{0}` is not a handle: copy one from a prompt or a result, such as `a3.7`, `run.7`, `a3` or `iteration.2`"
 )]
 pub struct ParseHandleError(String);
 
@@ -40,16 +40,16 @@ impl FromStr for OutputHandle {
     type Err = ParseHandleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || ParseHandleError(text.to_owned());
+        let error = || ParseHandleError(text.to_owned());
         if let Some(iteration) = text.strip_prefix("iteration.") {
             return iteration
                 .parse()
                 .map(OutputHandle::Iteration)
-                .map_err(|_| wrong());
+                .map_err(|_| error());
         }
         match text.parse() {
             Ok(Scope::Agent(agent)) => Ok(OutputHandle::Agent(agent)),
-            Ok(Scope::Run) | Err(_) => text.parse().map(OutputHandle::Call).map_err(|_| wrong()),
+            Ok(Scope::Run) | Err(_) => text.parse().map(OutputHandle::Call).map_err(|_| error()),
         }
     }
 }

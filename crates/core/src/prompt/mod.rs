@@ -1,10 +1,10 @@
-//! Every text that goes to a model, rendered here from the templates in `config/prompts` and nowhere else.
+//! Prompts. All texts for models are rendered here, from the templates in `config/prompts`.
 //!
-//! A system prompt depends on the agent's spec alone and is journaled with the run, so that all requests of
-//! an agent share their beginning and a replayed run is prompted as it was.
+//! A system prompt depends on the agent's spec alone and is journaled with the run. So all requests of an agent share their prefix, and a
+//! replay uses the same prompts.
 //!
-//! What a template fills in is said by users, tools, models and files. None of it can open or close a section
-//! ([`crate::tags`]), and none of it that stands below a heading can make another.
+//! The values in templates come from users, tools, models and files. They cannot open or close a section ([`crate::tags`]), and values below
+//! a heading cannot start another heading.
 
 mod handle;
 mod observations;
@@ -34,11 +34,11 @@ pub(crate) use shorten::shorten_result;
 pub(crate) use system::last_turn;
 pub use system::{call_in_prose, malformed, system_prompt};
 
-/// The role text of the planner and the reflector, which every run has.
+/// The role texts of the planner and the reflector, which every run has.
 pub mod roles {
-    /// Makes plans.
+    /// Role text of the planner.
     pub const PLANNER: &str = include_str!("../../../../config/prompts/planner.md");
-    /// Judges iterations.
+    /// Role text of the reflector.
     pub const REFLECTOR: &str = include_str!("../../../../config/prompts/reflector.md");
 }
 
@@ -53,7 +53,7 @@ macro_rules! template {
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(templates);
 
-// The delimiters are the usual ones; the templates are compiled in, and each is rendered by a test.
+// The delimiters are the default ones, the templates are compiled in, and a test renders each of them.
 #[expect(clippy::expect_used, reason = "constants, used by every test of a prompt")]
 fn templates() -> Environment<'static> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).build();
@@ -83,7 +83,7 @@ fn templates() -> Environment<'static> {
 }
 
 fn render(template: &str, values: impl Serialize) -> String {
-    // Names are typed by the callers, and each template is rendered by a test.
+    // Callers pass constant template names, and a test renders each template.
     #[expect(
         clippy::expect_used,
         reason = "a constant template and a constant set of names"
@@ -95,14 +95,14 @@ fn render(template: &str, values: impl Serialize) -> String {
     text.trim_end().to_owned()
 }
 
-/// A value as JSON on one line. Code stays readable, unlike in JSON for HTML pages.
+/// Formats a value as JSON on one line, without escaping for HTML, so that code stays readable.
 fn json_text(value: Value) -> Result<String, minijinja::Error> {
     serde_json::to_string(&value).map_err(|error| {
         minijinja::Error::new(ErrorKind::BadSerialization, "a value that is not JSON").with_source(error)
     })
 }
 
-/// Writes what a template fills in.
+/// Writes a template value with section tags escaped.
 fn write_escaped(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     match value.as_str() {
         Some(text) if !value.is_safe() => out.write_str(&escape_tags(text))?,

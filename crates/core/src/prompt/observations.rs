@@ -1,4 +1,4 @@
-//! What was observed, as a planner, a reflector or a sub-agent reads it: within the context budget (PAOR-6).
+//! Observations in prompts for planner, reflector and sub-agents, within a size budget (PAOR-6).
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
 
-/// Characters that one string of an observation may have in a prompt.
+/// Maximum characters of one string of an observation in a prompt.
 pub(super) const MAX_STRING: usize = 3_000;
-/// The same where there is little room left.
+/// Maximum characters of one string when little room remains.
 const MIN_STRING: usize = 200;
-/// Bytes that all observations together may have in a prompt; what is beyond is counted, and failures come first.
+/// Maximum bytes of all observations in a prompt. Failures come first; the rest is only counted.
 const MAX_OBSERVATIONS: usize = 120_000;
-/// Bytes that the observations of all earlier iterations together may have in a prompt.
+/// Maximum bytes of the observations of all earlier iterations in a prompt.
 const MAX_EARLIER: usize = 24_000;
-/// Characters of an agent's findings in an earlier iteration.
+/// Maximum characters of an agent's findings from an earlier iteration.
 const EARLIER_FINDINGS: usize = 800;
-/// Characters of a call's result in an earlier iteration.
+/// Maximum characters of a call's result from an earlier iteration.
 const EARLIER_RESULT: usize = 300;
 
-/// The observations as JSON, one an element, within the context budget (PAOR-6): long strings shortened with their handle,
-/// and when all of them are too much, failures first, each the shorter the less room there is, and the rest counted. `iteration` is theirs.
+/// Formats the observations of an iteration as JSON, one element per observation, within the size budget (PAOR-6). Long strings are shortened
+/// and get their handle. If the observations exceed the budget, failures come first, later ones are shortened more, and the rest is counted.
 pub(super) fn observation_lines<'a>(
     observed: impl IntoIterator<Item = &'a Observation>,
     iteration: Option<u32>,
@@ -36,7 +36,8 @@ pub(super) fn observation_lines<'a>(
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// The observations of earlier iterations in short, for each iteration in the order given: the later ones are the first for which there is room.
+/// Formats short observations of earlier iterations, one list per iteration in the given order. Later iterations take precedence if room is
+/// scarce.
 pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<Vec<Value>> {
     let mut room = MAX_EARLIER;
     let mut lines: Vec<Vec<Value>> = iterations
@@ -51,8 +52,8 @@ pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<
     lines
 }
 
-/// A line for each observation in the first of the forms for which there is room, failures first, and one that counts the others and says
-/// how to read them.
+/// Formats each observation in the first form that fits the room, failures first. A last line counts the omitted observations and has the
+/// handle to read them.
 fn lines_within(
     observed: &[&Observation],
     forms: &[fn(&Observation) -> Value],
@@ -74,16 +75,16 @@ fn lines_within(
             lines.insert(index, line);
         }
     }
-    let left_out: Vec<&Observation> = (0..observed.len())
+    let omitted: Vec<&Observation> = (0..observed.len())
         .filter(|index| !lines.contains_key(index))
         .map(|index| observed[index])
         .collect();
-    let succeeded = left_out
+    let succeeded = omitted
         .iter()
         .filter(|observation| observation.succeeded())
         .count();
-    let counted = (!left_out.is_empty()).then(|| {
-        let mut counted = json!({"left_out": left_out.len(), "of_these_succeeded": succeeded});
+    let counted = (!omitted.is_empty()).then(|| {
+        let mut counted = json!({"left_out": omitted.len(), "of_these_succeeded": succeeded});
         if let Some(iteration) = iteration {
             counted["handle"] = json!(OutputHandle::Iteration(iteration).to_string());
         }
@@ -92,7 +93,7 @@ fn lines_within(
     lines.into_values().chain(counted).collect()
 }
 
-/// A value with its long strings shortened, and as shortened text where it is long for other reasons.
+/// Shortens long strings in a value. If the value is still long, shortens its JSON text instead.
 fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
     let value = shorten_value(value, max, handle);
     let text = value.to_string();
@@ -104,7 +105,7 @@ fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
-/// Observations with nothing left out: what the handle of their iteration stands for.
+/// Formats complete observations, to which the handle of their iteration refers.
 pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Value {
     let whole: Vec<Value> = observed
         .into_iter()
@@ -113,25 +114,25 @@ pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation
     json!({ "observations": whole })
 }
 
-/// What an agent ended with, with nothing left out: what the agent's handle stands for.
+/// Formats an agent's complete report, to which the agent's handle refers.
 pub fn whole_report(report: &AgentReport) -> Value {
     let result = report.result.as_ref().map(AgentAnswer::text);
     match result {
         Ok(findings) => {
-            json!({"findings": findings, "calls": digests(&report.work, usize::MAX), "changes": changes(&report.work)})
+            json!({"findings": findings, "calls": call_summaries(&report.work, usize::MAX), "changes": changes(&report.work)})
         }
         Err(failure) => {
-            json!({"error": failure.to_string(), "calls": digests(&report.work, usize::MAX), "changes": changes(&report.work)})
+            json!({"error": failure.to_string(), "calls": call_summaries(&report.work, usize::MAX), "changes": changes(&report.work)})
         }
     }
 }
 
-/// One observation as a model reads it.
+/// Formats one observation for models.
 pub fn observation_line(observation: &Observation) -> Value {
     line_within(observation, MAX_STRING)
 }
 
-/// As [`observation_line`], with about `max` characters for each string.
+/// Formats one observation with about `max` characters per string.
 fn line_within(observation: &Observation, max: usize) -> Value {
     let mut line =
         json!({"subtask": observation.subtask, "title": observation.title, "status": observation.status()});
@@ -176,14 +177,14 @@ fn line_within(observation: &Observation, max: usize) -> Value {
             if !work.findings_so_far.is_empty() {
                 line["findings_so_far"] = json!(shorten(&work.findings_so_far, max, Some(&handle)));
             }
-            line["calls"] = digests(work, max);
+            line["calls"] = call_summaries(work, max);
             line["changes"] = changes(work);
         }
     }
     line
 }
 
-/// One observation of an earlier iteration: what came of it, and the handles by which all of it is read.
+/// Formats one observation of an earlier iteration: its result, and the handles to read all of it.
 fn earlier_line(observation: &Observation) -> Value {
     let mut line = json!({"subtask": observation.subtask, "status": observation.status()});
     match &observation.finding {
@@ -215,20 +216,20 @@ fn earlier_line(observation: &Observation) -> Value {
     line
 }
 
-fn digests(work: &AgentWork, max: usize) -> Value {
-    let digest = |call: &CallSummary| {
+fn call_summaries(work: &AgentWork, max: usize) -> Value {
+    let summary = |call: &CallSummary| {
         let handle = call.effect.map(|effect| effect.to_string());
         let parameters = short(&call.parameters, max, handle.as_deref());
-        let mut digest = json!({"tool": call.tool, "parameters": parameters, "success": call.success});
+        let mut summary = json!({"tool": call.tool, "parameters": parameters, "success": call.success});
         if let Some(error) = &call.error {
-            digest["error"] = json!(error);
+            summary["error"] = json!(error);
         }
         if let Some(handle) = handle {
-            digest["handle"] = json!(handle);
+            summary["handle"] = json!(handle);
         }
-        digest
+        summary
     };
-    work.calls.iter().map(digest).collect()
+    work.calls.iter().map(summary).collect()
 }
 
 fn changes(work: &AgentWork) -> Value {

@@ -1,5 +1,4 @@
-//! A tool's parameters as a list that models read well, at about half the length of their JSON Schema
-//! (PROMPT-2):
+//! A tool's parameters as a list that models read well, at about half the length of the JSON Schema (PROMPT-2):
 //!
 //! ```text
 //! - path (string, required): The file.
@@ -10,17 +9,15 @@
 //!   - array of string, 1 or more elements: A program and its arguments.
 //! ```
 //!
-//! A parameter whose schema says more than the list can is written as JSON Schema, and so are all of them
-//! where it is the whole schema that says more. Left out is what changes no call: that an optional parameter
-//! may be `null` instead of missing, that no others are allowed, titles, the description, examples and
-//! default of the whole, and the default of an array's elements.
+//! A parameter is written as JSON Schema if the list cannot express its schema, and all parameters are if the list cannot express the outer
+//! schema. The list omits what does not affect calls: `null` for optional parameters, `additionalProperties: false`, titles, the
+//! description, examples and default of the outer schema, and the default of array elements.
 
 use serde_json::{Map, Value};
 
 use crate::text::one_line;
 
-/// What a list can say of a parameter, and `title`, `$schema` and `additionalProperties`, of which it says
-/// nothing.
+/// Keywords that the list can express, and `title`, `$schema` and `additionalProperties`, which it omits.
 const KNOWN: [&str; 24] = [
     "$schema",
     "additionalProperties",
@@ -48,15 +45,15 @@ const KNOWN: [&str; 24] = [
     "uniqueItems",
 ];
 
-/// What may stand beside several forms of a value.
+/// Keywords that may accompany `anyOf`.
 const BESIDE_FORMS: [&str; 5] = ["anyOf", "default", "description", "examples", "title"];
 
-/// The parameters below a heading.
+/// Lists the parameters, for use below a heading.
 pub(super) fn listed(schema: &Value) -> String {
     text(schema, 0)
 }
 
-/// The parameters as part of another list.
+/// Lists the parameters, indented for use within another list.
 pub(super) fn nested(schema: &Value) -> String {
     text(schema, 1)
 }
@@ -69,13 +66,13 @@ fn text(schema: &Value, depth: usize) -> String {
     }
 }
 
-/// The type of a value in words, and the lines for what it holds.
+/// The description of a value's type in words, and the lines for nested values.
 struct TypeDescription {
     words: Vec<String>,
     below: Vec<String>,
 }
 
-/// The properties of an object, a line each; none where the list can't say what its schema says.
+/// Lists the properties of an object, one per line; `None` if the list cannot express the schema.
 fn fields(schema: &Map<String, Value>, depth: usize) -> Option<Vec<String>> {
     if !is_known(schema) {
         return None;
@@ -197,14 +194,14 @@ fn kind(schema: &Map<String, Value>, presence: Presence, depth: usize) -> Option
     })
 }
 
-/// A value of one of several forms: the type of each, and a line for each of which there is more to say.
+/// Describes an `anyOf` schema: the type of each alternative, and a line for each alternative with further details.
 fn one_of(
     forms: &Value,
     schema: &Map<String, Value>,
     presence: Presence,
     depth: usize,
 ) -> Option<TypeDescription> {
-    // What is asked beside the forms is asked of each, which a list can't say.
+    // Other keywords apply to all alternatives, which the list cannot express.
     if !schema.keys().all(|key| BESIDE_FORMS.contains(&key.as_str())) {
         return None;
     }
@@ -254,9 +251,9 @@ fn array(items: Option<&Value>, depth: usize) -> Option<(String, Vec<String>)> {
     Some((format!("array of {words}"), kind.below))
 }
 
-/// What is asked of a value beyond its type.
+/// Describes the constraints on a value besides its type.
 fn bounds(schema: &Map<String, Value>) -> Vec<String> {
-    let said = |key: &str, words: &str| Some(words.replace("{}", &schema.get(key)?.to_string()));
+    let described = |key: &str, words: &str| Some(words.replace("{}", &schema.get(key)?.to_string()));
     let range = |least: &str, most: &str, unit: &str| match (schema.get(least), schema.get(most)) {
         (Some(least), Some(most)) => Some(format!("{least} to {most}{unit}")),
         (Some(least), None) => Some(format!("{least} or more{unit}")),
@@ -266,24 +263,24 @@ fn bounds(schema: &Map<String, Value>) -> Vec<String> {
     let unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
     [
         range("minimum", "maximum", ""),
-        said("exclusiveMinimum", "more than {}"),
-        said("exclusiveMaximum", "less than {}"),
-        said("multipleOf", "a multiple of {}"),
+        described("exclusiveMinimum", "more than {}"),
+        described("exclusiveMaximum", "less than {}"),
+        described("multipleOf", "a multiple of {}"),
         range("minLength", "maxLength", " characters"),
-        said("pattern", "matching {}"),
-        said("format", "format {}"),
+        described("pattern", "matching {}"),
+        described("format", "format {}"),
         range("minItems", "maxItems", " elements"),
         unique.then(|| "no element twice".to_owned()),
-        said("examples", "such as {}"),
+        described("examples", "such as {}"),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-/// Whether the list can say all that the schema says, but for the schemas in it.
+/// Returns true if the list can express the schema, apart from nested schemas.
 fn is_known(schema: &Map<String, Value>) -> bool {
-    // Properties of any name and one kind can't be listed.
+    // The list cannot express a schema for arbitrary property names.
     let others = schema.get("additionalProperties");
     others.is_none_or(Value::is_boolean) && schema.keys().all(|key| KNOWN.contains(&key.as_str()))
 }

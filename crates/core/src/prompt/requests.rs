@@ -1,5 +1,5 @@
-//! What an agent is asked: a planner, a reflector and a sub-agent at their start, and any of them when its conversation gets too
-//! long (LOOP-11).
+//! Requests to agents: the first user message of planners, reflectors and sub-agents, and the request to summarise a long conversation
+//! (LOOP-11).
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,36 +13,36 @@ use crate::spec::AgentSpec;
 use crate::text::{one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
-/// Characters of an agent's task that stand in the request for a summary: the task itself is in the conversation.
+/// Maximum characters of the task in a request for a summary. The whole task is in the conversation.
 const MAX_TASK: usize = 1_000;
 
-/// What is known of the run when an iteration is planned or judged.
+/// The state of the run for a planner or reflector.
 #[derive(Clone, Debug, Serialize)]
 pub struct IterationContext<'a> {
     /// The goal in the user's words.
     pub goal: &'a str,
     /// The iteration, from 1.
     pub iteration: u32,
-    /// How many there may be.
+    /// Maximum number of iterations.
     pub max_iterations: u32,
-    /// The user's guidance so far, in order; a plan names it by its number from 1.
+    /// The user's guidance so far. Plans refer to it by numbers from 1.
     pub guidance: &'a [String],
-    /// Questions that were asked and the user's answers.
+    /// Questions with the user's answers.
     pub answers: &'a [AnsweredQuestion],
-    /// The iterations before this one.
+    /// The earlier iterations.
     pub iterations: Vec<PastIteration<'a>>,
 }
 
 /// A question that the user has answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AnsweredQuestion {
-    /// What was asked.
+    /// The question.
     pub question: String,
-    /// The user's words.
+    /// The user's answer.
     pub answer: String,
 }
 
-/// An earlier iteration in short.
+/// A summary of an earlier iteration.
 #[derive(Clone, Debug, Serialize)]
 pub struct PastIteration<'a> {
     /// The iteration, from 1.
@@ -52,20 +52,20 @@ pub struct PastIteration<'a> {
     /// The reflection's verdict and summary.
     #[serde(flatten)]
     pub reflection: Option<PastReflection<'a>>,
-    /// Why the run ended before the plan was carried out; the user has resumed the run since.
+    /// Why the run ended before the plan was complete, if the user resumed the run afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<&'a str>,
-    /// What was observed, in short and with handles; empty where the request has it at length.
+    /// Short observations with handles; empty if the request has the full observations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Value>,
 }
 
-/// An earlier judgement in short.
+/// A summary of an earlier reflection.
 #[derive(Clone, Debug, Serialize)]
 pub struct PastReflection<'a> {
-    /// What followed.
+    /// The verdict.
     pub verdict: ReflectionVerdict,
-    /// What was said.
+    /// The reflection's summary.
     #[serde(rename = "reflection")]
     pub summary: &'a str,
 }
@@ -79,7 +79,7 @@ impl<'a> From<&'a Reflection> for PastReflection<'a> {
     }
 }
 
-/// The planner's brief. `observed` are the observations of the last iteration.
+/// Renders the planner's request. `observed` are the observations of the last iteration.
 pub fn plan_request(
     iteration: &IterationContext<'_>,
     agents: &[AgentSpec],
@@ -119,7 +119,7 @@ pub fn plan_request(
     )
 }
 
-/// The reflector's brief. `changed` are the files changed by the whole run so far.
+/// Renders the reflector's request. `changed` are the files that the whole run has changed so far.
 pub fn reflect_request(
     iteration: &IterationContext<'_>,
     plan: &Plan,
@@ -151,20 +151,19 @@ pub fn reflect_request(
     )
 }
 
-/// A sub-agent's brief: its task and the observations of what it depends on in that iteration, nothing else (PAOR-5).
+/// Renders a sub-agent's request: only its task and the observations of its dependencies in this iteration (PAOR-5).
 pub fn task_request(task: &str, iteration: u32, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied(), Some(iteration));
     render("task_request", json!({"task": task, "findings": findings}))
 }
 
-/// Asks a model to sum up its conversation, which comes before it as it is, so that the summary can stand for its older part
-/// (LOOP-11). `task` is what the agent was asked to do; a long one is shortened. The reply is text without a call in every form of calls,
-/// also where replies are held to a JSON Schema otherwise.
+/// Renders the request to summarise the conversation before it, so that the summary can replace the older part (LOOP-11). `task` is the
+/// agent's task, which is shortened. The reply is text without a call in every call form, even if a JSON Schema is otherwise enforced.
 pub fn summarise_request(task: &str) -> String {
     render("summarise", json!({"task": shorten(task, MAX_TASK, None)}))
 }
 
-/// The message that stands for the older part of a conversation: the model's own summary of it.
+/// Renders the message that replaces the older part of a conversation by the model's summary.
 pub fn summary(text: &str) -> String {
     render("summary", json!({"text": text.trim()}))
 }

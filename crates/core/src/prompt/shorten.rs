@@ -1,17 +1,17 @@
-//! Long text made short, visibly, with the handle under which the rest can be read (PAOR-6).
+//! Shortens long results visibly, with the handle to read the rest (PAOR-6).
 
 use serde_json::Value;
 
 use crate::text::{shorten, shorten_value};
 
-/// The tool that reads what was shortened.
+/// The name of the tool that reads shortened output.
 pub const READ_OUTPUT: &str = "read_output";
 
-/// Characters that are left of an output however long the rest of its result is.
+/// Minimum characters of an output that remain, even if the rest of the result is long.
 const MIN_OUTPUT: usize = 400;
 
-/// A tool's result, as models read it, in about `max` characters: first its long strings are shortened, so that its form stays; where that
-/// is not enough its output becomes a text of which the middle is left out.
+/// Shortens a tool's result for models to about `max` characters. Shortens long strings first, which keeps the structure; if this is not
+/// enough, replaces the output by its text with the middle left out.
 pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>) -> Value {
     if size(&result) <= max {
         return result;
@@ -39,14 +39,14 @@ pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>
     };
     result["output"] = Value::Null;
     let room = max.saturating_sub(size(&result)).max(MIN_OUTPUT);
-    // In a string of JSON the quotes of JSON take twice the room.
+    // Quotes take twice the room within a JSON string.
     let quoted = size(&Value::from(text.as_str())).max(1);
     let share = room * text.chars().count() / quoted;
     result["output"] = Value::String(shorten(&text, share.max(MIN_OUTPUT), handle).into_owned());
     result
 }
 
-/// The first of them, in about `max` characters, and how many more there were.
+/// Keeps the first changes in about `max` characters, and counts the others.
 fn bound(changes: &mut Vec<Value>, max: usize) {
     for change in changes.iter_mut() {
         *change = shorten_value(change, max, None);
@@ -65,7 +65,7 @@ fn bound(changes: &mut Vec<Value>, max: usize) {
     }
 }
 
-/// How many characters its JSON has.
+/// Length of the value as JSON, in characters.
 fn size(value: &Value) -> usize {
     value.to_string().chars().count()
 }

@@ -1,5 +1,4 @@
-//! What an agent is told of its work: its system prompt (PROMPT-2), and what goes back when it did not keep
-//! to it (LOOP-3).
+//! System prompts (PROMPT-2), and corrections of replies that do not follow them (LOOP-3).
 
 use serde_json::{Value, json};
 
@@ -12,11 +11,11 @@ use crate::submission::submission_tool;
 use crate::text::one_line;
 use crate::tool::ToolSpec;
 
-/// An agent's system prompt (PROMPT-2): its role, its tools, how to call them in that form, when to finish
-/// (LOOP-9), its limits (LOOP-2), and diagrams. `tools` are those that it may call; its terminating tool is added.
+/// Renders an agent's system prompt (PROMPT-2): role, tools, call form, when to finish (LOOP-9), limits (LOOP-2), and diagrams. `tools` are
+/// the agent's own tools; its terminating tool is added.
 ///
-/// Where tools are offered natively, the provider sends their descriptions, and the prompt has only their
-/// names and examples. An agent without any tool is told of no calls.
+/// If tools are native, the provider sends their descriptions, and the prompt has only names and examples. The prompt of an agent without
+/// tools does not mention calls.
 pub fn system_prompt(
     role: &str,
     tools: &[&ToolSpec],
@@ -47,7 +46,7 @@ pub fn system_prompt(
     )
 }
 
-/// The message before the last turn of an agent (LOOP-2).
+/// Renders the message before an agent's last turn (LOOP-2).
 pub(crate) fn last_turn(spec: &AgentSpec) -> String {
     render(
         "last_turn",
@@ -59,13 +58,13 @@ pub(crate) fn last_turn(spec: &AgentSpec) -> String {
     )
 }
 
-/// What goes back to a model whose reply has a call among words, which may be quoted (CALL-7).
+/// Renders the answer to a reply with a call among prose, which may be a quotation (CALL-7).
 pub fn call_in_prose() -> String {
     render("call_in_prose", json!({}))
 }
 
-/// What goes back to a model whose reply could not be used: the error, and the form in force with an example (LOOP-3): of the tool that
-/// was `meant`, or of the first that has one. `tools` are all that the agent may call, its terminating one included.
+/// Renders the correction of a malformed reply (LOOP-3): the error, and the call form with an example of the `meant` tool or, without one,
+/// of the first tool that has an example. `tools` are all that the agent may call, including its terminating tool.
 pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Option<&str>) -> String {
     let terminating = submission_tool(spec.answer).map(|tool| tool.name);
     let terminates = |tool: &ToolSpec| {
@@ -97,7 +96,7 @@ pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Optio
     )
 }
 
-/// Whether an accepted call of a tool is the agent's answer.
+/// Whether a valid call of a tool is the agent's answer.
 #[derive(Clone, Copy)]
 enum Terminates {
     Yes,
@@ -114,8 +113,7 @@ fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {
     })
 }
 
-/// A tool's own words, of which no line looks like a heading: only `## name` of the template begins a tool.
-/// Written as Markdown writes a line that begins with `#` and is none.
+/// Escapes lines of a tool's description that look like Markdown headings, because a heading starts the next tool in the template.
 fn without_headings(description: &str) -> String {
     let description = description.replace("\r\n", "\n");
     let lines = description.split(['\n', '\r']).map(|line| {
@@ -128,7 +126,7 @@ fn without_headings(description: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The form of calls that the templates know.
+/// The name of the call form in templates.
 fn form_name(calls: CallForm) -> &'static str {
     match calls {
         CallForm::Json | CallForm::Auto => "json",

@@ -1,113 +1,113 @@
-//! What a tool changed (LOOP-8), told so that it can be shown, summed up and undone.
+//! Changes that tools made (LOOP-8), in a form that can be shown, summarised and undone.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A file as it was at a moment: what `undo` puts back, and what it compares with.
+/// The content and mode of a file at one time, for undo to compare with and restore.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileVersion {
-    /// The SHA-256 of its content, or of the path that a link leads to: 64 hexadecimal digits, by which the content is kept.
+    /// SHA-256 of the content, or of a symbolic link's target, as 64 hexadecimal digits. The key under which the content is stored.
     pub digest: String,
-    /// Its kind and permissions as Unix has them in `st_mode`: `0o100644` for a plain file, `0o120777` for a link.
+    /// File type and permissions as in Unix' `st_mode`: `0o100644` for a regular file, `0o120777` for a symbolic link.
     pub mode: u32,
 }
 
-/// Something that a tool changed (LOOP-8). Paths are relative to the workspace, with `/`. `diff` is a unified diff for the operator;
-/// it is left out where the content is not text or too long. The versions before and after are left out where they are not known.
+/// A change that a tool made (LOOP-8). Paths are relative to the workspace, with `/`. `diff` is a unified diff for operators, `None` if the
+/// content is binary or too long. The versions before and after the change are `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum StateChange {
-    /// A file that was not there before.
+    /// A file was created.
     FileCreated {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Its content as a diff against nothing.
+        /// Diff against an empty file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
-        /// What is there now.
+        /// The new file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<FileVersion>,
     },
-    /// A file with other content than before.
+    /// The content of a file changed.
     FileEdited {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// What changed in it.
+        /// Diff of the contents.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
-        /// What was there.
+        /// The file before the change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<FileVersion>,
-        /// What is there now.
+        /// The file after the change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<FileVersion>,
     },
-    /// A file that is gone, or an empty folder, whose path ends with `/`.
+    /// A file was deleted, or an empty folder, whose path ends with `/`.
     FileDeleted {
-        /// Which.
+        /// Path of the file or folder.
         path: String,
-        /// What was in it.
+        /// Diff to an empty file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
-        /// What was there.
+        /// The deleted file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<FileVersion>,
     },
-    /// A file or folder under another name.
+    /// A file or folder was moved or renamed.
     FileMoved {
-        /// Its path before.
+        /// The old path.
         from: String,
-        /// Its path now.
+        /// The new path.
         to: String,
-        /// What it is, for a file.
+        /// The moved file; `None` for a folder.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<FileVersion>,
     },
-    /// A command that ran to its end.
+    /// A command ended.
     ProcessExited {
         /// The command line.
         command: String,
-        /// Its exit code; none where a signal ended it.
+        /// The exit code; `None` if a signal ended the process.
         code: Option<i32>,
     },
-    /// A table that a database did not have before.
+    /// A database table was created.
     TableCreated {
         /// The connection's name in the configuration.
         connection: String,
         /// The table, with its schema where the database has several.
         table: String,
     },
-    /// A table that a database has no more.
+    /// A database table was dropped.
     TableDropped {
         /// The connection's name in the configuration.
         connection: String,
         /// The table, with its schema where the database has several.
         table: String,
     },
-    /// Rows that were inserted, updated or deleted.
+    /// Database rows were inserted, updated or deleted.
     RowsChanged {
         /// The connection's name in the configuration.
         connection: String,
-        /// The table; none where the database does not say.
+        /// The table; `None` if the database does not report it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         table: Option<String>,
-        /// How many.
+        /// Number of changed rows.
         rows: u64,
     },
-    /// A request that may have changed something elsewhere, and was answered.
+    /// An HTTP request was answered that may have changed something on a server.
     RequestSent {
-        /// Its method, in capitals.
+        /// The HTTP method in upper case.
         method: String,
-        /// Where it went, without user, password and query.
+        /// The URL without user, password and query.
         url: String,
-        /// The HTTP status of the answer.
+        /// The HTTP status of the response.
         status: u16,
     },
 }
 
 impl StateChange {
-    /// The same with a diff; a change that has none stays as it is.
+    /// Sets the diff, if this kind of change has one.
     pub fn with_diff(mut self, text: Option<String>) -> Self {
         match &mut self {
             StateChange::FileCreated { diff, .. }
@@ -124,7 +124,7 @@ impl StateChange {
     }
 }
 
-/// A path for people and models, on one line whatever is in it: control characters as escapes, such as `\n`.
+/// Formats a path on one line for people and models, with control characters escaped, such as `\n`.
 pub fn display_path(path: &str) -> String {
     let mut shown = String::with_capacity(path.len());
     for character in path.chars() {
@@ -137,7 +137,7 @@ pub fn display_path(path: &str) -> String {
     shown
 }
 
-/// For models and people: `edited src/a.rs`.
+/// Formats the change for models and people: `edited src/a.rs`.
 impl fmt::Display for StateChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,75 +1,74 @@
-//! The codes of failures that Dirigent itself makes, and of those that many tools have: a word that says what kind of failure it is
-//! and stays the same for ever, whatever the text says ([`ToolOutcome::Failure`](super::ToolOutcome::Failure)). A tool may have others
-//! of its own.
+//! Codes of failures ([`ToolOutcome::Failure`](super::ToolOutcome::Failure)): stable identifiers for Dirigent's own failures and those of
+//! many tools. Tools may define further codes.
 
-/// The parameters do not fit the tool (CALL-6), or a plan or a judgement has faults.
+/// The parameters are invalid for the tool (CALL-6), or a plan or reflection has errors.
 pub const BAD_PARAMETERS: &str = "bad_parameters";
-/// There is no tool of that name.
+/// The tool does not exist.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
-/// The agent may not do that: the tool is not among its own, or needs more [`Access`](super::Access) than it has.
+/// The tool is not among the agent's tools, or needs more [`Access`](super::Access) than the agent has.
 pub const ACCESS_DENIED: &str = "access_denied";
 /// A rule of the user's [policy](crate::policy) denies the call.
 pub const DENIED_BY_RULE: &str = "denied_by_rule";
-/// A person was asked and did not approve it, or nobody did in time; or a call before it in the same reply was not approved.
+/// A person did not approve the call, nobody did in time, or an earlier call in the same reply was not approved.
 pub const NOT_APPROVED: &str = "not_approved";
-/// The process ended while it ran: it may or may not have happened (HOST-2).
+/// The process ended during the call, which may or may not have taken effect (HOST-2).
 pub const INTERRUPTED: &str = "interrupted";
-/// It did not run, or not to its end, as the user's guidance changed the plan (PAOR-8).
+/// The user's guidance changed the plan before the call ran or finished (PAOR-8).
 pub const REDIRECTED: &str = "redirected";
-/// It took longer than it may.
+/// The call exceeded its time limit.
 pub const TIMED_OUT: &str = "timed_out";
-/// Nobody waits for it any more.
+/// The caller was cancelled.
 pub const CANCELLED: &str = "cancelled";
-/// The tool's own code panicked, or the schema of its parameters is invalid.
+/// The tool panicked, or the schema of its parameters is invalid.
 pub const BROKE_DOWN: &str = "broke_down";
-/// A rule or a limit of the run is in the way.
+/// A rule or a limit of the run prevents the call.
 pub const REFUSED: &str = "refused";
-/// The agent that the call started ended without findings (PAOR-5).
+/// The agent that the call started failed (PAOR-5).
 pub const AGENT_FAILED: &str = "agent_failed";
 
-/// There is nothing of that name.
+/// The named thing does not exist.
 pub const NOT_FOUND: &str = "not_found";
-/// Something of that name is there already.
+/// The named thing already exists.
 pub const EXISTS: &str = "exists";
-/// A path leads out of the workspace.
+/// The path leads out of the workspace.
 pub const OUTSIDE_WORKSPACE: &str = "outside_workspace";
-/// The workspace itself cannot be opened.
+/// The workspace cannot be opened.
 pub const WORKSPACE: &str = "workspace";
-/// A folder, a pipe, a device or the like where a file is needed.
+/// The path is a folder, a pipe, a device or similar, and a file is needed.
 pub const NOT_A_FILE: &str = "not_a_file";
-/// A file where a folder is needed.
+/// The path is a file, and a folder is needed.
 pub const NOT_A_FOLDER: &str = "not_a_folder";
-/// A folder that something is in.
+/// The folder is not empty.
 pub const NOT_EMPTY: &str = "not_empty";
-/// More than a tool takes, or more than it can work through.
+/// The input exceeds what the tool accepts or can process.
 pub const TOO_BIG: &str = "too_big";
-/// A file is no text.
+/// The file is not text.
 pub const BINARY: &str = "binary";
-/// A character that the encoding of a file does not have.
+/// The file's encoding lacks a character of the new text.
 pub const NOT_ENCODABLE: &str = "not_encodable";
-/// A file belongs to git, or says what Dirigent and its agents may do.
+/// The file belongs to git or configures Dirigent and its agents.
 pub const PROTECTED: &str = "protected";
-/// The system does not let it: permissions, a full or a read-only disk, a limit.
+/// The system denies the operation: permissions, a full or read-only disk, or a limit.
 pub const DENIED: &str = "denied";
-/// The file is not as the agent last saw it, or the agent has not seen it (PAOR-5).
+/// The file differs from what the agent last saw, or the agent has not seen it (PAOR-5).
 pub const STALE: &str = "stale";
-/// Somebody else changed it while the call ran.
+/// Another process changed the file during the call.
 pub const CHANGED: &str = "changed";
-/// What was there could not be recorded for `undo`, so that it is left as it is.
+/// The old content could not be recorded for undo, so the file was left unchanged.
 pub const NOT_KEPT: &str = "not_kept";
-/// Anything else that the system says about a file.
+/// Any other I/O error.
 pub const IO: &str = "io";
-/// The text to be changed is not there.
+/// The text to replace was not found.
 pub const NO_MATCH: &str = "no_match";
-/// The text to be changed is there more than once.
+/// The text to replace occurs more than once.
 pub const AMBIGUOUS: &str = "ambiguous";
-/// The command cannot be confined here, and so does not run.
+/// The system cannot sandbox the command, so it did not run.
 pub const NO_SANDBOX: &str = "no_sandbox";
-/// A command ended with a status that is not 0.
+/// The command exited with a nonzero status.
 pub const EXITED: &str = "exited";
-/// Nobody answers there, or not so that it could be understood.
+/// The server does not respond, or its response is malformed.
 pub const UNREACHABLE: &str = "unreachable";
-/// A server answered a request with a status of 400 or more.
+/// The server responded with an HTTP status of 400 or more.
 pub const HTTP_STATUS: &str = "http_status";
-/// What the database said.
+/// The database reported an error.
 pub const DATABASE: &str = "database";

@@ -44,7 +44,7 @@ fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
         Ok(ReplyContent::Text(_)) => Becomes::Text,
         Ok(ReplyContent::CallInProse(_)) => Becomes::InProse,
         Ok(ReplyContent::Calls(calls)) => match tools.check(&calls[0], &allowed, Access::ReadWrite) {
-            Ok(()) => Becomes::Runs,
+            Ok(_) => Becomes::Runs,
             Err(CallError::UnknownTool { .. }) => Becomes::UnknownTool,
             Err(other) => panic!("{other}"),
         },

@@ -46,6 +46,21 @@ fn deadline() -> AgentInput {
 }
 
 #[test]
+fn call_6_a_tool_runs_without_the_optional_fields_that_are_null() {
+    let mut spec = spec();
+    for tool in spec.tools.iter_mut().filter(|tool| tool.name == "look") {
+        tool.parameters["properties"]["lines"] = json!({"type": "integer"});
+    }
+    let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
+    let reply = says_call("look", json!({"path": "x", "lines": null}), false);
+    check(
+        &mut agent,
+        vec![replied("a7.1", reply)],
+        &[r#"run a7.2 call-1-1: look {"path":"x"}"#],
+    );
+}
+
+#[test]
 fn loop_1_a_result_is_appended_and_sent_back() {
     let mut agent = implementer();
     check(

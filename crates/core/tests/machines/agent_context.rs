@@ -5,6 +5,7 @@ use dirigent_core::brief::AgentRole;
 use dirigent_core::call::CallForm;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall};
+use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::token_ratio::estimated_tokens;
 use dirigent_core::tool::{SeenFile, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ fn with_window(tokens: u64) -> Agent {
     let mut spec = spec();
     spec.agents[1].profile.context_window = Some(tokens);
     spec.agents[1].limits.max_turns = 100;
+    spec.agents[1].tools.push(READ_OUTPUT.to_owned());
     // Only the window makes anything shorter.
     spec.agents[1].profile.max_result = None;
     started(spec, AgentRole::Sub("implement".to_owned()))
@@ -311,16 +313,8 @@ fn paor_5_what_counts_as_seen_is_shown_whole() {
 }
 
 #[test]
-fn paor_6_a_journal_from_before_shows_results_whole() {
-    let mut old = serde_json::to_value(spec()).unwrap();
-    old["agents"][1].as_object_mut().unwrap().remove("profile");
-    let (mut agent, mut steps) = (
-        started(
-            serde_json::from_value(old).unwrap(),
-            AgentRole::Sub("implement".to_owned()),
-        ),
-        Steps(0),
-    );
+fn paor_6_without_a_limit_a_result_is_shown_whole() {
+    let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
     let long = "word ".repeat(20_000);
     steps.look(&mut agent, "a", &long);
     assert_eq!(result(agent.request().last().unwrap())["output"], json!(long));

@@ -112,7 +112,7 @@ fn fits_tool(pattern: &str, tool: &str) -> bool {
             parameters: BTreeMap::new(),
         },
     };
-    rule.fits(tool, &serde_json::Value::Null, "")
+    rule.matches(tool, &serde_json::Value::Null, "")
 }
 
 /// Looks whether one of the tools has all the parameters, with values that the patterns can fit.
@@ -175,5 +175,5 @@ fn fits_value(ruling: Ruling, name: &str, pattern: &str, value: &str) -> bool {
             parameters: BTreeMap::from([(name.to_owned(), pattern.to_owned())]),
         },
     };
-    rule.fits("", &serde_json::json!({ name: value }), "")
+    rule.matches("", &serde_json::json!({ name: value }), "")
 }

@@ -64,7 +64,7 @@ impl Agent {
             Some((call, _)) => self
                 .check(&with_parameters(call, parameters.clone()))
                 .map_err(|fault| fault.to_string()),
-            None => Ok(()),
+            None => Ok(parameters.clone()),
         };
         let policy = &self.context.spec().policy;
         let approved = pending.map(|(_, approval)| approval.clone());

@@ -40,7 +40,7 @@ impl Agent {
     ) {
         let most = self.spec().map_or(0, |spec| spec.limits.max_calls_per_reply);
         while self.stuck.is_none()
-            && let Some(call) = calls.pop_front()
+            && let Some(mut call) = calls.pop_front()
         {
             self.calls_of_turn = self.calls_of_turn.saturating_add(1);
             if self.calls_of_turn > most {
@@ -53,20 +53,23 @@ impl Agent {
                 Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
                 Some(Err(refused)) => self.refuse_call(&call, &refused),
                 None => {
-                    match self.check(&call).map(|()| self.evaluate_policy(&call)) {
-                        Err(fault) => {
-                            self.refuse_call(&call, &fault.result());
+                    match self.check(&call) {
+                        Ok(parameters) => call.parameters = parameters,
+                        Err(error) => {
+                            self.refuse_call(&call, &error.result());
                             continue;
                         }
-                        Ok(PolicyDecision::Deny(why)) => {
+                    }
+                    match self.evaluate_policy(&call) {
+                        PolicyDecision::Deny(why) => {
                             self.refuse_call(&call, &ToolResult::denied(why));
                             continue;
                         }
-                        Ok(PolicyDecision::Allow) => {
+                        PolicyDecision::Allow => {
                             let effect = self.outstanding.next_effect();
                             self.execute(now, effect, call, Edited::No, None, commands);
                         }
-                        Ok(PolicyDecision::Ask) => self.ask_approval(now, call, commands),
+                        PolicyDecision::Ask => self.ask_approval(now, call, commands),
                     }
                     self.state = State::Calling(calls);
                     return;
@@ -100,7 +103,7 @@ impl Agent {
     }
 
     /// CALL-6, and that the agent is allowed what the tool needs.
-    pub(super) fn check(&self, call: &ToolCall) -> Result<(), CallError> {
+    pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
         let allowed = self
             .brief
             .as_ref()
@@ -111,15 +114,15 @@ impl Agent {
 
     /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
     fn read_submission(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
-        type Read = fn(&Agent, &ToolCall) -> Result<AgentAnswer, String>;
+        type Read = fn(&Agent, &Value) -> Result<AgentAnswer, String>;
         let spec = self.spec()?;
         let (terminating, read): (_, Read) = match spec.answer {
             AnswerForm::Text => return None,
-            AnswerForm::Plan => (SUBMIT_PLAN, |agent, call| {
-                agent.check_plan(call).map(AgentAnswer::Plan)
+            AnswerForm::Plan => (SUBMIT_PLAN, |agent, parameters| {
+                agent.check_plan(parameters).map(AgentAnswer::Plan)
             }),
-            AnswerForm::Reflection => (SUBMIT_REFLECTION, |agent, call| {
-                agent.check_reflection(call).map(AgentAnswer::Reflection)
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |agent, parameters| {
+                agent.check_reflection(parameters).map(AgentAnswer::Reflection)
             }),
         };
         if call.tool != terminating {
@@ -129,39 +132,38 @@ impl Agent {
         let checked = self.context.submissions().check(call, &own, spec.access);
         let faulty = |faults: String| ToolResult::failure(faults).with_code(code::BAD_PARAMETERS);
         Some(match checked {
-            Ok(()) => read(self, call).map_err(faulty),
+            Ok(parameters) => read(self, &parameters).map_err(faulty),
             Err(fault) => Err(fault.result()),
         })
     }
 
     /// PAOR-4: a plan with faults goes back with every one of them named.
-    fn check_plan(&self, call: &ToolCall) -> Result<Plan, String> {
-        let plan = Plan::from_parameters(&call.parameters)?;
+    fn check_plan(&self, parameters: &Value) -> Result<Plan, String> {
+        let plan = Plan::from_parameters(parameters)?;
         let spec = self.context.spec();
-        let faults = plan.validation_errors(&PlanRules {
+        let rules = PlanRules {
             agents: &spec.agents,
             tools: self.context.tools(),
             max_subtasks: spec.limits.max_subtasks,
-            agents_left: self
+            remaining_agents: self
                 .brief
                 .as_ref()
                 .and_then(|brief| brief.agents_left)
                 .unwrap_or(spec.limits.max_agents),
             guidance: self.brief.as_ref().and_then(|brief| brief.guidance),
-        });
-        if faults.is_empty() {
-            return Ok(plan);
-        }
-        let faults: Vec<String> = faults.iter().map(|fault| format!("- {fault}")).collect();
-        Err(format!(
-            "the plan was refused; submit it again with these corrected:\n{}",
-            faults.join("\n")
-        ))
+        };
+        plan.validate(&rules).map_err(|errors| {
+            let errors: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
+            format!(
+                "the plan was refused; submit it again with these corrected:\n{}",
+                errors.join("\n")
+            )
+        })
     }
 
     /// PAOR-10: what a judgement says of changed files is what the run knows of them.
-    fn check_reflection(&self, call: &ToolCall) -> Result<Reflection, String> {
-        let reflection = Reflection::from_parameters(&call.parameters)?;
+    fn check_reflection(&self, parameters: &Value) -> Result<Reflection, String> {
+        let reflection = Reflection::from_parameters(parameters)?;
         let changed = self.brief.as_ref().and_then(|brief| brief.changed.as_deref());
         changed.map_or(Ok(()), |changed| reflection.check_changed_files(changed))?;
         Ok(reflection)

@@ -59,12 +59,9 @@ enum OmittedOutput {
 
 impl ResultDisplay {
     fn new(spec: &AgentSpec) -> Self {
-        let max_result = spec.profile.max_result;
-        // Where results are shown whole, as in journals from before they were not, every agent was told so.
-        let told = max_result.is_none() || spec.tools.iter().any(|tool| tool == prompt::READ_OUTPUT);
         ResultDisplay {
-            max_result,
-            rest: if told {
+            max_result: spec.profile.max_result,
+            rest: if spec.tools.iter().any(|tool| tool == prompt::READ_OUTPUT) {
                 OmittedOutput::Readable
             } else {
                 OmittedOutput::Unavailable

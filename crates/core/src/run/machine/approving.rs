@@ -98,7 +98,7 @@ impl Run {
                 .tools()
                 .check_any(&approval.tool, parameters)
                 .map_err(|fault| fault.to_string()),
-            (None, _) | (_, None) => Ok(()),
+            (None, _) | (_, None) => Ok(parameters.clone()),
         };
         let no_policy = Policy::default();
         let policy = self

@@ -68,7 +68,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
     );
     assert_eq!(
         not_taken(&mut agent, 40, approve),
-        "no call `a7.2` waits for an approval: it was decided, has ended, or was never asked for"
+        "no call `a7.2` waits for an approval: it was already decided, has ended, or never needed one"
     );
     assert_eq!(
         tell(
@@ -127,7 +127,7 @@ fn approve_1_a_plan_is_submitted_without_asking() {
 fn approve_2_edited_parameters_run_and_the_model_is_told() {
     let mut agent = waiting();
     let wrong = decided(&agent, edit(json!({"file": "z"})));
-    assert!(not_taken(&mut agent, 20, wrong).starts_with("the parameters do not fit: "));
+    assert!(not_taken(&mut agent, 20, wrong).starts_with("the edited parameters are invalid: "));
     let right = decided(&agent, edit(json!({"path": "z"})));
     assert_eq!(
         tell(&mut agent, 30, right)[2..],
@@ -210,7 +210,7 @@ fn approve_3_an_altered_a_foreign_and_a_late_answer_are_refused() {
     }
     assert_eq!(
         not_taken(&mut agent, 20, altered),
-        "the decision was made for another call than `a7.2` is now; look at it again"
+        "the call `a7.2` has changed since it was shown; review it and decide again"
     );
     let foreign = AgentInput::Decided {
         effect: effect("a8.2"),

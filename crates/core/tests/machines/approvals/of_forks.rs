@@ -42,7 +42,7 @@ fn approve_3_a_decision_about_a_call_of_a_plan_does_not_count_in_a_fork() {
     );
     assert_eq!(
         refused(&mut run, 100_010, for_the_other),
-        "the decision was made for another call than `run.2` is now; look at it again"
+        "the call `run.2` has changed since it was shown; review it and decide again"
     );
     let for_this = run_decided(&run, ApprovalAnswer::Approve);
     assert_eq!(
@@ -119,7 +119,7 @@ fn approve_3_a_decision_about_an_agents_call_does_not_count_in_a_fork_and_the_wa
     );
     assert_eq!(
         not_taken(&mut agent, 100_020, for_the_other),
-        "the decision was made for another call than `a7.2` is now; look at it again"
+        "the call `a7.2` has changed since it was shown; review it and decide again"
     );
     let for_this = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
@@ -162,5 +162,5 @@ fn approve_3_a_decision_for_the_other_run_does_not_count_even_where_the_clock_st
     let mut agent = waiting();
     let for_the_other = decided(&agent, ApprovalAnswer::Approve);
     tell(&mut agent, 10, agent_forked());
-    assert!(not_taken(&mut agent, 10, for_the_other).starts_with("the decision was made for another call"));
+    assert!(not_taken(&mut agent, 10, for_the_other).contains("has changed since it was shown"));
 }

@@ -209,7 +209,7 @@ fn host_11_what_is_awaited_is_said_again_when_another_call_has_waited_longest() 
 fn approve_2_edited_parameters_of_a_call_of_a_plan_run_once_they_fit() {
     let mut run = run_waiting();
     let wrong = run_decided(&run, edit(json!({"file": "z"})));
-    assert!(refused(&mut run, 10, wrong).starts_with("the parameters do not fit: "));
+    assert!(refused(&mut run, 10, wrong).starts_with("the edited parameters are invalid: "));
     let right = run_decided(&run, edit(json!({"path": "z"})));
     assert_eq!(
         give(&mut run, 20, right),
@@ -234,7 +234,7 @@ fn approve_2_an_approved_call_of_a_plan_runs_as_it_was_shown_and_once() {
     );
     assert_eq!(
         refused(&mut run, 20, approve),
-        "no call `run.2` waits for an approval: it was decided, has ended, or was never asked for"
+        "no call `run.2` waits for an approval: it was already decided, has ended, or never needed one"
     );
 }
 
