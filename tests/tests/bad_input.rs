@@ -475,19 +475,19 @@ fn host_3_bad_arguments_are_named() {
     );
     assert_eq!(
         said_of(&["run", "count the files", "--timeout", "soon"]),
-        "error: invalid value 'soon' for '--timeout <TIME>': that is no time; write one such as 90s, 10m or 2h"
+        "error: invalid value 'soon' for '--timeout <TIME>': not a duration; write one such as 90s, 10m or 2h"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--timeout", "0s"]),
-        "error: invalid value '0s' for '--timeout <TIME>': a time must be more than nothing, such as 90s, 10m or 2h"
+        "error: invalid value '0s' for '--timeout <TIME>': must be greater than zero, such as 90s, 10m or 2h"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--max-turns", "planner=0"]),
-        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': write a whole number from 1, such as 80, or planner=80 for one agent"
+        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': must be a whole number from 1, such as 80, or planner=80 for one agent"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--agent-timeout", "=10m"]),
-        "error: invalid value '=10m' for '--agent-timeout <[AGENT=]TIME>': an agent's name is missing before `=`"
+        "error: invalid value '=10m' for '--agent-timeout <[AGENT=]TIME>': the name of the agent is missing before `=`"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--max-turns", "plannr=80"]),
@@ -521,7 +521,7 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         .with_code(3);
 
     for part in [
-        "\nStopped at a limit (iteration limit: 1 planning iterations did not reach the goal) after 1 iteration, ",
+        "\nStopped at a limit (iteration limit: 1 planning iteration did not reach the goal) after 1 iteration, ",
         "but now `cargo test` fails (exit code 101):\n",
         "\nChanged 6 files:\n",
         "\nRemaining:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \

@@ -181,7 +181,7 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
 #[test]
 fn host_6_a_limit_that_is_no_amount_is_refused() {
     let place = shop();
-    let no_amount = "that is no amount of US dollars above nothing; write one such as 0.50";
+    let no_amount = "not a positive amount of US dollars; write one such as 0.50";
     for amount in [
         "0",
         "-1",

@@ -86,7 +86,7 @@ fn approve_1_another_terminal_shows_what_waits_in_full_and_decides_nothing_by_it
 
     assert_eq!(approve(place, "a2.2", 0)["state"], "accepted");
     let contents = terminal.end_with(0);
-    assert!(contents.contains("a2.2 needs no answer any more"), "{contents}");
+    assert!(contents.contains("a2.2 no longer needs an answer"), "{contents}");
     assert!(has(place, "first.txt"));
 }
 
@@ -96,7 +96,7 @@ fn approve_2_another_terminal_edits_rejects_and_guides() {
         (
             ["--edit", r#"{"command": ["touch", "other.txt"]}"#],
             "other.txt",
-            "runs with the parameters that you gave",
+            "runs with your parameters",
         ),
         (["--reject", "not here"], "", "a2.2 is rejected"),
         (["--guide", "by hand"], "", "its agent is told"),
@@ -128,7 +128,7 @@ fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
     let no_json = place
         .dirigent(["approve", "last", "a2.2", "--edit", "{"])
         .with_code(2);
-    assert!(no_json.stderr.contains("that is no JSON"), "{no_json}");
+    assert!(no_json.stderr.contains("not JSON"), "{no_json}");
     let never_asked = place.dirigent(["approve", "last", "a9.9"]).with_code(2);
     assert!(
         never_asked.stderr.contains("no call `a9.9` waits"),
@@ -312,7 +312,7 @@ fn host_11_a_run_of_another_process_is_watched_and_ctrl_c_ends_the_watching_alon
     leaving.wait_for("✓ look: ");
     leaving.types(CTRL_C);
     let contents = leaving.end_with(0);
-    assert!(contents.contains("not watching any more; run "), "{contents}");
+    assert!(contents.contains("stopped watching; run "), "{contents}");
 
     let watching = Terminal::start(place.command(["watch"]));
     watching.wait_for("✓ look: ");

@@ -1,4 +1,4 @@
-//! The options that limit agents: `--max-turns 80` for every agent, `--max-turns planner=80` for one.
+//! Options for the limits of agents: `--max-turns 80` for all, `--max-turns planner=80` for one.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -10,32 +10,32 @@ use super::DurationArg;
 
 #[derive(Args)]
 pub(crate) struct AgentLimitOptions {
-    /// Model turns that each agent may take, or one agent by its name, such as planner=80; can be given several times [default: 60 for planner,
-    /// reflector and the agents that ship, or what your configuration and the agent's file say]
+    /// Maximum number of model turns of each agent, or of one, as in planner=80; can be repeated [default: 60 for the planner, the
+    /// reflector and the shipped agents; your configuration and agent files can change it]
     #[arg(long, value_name = "[AGENT=]N")]
     max_turns: Vec<ForAgent<Turns>>,
-    /// How long each agent may work, or one agent by its name, such as planner=1h; can be given several times [default: 30m for planner and
-    /// reflector, 20m for the agents that ship, or what your configuration and the agent's file say]
+    /// Maximum duration of each agent, or of one, as in planner=1h; can be repeated [default: 30m for the planner and the reflector, 20m
+    /// for the shipped agents; your configuration and agent files can change it]
     #[arg(long, value_name = "[AGENT=]TIME")]
     agent_timeout: Vec<ForAgent<DurationArg>>,
 }
 
 impl AgentLimitOptions {
-    /// The goal with these limits of its agents. Of two for the same agent the later counts.
+    /// Sets these limits for the goal. Of two limits for the same agent, the later wins.
     pub(crate) fn apply(&self, goal: Goal) -> Goal {
-        let turns = self.max_turns.iter().map(|said| {
+        let turns = self.max_turns.iter().map(|option| {
             let limits = AgentLimitSettings {
-                max_turns: Some(said.value.0),
+                max_turns: Some(option.value.0),
                 ..AgentLimitSettings::default()
             };
-            (&said.agent, limits)
+            (&option.agent, limits)
         });
-        let timeouts = self.agent_timeout.iter().map(|said| {
+        let timeouts = self.agent_timeout.iter().map(|option| {
             let limits = AgentLimitSettings {
-                timeout: Some(said.value.0),
+                timeout: Some(option.value.0),
                 ..AgentLimitSettings::default()
             };
-            (&said.agent, limits)
+            (&option.agent, limits)
         });
         turns
             .chain(timeouts)
@@ -46,7 +46,7 @@ impl AgentLimitOptions {
     }
 }
 
-/// A value for every agent, or for the one whose name stands before it.
+/// A value for all agents, or for one: `VALUE` or `AGENT=VALUE`.
 #[derive(Clone)]
 struct ForAgent<T> {
     agent: Option<String>,
@@ -59,7 +59,7 @@ impl<T: FromStr<Err: Display>> FromStr for ForAgent<T> {
     fn from_str(text: &str) -> Result<Self, String> {
         let (agent, value) = match text.split_once('=') {
             Some((agent, _)) if agent.trim().is_empty() => {
-                return Err("an agent's name is missing before `=`".to_owned());
+                return Err("the name of the agent is missing before `=`".to_owned());
             }
             Some((agent, value)) => (Some(agent.trim().to_owned()), value.trim()),
             None => (None, text),
@@ -69,7 +69,7 @@ impl<T: FromStr<Err: Display>> FromStr for ForAgent<T> {
     }
 }
 
-/// A number of turns.
+/// A positive number of turns.
 #[derive(Clone, Copy)]
 struct Turns(u32);
 
@@ -79,7 +79,7 @@ impl FromStr for Turns {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse() {
             Ok(turns) if turns > 0 => Ok(Turns(turns)),
-            Ok(_) | Err(_) => Err("write a whole number from 1, such as 80, or planner=80 for one agent"),
+            Ok(_) | Err(_) => Err("must be a whole number from 1, such as 80, or planner=80 for one agent"),
         }
     }
 }
