@@ -399,7 +399,7 @@ async fn host_3_models_lists_what_the_server_offers_and_marks_the_configured_one
 
     let offline = place.dirigent(["models", "--model", "offline"]).with_code(0);
     assert!(
-        offline.stdout.starts_with("offline: one model, built in"),
+        offline.stdout.starts_with("offline: one built-in model"),
         "{offline}"
     );
 }

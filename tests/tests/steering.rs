@@ -99,7 +99,7 @@ fn approve_2_another_terminal_edits_rejects_and_guides() {
             "runs with your parameters",
         ),
         (["--reject", "not here"], "", "a2.2 is rejected"),
-        (["--guide", "by hand"], "", "its agent is told"),
+        (["--guide", "by hand"], "", "its agent receives your guidance"),
     ] {
         let served = Served::new(ASK, one_agent());
         let place = &served.place;
@@ -181,7 +181,7 @@ fn approve_3_what_is_approved_while_no_process_is_there_is_taken_once_by_the_nex
     let said = place.dirigent(["approve", "last", "a2.2"]).with_code(0);
     assert!(
         said.stdout
-            .contains("It is kept, and taken as soon as the run goes on: `dirigent resume "),
+            .contains("handled when the run continues: `dirigent resume "),
         "{said}"
     );
     assert!(!has(place, "first.txt"));
@@ -213,7 +213,10 @@ fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
     let said = place
         .dirigent(["guide", "last", "search only in src"])
         .with_code(0);
-    assert!(said.stdout.starts_with("The next plan of run "), "{said}");
+    assert!(
+        said.stdout.starts_with("Accepted: the next plan of run "),
+        "{said}"
+    );
     gate.open();
     let ended = run.end().with_code(0);
     assert!(ended.stdout.contains("Search in src only."), "{ended}");
@@ -404,7 +407,7 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
     let _ = place.dirigent(RUN).with_code(4);
     assert_eq!(approve(place, "a2.2", 0)["state"], "pending");
     let guided = place.dirigent(["guide", "last", "Be quick."]).with_code(0);
-    assert!(guided.stdout.contains("It is kept"), "{guided}");
+    assert!(guided.stdout.starts_with("Pending: "), "{guided}");
 
     let second = place
         .dirigent(["approve", "last", "a2.2", "--reject", "changed my mind"])
