@@ -429,6 +429,7 @@ fn host_3_a_run_that_has_ended_cannot_be_resumed() {
     for arguments in [&["resume", "last"][..], &["resume", "last", "--answer", "yes"]] {
         let ended = refused(&place, arguments, 2);
         assert!(ended.stderr.contains(" has already ended"), "{ended}");
+        assert!(ended.stderr.contains("\nnext: dirigent show "), "{ended}");
     }
 }
 
