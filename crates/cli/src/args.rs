@@ -18,10 +18,17 @@ pub(crate) use agent_limits::AgentLimitOptions;
 #[command(name = "dirigent", version, after_help = exit::HELP, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     /// The journal to use [default: dirigent/journal.db in your data folder]
-    #[arg(long, global = true, value_name = "FILE", env = "DIRIGENT_DB")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "DIRIGENT_DB",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
     pub(crate) db: Option<PathBuf>,
     /// A configuration file whose settings override dirigent/dirigent.toml in your configuration folder [env: DIRIGENT_CONFIG]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -64,7 +71,7 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// List the models of the configured servers
     Models(ModelsCommand),
-    /// List the sub-agents with their sources, and the files that define none
+    /// List the sub-agents with their sources, and the agent files that were refused
     Agents(AgentsCommand),
 }
 
