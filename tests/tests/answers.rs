@@ -195,7 +195,7 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
     );
     // The one that goes on waits at the gate.
     let refused = ended.recv().unwrap().with_code(2);
-    assert!(refused.stderr.contains("is owned by process"), "{refused}");
+    assert!(refused.stderr.contains("your answer was not used"), "{refused}");
     let planner = served.wait_for_requests(before + 1)[before].clone();
     gate.open();
     let _ = ended.recv().unwrap().with_code(0);

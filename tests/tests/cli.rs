@@ -162,7 +162,8 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
         "{refused}"
     );
     let guided = place.dirigent(["guide", "last", "only in price.js"]).with_code(0);
-    assert!(guided.stdout.contains("takes it into account"), "{guided}");
+    assert!(guided.stdout.contains("once you resume run "), "{guided}");
+    assert!(guided.stdout.contains("--max-model-calls N"), "{guided}");
     let resumed = place
         .dirigent(["resume", "last", "--max-model-calls", "50", "--json"])
         .with_code(0);
@@ -181,7 +182,7 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
 #[test]
 fn host_6_a_limit_that_is_no_amount_is_refused() {
     let place = shop();
-    let no_amount = "that is no amount of US dollars above nothing; write one such as 0.50";
+    let no_amount = "not a positive amount of US dollars; write one such as 0.50";
     for amount in [
         "0",
         "-1",

@@ -269,12 +269,7 @@ async fn host_9_a_recording_that_can_no_longer_be_written_is_no_bad_usage() {
     hold.open();
 
     let ended = run.end().with_code(1);
-    assert!(
-        ended
-            .stderr
-            .contains("the run is in the journal, but its recording is not written"),
-        "{ended}"
-    );
+    assert!(ended.stderr.contains("cannot write the recording: "), "{ended}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -344,7 +339,7 @@ async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers
     let json: Value = serde_json::from_str(&check(&place, &["--json"], &[]).with_code(0).stdout).unwrap();
     assert_eq!(json["ok"], true);
     assert_eq!(json["default_model"]["model"], "default");
-    assert_eq!(json["models"][0]["connection"], "it answers");
+    assert_eq!(json["models"][0]["connection"], "it responds");
     assert_eq!(
         json["models"][0]["price"],
         json!({"input": 1.5, "cached_input": 1.5, "output": 3.0})
@@ -404,7 +399,7 @@ async fn host_3_models_lists_what_the_server_offers_and_marks_the_configured_one
 
     let offline = place.dirigent(["models", "--model", "offline"]).with_code(0);
     assert!(
-        offline.stdout.starts_with("offline: one model, built in"),
+        offline.stdout.starts_with("offline: one built-in model"),
         "{offline}"
     );
 }
@@ -442,7 +437,7 @@ async fn host_3_a_configuration_in_the_workspace_is_not_read_and_told_of() {
     let run = ended(run.env("OPENAI_API_KEY", CANARY)).with_code(0);
     assert_eq!(
         run.stderr,
-        "note: work/dirigent.toml is not read, as whoever wrote it could have your keys sent elsewhere. If you trust it: --config \
+        "note: work/dirigent.toml is not read: its author could redirect your API keys to another server. If you trust it, use --config \
          work/dirigent.toml\n"
     );
     let mut checked = place.command(["config", "check"]);

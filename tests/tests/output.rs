@@ -32,7 +32,7 @@ fn fails(ended: Ended, of: &[&str]) {
     assert!(
         ended
             .stderr
-            .contains("error: standard output cannot be written, so that what was printed is not complete: "),
+            .contains("error: standard output cannot be written, so the output is incomplete: "),
         "{of:?}: {ended}"
     );
     assert!(

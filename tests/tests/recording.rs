@@ -567,7 +567,7 @@ fn host_9_a_difference_has_its_own_exit_code_and_says_what_to_do() {
             .contains("-count the usages of parse_amount\n+count the usages of parse_money"),
         "{other}"
     );
-    assert!(other.stderr.contains("record the run anew"), "{other}");
+    assert!(other.stderr.contains("record the run again"), "{other}");
     assert_eq!(other.stdout, "");
     assert_eq!(Journal::open(&place.db()).unwrap().runs().unwrap().len(), 1);
 }

@@ -86,7 +86,7 @@ fn approve_1_another_terminal_shows_what_waits_in_full_and_decides_nothing_by_it
 
     assert_eq!(approve(place, "a2.2", 0)["state"], "accepted");
     let contents = terminal.end_with(0);
-    assert!(contents.contains("a2.2 needs no answer any more"), "{contents}");
+    assert!(contents.contains("a2.2 no longer needs an answer"), "{contents}");
     assert!(has(place, "first.txt"));
 }
 
@@ -96,10 +96,10 @@ fn approve_2_another_terminal_edits_rejects_and_guides() {
         (
             ["--edit", r#"{"command": ["touch", "other.txt"]}"#],
             "other.txt",
-            "runs with the parameters that you gave",
+            "runs with your parameters",
         ),
         (["--reject", "not here"], "", "a2.2 is rejected"),
-        (["--guide", "by hand"], "", "its agent is told"),
+        (["--guide", "by hand"], "", "its agent receives your guidance"),
     ] {
         let served = Served::new(ASK, one_agent());
         let place = &served.place;
@@ -131,7 +131,7 @@ fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
     let no_json = place
         .dirigent(["approve", "last", "a2.2", "--edit", "{"])
         .with_code(2);
-    assert!(no_json.stderr.contains("that is no JSON"), "{no_json}");
+    assert!(no_json.stderr.contains("not JSON"), "{no_json}");
     let never_asked = place.dirigent(["approve", "last", "a9.9"]).with_code(2);
     assert!(
         never_asked.stderr.contains("no call `a9.9` waits"),
@@ -184,7 +184,7 @@ fn approve_3_what_is_approved_while_no_process_is_there_is_taken_once_by_the_nex
     let said = place.dirigent(["approve", "last", "a2.2"]).with_code(0);
     assert!(
         said.stdout
-            .contains("It is kept, and taken as soon as the run goes on: `dirigent resume "),
+            .contains("handled when the run continues: `dirigent resume "),
         "{said}"
     );
     assert!(!has(place, "first.txt"));
@@ -216,7 +216,10 @@ fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
     let said = place
         .dirigent(["guide", "last", "search only in src"])
         .with_code(0);
-    assert!(said.stdout.starts_with("The next plan of run "), "{said}");
+    assert!(
+        said.stdout.starts_with("Accepted: the next plan of run "),
+        "{said}"
+    );
     gate.open();
     let ended = run.end().with_code(0);
     assert!(ended.stdout.contains("Search in src only."), "{ended}");
@@ -315,7 +318,7 @@ fn host_11_a_run_of_another_process_is_watched_and_ctrl_c_ends_the_watching_alon
     leaving.wait_for("✓ look: ");
     leaving.types(CTRL_C);
     let contents = leaving.end_with(0);
-    assert!(contents.contains("not watching any more; run "), "{contents}");
+    assert!(contents.contains("stopped watching; run "), "{contents}");
 
     let watching = Terminal::start(place.command(["watch"]));
     watching.wait_for("✓ look: ");
@@ -407,7 +410,7 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
     let _ = place.dirigent(RUN).with_code(4);
     assert_eq!(approve(place, "a2.2", 0)["state"], "pending");
     let guided = place.dirigent(["guide", "last", "Be quick."]).with_code(0);
-    assert!(guided.stdout.contains("It is kept"), "{guided}");
+    assert!(guided.stdout.starts_with("Pending: "), "{guided}");
 
     let second = place
         .dirigent(["approve", "last", "a2.2", "--reject", "changed my mind"])

@@ -272,11 +272,11 @@ fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
         "{asked}"
     );
     assert!(
-        asked.contains("more lines, ") && asked.contains("are not shown: v shows all of it"),
+        asked.contains("more lines, ") && asked.contains("are not shown: v shows the whole call"),
         "{asked}"
     );
     terminal.enters("a");
-    terminal.wait_for("you have not seen all of it");
+    terminal.wait_for("you have not seen the whole call");
     terminal.enters("v");
     terminal.wait_until("the end of it", |all| {
         all.contains("│ line 60\n") && last_line(all).starts_with("a2.2: ▏a approve")

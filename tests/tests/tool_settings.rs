@@ -353,12 +353,12 @@ fn config_check_tries_each_database() {
         .map(|tried| (&tried["connection"], &tried["problem"]))
         .collect();
     let refused = "the server of this connection cannot be reached (connection refused)";
-    let later = "its file is not there yet, and is made when something is written";
+    let later = "its file does not exist yet; the first write creates it";
     assert_eq!(
         told,
         [
             (&Value::Null, &Value::from(refused)),
-            (&Value::from("it answers"), &Value::Null),
+            (&Value::from("it responds"), &Value::Null),
             (
                 &Value::Null,
                 &Value::from("its file does not exist in this folder")

@@ -83,16 +83,16 @@ fn a_rename_is_undone_byte_for_byte() {
     check(
         &place,
         &shown.stdout,
-        "To undo what run RUN did in PLACE/work:\n  restore   cart.js\n  restore   price.js\n",
+        "To undo the changes of run RUN in PLACE/work:\n  restore   cart.js\n  restore   price.js\n",
     );
     assert_ne!(tree(&place), before);
     let unasked = place.dirigent(["undo", "last"]).with_code(2);
-    assert_eq!(unasked.stderr, "nothing was done: say --yes to do it\n");
+    assert_eq!(unasked.stderr, "nothing was undone: confirm with --yes\n");
     assert_ne!(tree(&place), before);
 
     let undone = place.dirigent(["undo", "last", "--yes"]).with_code(0);
     assert!(
-        undone.stdout.ends_with("Undone: 2 files are as they were.\n"),
+        undone.stdout.ends_with("Undid the changes to 2 files.\n"),
         "{undone}"
     );
     assert_eq!(tree(&place), before);
@@ -100,7 +100,7 @@ fn a_rename_is_undone_byte_for_byte() {
     check(
         &place,
         &again.stdout,
-        "Nothing is to be undone: no file is other than before what run RUN did.\n",
+        "Nothing to undo: run RUN left no changed file.\n",
     );
 }
 
@@ -112,7 +112,7 @@ fn who_reads_json_is_not_asked_and_learns_what_to_say() {
 
     let shown = Terminal::start(place.command(["undo", "last", "--json"])).end_with(2);
 
-    assert!(shown.contains("say --yes to do it"), "{shown}");
+    assert!(shown.contains("confirm with --yes"), "{shown}");
     assert_eq!(tree(&place), left);
 }
 
@@ -129,9 +129,9 @@ fn a_file_that_was_changed_since_is_never_overwritten() {
     check(
         &place,
         &refused.stdout,
-        "To undo what run RUN did in PLACE/work:\n  restore   cart.js\n  restore   price.js\n\
+        "To undo the changes of run RUN in PLACE/work:\n  restore   cart.js\n  restore   price.js\n\
          Cannot be undone:\n  price.js has changed since the run\n\
-         So nothing is done. See what the run changed with `dirigent diff RUN`; undo the rest with `dirigent undo RUN --skip-changed`.\n",
+         So nothing is undone. See the changes of the run with `dirigent diff RUN`; undo the other files with `dirigent undo RUN --skip-changed`.\n",
     );
     assert_eq!(tree(&place), left);
 

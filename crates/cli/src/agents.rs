@@ -1,4 +1,4 @@
-//! `agents`: who can be given sub-tasks, where each comes from, and which files are refused.
+//! `agents`: the sub-agents with their sources, and the files that were refused.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Outp
     Ok(Exit::Success)
 }
 
-/// Tells before a run starts which files define no agent.
+/// Warns of refused agent files before a run starts.
 pub(crate) fn warn_refused(agents: &Agents, output: &Output) {
     for refused in &agents.refused {
         output.note(&line(&format!("warning: {refused}")));
@@ -76,7 +76,7 @@ fn write_agent(agent: &ListedAgent, folder: &Path, text: &mut String) {
     let limits = &agent.limits;
     let _ = writeln!(
         text,
-        "  asks {}; {} turns, {}",
+        "  model: {}; {} turns, {}",
         line(model),
         limits.max_turns,
         limits.timeout
@@ -86,8 +86,8 @@ fn write_agent(agent: &ListedAgent, folder: &Path, text: &mut String) {
     }
 }
 
-/// A file as it is seen from the project.
-fn shown(path: &Path, folder: &Path) -> String {
+/// A path relative to the project, if it lies within.
+fn display_path(path: &Path, folder: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
 
@@ -96,13 +96,13 @@ fn origin(source: &AgentSource, folder: &Path) -> String {
         AgentSource::Shipped => "shipped".to_owned(),
         AgentSource::Program => "program".to_owned(),
         AgentSource::User(path) => format!("yours, {}", path.display()),
-        AgentSource::Project(path) => format!("project, {}", shown(path, folder)),
+        AgentSource::Project(path) => format!("project, {}", display_path(path, folder)),
     }
 }
 
 fn location(refused: &RefusedAgent, folder: &Path) -> String {
     let number = refused.line.map(|line| format!(":{line}")).unwrap_or_default();
-    let path = refused.source.file().map(|path| shown(path, folder));
+    let path = refused.source.file().map(|path| display_path(path, folder));
     line(&format!("{}{number}", path.unwrap_or_default()))
 }
 
@@ -137,7 +137,7 @@ fn agent_json(agent: &ListedAgent) -> Value {
     })
 }
 
-/// A file's words on one line, as they may be anybody's.
+/// Untrusted text on one line.
 fn line(text: &str) -> String {
     sanitize(&text.replace(char::is_control, " "))
 }

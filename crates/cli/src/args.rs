@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command-line arguments.
 
 mod limits;
 
@@ -11,15 +11,22 @@ use dirigent::core::id::{AgentId, EffectId, Scope};
 use crate::exit;
 pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 
-/// Pursues goals with a team of agents: plans, acts, observes, reflects.
+/// Achieves goals with a team of agents that plan, act, observe and reflect.
 #[derive(Parser)]
 #[command(name = "dirigent", version, after_help = exit::HELP, arg_required_else_help = true)]
 pub(crate) struct Arguments {
-    /// The journal of runs [default: dirigent/journal.db in your data folder]
-    #[arg(long, global = true, value_name = "FILE", env = "DIRIGENT_DB")]
+    /// The journal to use [default: dirigent/journal.db in your data folder]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "DIRIGENT_DB",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
     pub(crate) db: Option<PathBuf>,
-    /// A configuration laid over your own, dirigent/dirigent.toml in your configuration folder [env: DIRIGENT_CONFIG]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// A configuration file whose settings override dirigent/dirigent.toml in your configuration folder [env: DIRIGENT_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -30,45 +37,45 @@ pub(crate) enum Command {
     /// Pursue a goal in a folder
     #[command(after_long_help = RUN_HELP)]
     Run(RunCommand),
-    /// Copy a sample project to a temporary folder and pursue a real goal in it
+    /// Pursue a goal in a copy of a sample project
     Demo(DemoCommand),
-    /// Go on with a run that was interrupted, waits for an answer, or ended at a limit
+    /// Continue a run that was interrupted, waits for you, or ended at a limit
     #[command(after_long_help = RESUME_HELP)]
     Resume(ResumeCommand),
-    /// Say something to a run that is under way: its next plan takes it into account
+    /// Send guidance to a run, for its next plan
     Guide(GuideCommand),
     /// Show the calls that wait for your approval, or decide about one
     #[command(after_long_help = APPROVE_HELP)]
     Approve(ApproveCommand),
     /// Answer a run's question
     Answer(AnswerCommand),
-    /// Watch a run that another process owns; Ctrl-C stops watching, not the run
+    /// Follow a run of another process; Ctrl-C ends only the watching
     Watch(WatchCommand),
-    /// End a run that another process owns
+    /// Cancel a run of another process
     Cancel(CancelCommand),
-    /// Start a new run that shares a run's past up to one of its entries
+    /// Start a new run from an entry of another run's journal
     Fork(ForkCommand),
-    /// List the runs of the journal, newest first
+    /// List the runs in the journal, newest first
     Runs(RunsCommand),
-    /// Show a run: its summary, every step or its plan
+    /// Show a run: its summary, all steps or its plans
     Show(ShowCommand),
-    /// Show what a run changed in files, as a diff that `git apply` takes
+    /// Show a run's changes to files as a diff for `git apply`
     Diff(DiffCommand),
-    /// Put files back as they were before a run, or at one of its entries; what changed since is left alone
+    /// Restore files to their state before a run, or at one of its entries
     #[command(after_long_help = UNDO_HELP)]
     Undo(UndoCommand),
-    /// Look at the configuration
+    /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// List the models that the configured servers offer
+    /// List the models of the configured servers
     Models(ModelsCommand),
-    /// List the sub-agents, where each comes from, and the files that are refused
+    /// List the sub-agents with their sources, and the agent files that were refused
     Agents(AgentsCommand),
 }
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show what is set and from where, and test whether the models that runs ask and the databases can be reached
+    /// Show all settings with their sources, and test the connections to models and databases
     Check(CheckCommand),
 }
 
@@ -76,10 +83,10 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct CheckCommand {
     #[command(flatten)]
     pub(crate) model: ModelChoice,
-    /// Connect to nothing
+    /// Skip the connection tests
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Print it all as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -88,25 +95,25 @@ pub(crate) struct CheckCommand {
 pub(crate) struct ModelsCommand {
     #[command(flatten)]
     pub(crate) model: ModelChoice,
-    /// Print one model a line, as JSON
+    /// Print one JSON object per model
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct AgentsCommand {
-    /// The project whose own agents are among them
+    /// The project whose own agents are included
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
-    /// Print it all as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Which model is the default.
+/// The default model.
 #[derive(Args, Clone)]
 pub(crate) struct ModelChoice {
-    /// The model: offline, a name of [models.NAME], or provider/name, such as openai/gpt-4.1-mini [env: DIRIGENT_MODEL]
+    /// The default model: `offline`, a name from [models.NAME], or PROVIDER/NAME such as openai/gpt-4.1-mini [env: DIRIGENT_MODEL]
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 }
@@ -119,77 +126,80 @@ Examples:
   dirigent run \"run the tests\" --record tests.jsonl
   dirigent run --replay tests.jsonl
 
-Without a model of yours, the offline model answers: it renames symbols, finds usages, replaces text, runs checks, and counts
-and lists things, and says so when a goal is beyond it. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml, and
-look at what is set with `dirigent config check`.
+Models:
+Without a configured model, the built-in offline model is used. It renames symbols, finds usages, replaces text, runs checks, and
+counts and lists things; other goals fail with an explanation. Choose another model with --model, DIRIGENT_MODEL or [model] in
+dirigent.toml, and verify the choice with `dirigent config check`.
 
-While it goes on in your terminal, type guidance and Enter: its next plan takes it into account. A line that begins with `!` is taken at once.
-What needs your approval is asked there, too. From another terminal there are `dirigent guide`, `approve`, `answer`, `watch` and `cancel`.
+While the run is in progress:
+Type guidance and Enter in its terminal; the next plan takes it into account. Begin the line with `!` to interrupt the current work
+and plan again at once. Approvals and questions appear in the same terminal. From another terminal, use `dirigent guide`, `approve`,
+`answer`, `watch` and `cancel`.
 
-Ctrl-C cancels the run and waits until everything it started has ended; a second Ctrl-C kills. A run that was killed goes on
-with `dirigent resume`.";
+Ctrl-C cancels the run and waits until everything it started has ended; a second Ctrl-C kills it. Continue a killed run with
+`dirigent resume`.";
 
 const RESUME_HELP: &str = "\
-The limits that are given hold from now on; the others stay as they are. A run that ended at a limit needs a higher one.
+Limits given here replace those of the run; its other limits remain. A run that ended at a limit needs a higher one.
 
 Examples:
-  dirigent resume last                          # after a crash, or once its model can be reached again
+  dirigent resume last                          # after a crash, or when its model is reachable again
   dirigent resume last --answer \"the second\"
   dirigent resume last --max-iterations 30      # after a limit";
 
 const UNDO_HELP: &str = "\
-First it is shown what would be done, and you are asked; where nobody can be asked, only --yes does it. A file that is not what the run left is
-never overwritten: then nothing at all is done, unless --skip-changed leaves such files out. What is replaced is kept in the journal.
+Shows the steps and asks for confirmation; without a terminal, --yes is required. A file that has changed since the run is never
+overwritten: by default nothing is undone then; --skip-changed undoes the other files. The journal keeps the replaced contents.
 
-Only files are put back: what commands, databases and requests changed is not.
+Only changes made by file tools are undone, not those made by commands, databases and web requests.
 
 Examples:
   dirigent undo last
   dirigent undo last --dry-run
-  dirigent undo 01234567 --to 42 --yes       # as it was after entry 42 of `dirigent show 01234567 --steps`";
+  dirigent undo 01234567 --to 42 --yes       # the state after entry 42 of `dirigent show 01234567 --steps`";
 
 const APPROVE_HELP: &str = "\
-A decision always names its call: without CALL all that waits is shown in full, and nothing is decided. With CALL alone the call runs as it is
-shown.
+Without CALL, all pending calls and the question are shown in full, and nothing is decided. With CALL alone, the call is approved as it
+is shown.
 
 Examples:
-  dirigent approve 01234567                              # what waits, in full
-  dirigent approve 01234567 a3.7                         # let it run
+  dirigent approve 01234567                              # show pending calls
+  dirigent approve 01234567 a3.7                         # approve
   dirigent approve 01234567 a3.7 --edit '{\"command\": [\"cargo\", \"check\"]}'
   dirigent approve 01234567 a3.7 --reject \"not on this machine\"
   dirigent approve 01234567 a3.7 --guide \"use cargo check instead\"
 
-A call that is rejected ends its agent's work; one that is guided does not run, and its agent goes on with your words.";
+--reject ends the work of the call's agent. With --guide the call does not run, and the agent continues with your guidance.";
 
-/// How a run is watched.
+/// Output and interaction options.
 #[derive(Args, Clone)]
 pub(crate) struct WatchOptions {
-    /// Print one event a line, as JSON
+    /// Print events as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// End with every step and observation instead of the summary alone
+    /// Print all steps and observations after the run, not only the summary
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) verbose: bool,
-    /// End with the changes as a unified diff
+    /// Print the changes as a unified diff after the run
     #[arg(long, conflicts_with = "json")]
     pub(crate) diff: bool,
-    /// Ask nothing: a run that needs you stops, and goes on with `approve` and `resume`, or `resume --answer`
+    /// Never ask: a run that needs you stops with exit code 4; continue it with `approve` and `resume`, or `resume --answer`
     #[arg(long)]
     pub(crate) non_interactive: bool,
-    /// The run is replayed: its tools change nothing.
+    /// The run is a replay, which changes no files.
     #[arg(skip)]
     pub(crate) replayed: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct RunCommand {
-    /// What is to be reached, in your words; with --replay, that of the recording
+    /// The goal in your own words; with --replay, the goal of the recording
     #[arg(required_unless_present = "replay")]
     pub(crate) goal: Option<String>,
-    /// The folder to work in; file tools stay beneath it
+    /// The folder to work in; file tools cannot leave it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
-    /// Keep what was changed even if the goal cannot be reached: the goal gets a sentence that says so
+    /// Keep changes even if the goal cannot be achieved, by adding this request to the goal
     #[arg(long, conflicts_with = "replay")]
     keep: bool,
     #[command(flatten)]
@@ -202,16 +212,16 @@ pub(crate) struct RunCommand {
     pub(crate) watching: WatchOptions,
     #[command(flatten)]
     pub(crate) record: RecordOptions,
-    /// Replay a recording, with no model and no tools, and say where it differs from what would happen now
+    /// Replay a recording without models or tools, and report the first difference
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "RunLimitOptions", "AgentLimitOptions"])]
     pub(crate) replay: Option<PathBuf>,
 }
 
-/// What `--keep` adds to a goal.
+/// The sentence that `--keep` adds to the goal.
 const KEEP: &str = "Keep the changes even if the goal cannot be reached.";
 
 impl RunCommand {
-    /// The goal as the model is told it.
+    /// The goal for the model.
     pub(crate) fn goal_text(&self) -> String {
         let goal = self.goal.as_deref().unwrap_or_default().trim();
         if self.keep && !goal.is_empty() {
@@ -222,18 +232,17 @@ impl RunCommand {
     }
 }
 
-/// Where a run is recorded.
 #[derive(Args)]
 pub(crate) struct RecordOptions {
-    /// Record the run in a file, for --replay; an earlier recording there is replaced
+    /// Record the run to a file, for `run --replay`; replaces an existing recording
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct DemoCommand {
-    /// The model to ask instead of the offline model: a name of [models.NAME], or provider/name; without it no configuration is
-    /// read, not even that of --config
+    /// The model to use instead of the offline model: a name from [models.NAME], or PROVIDER/NAME. Without this option no configuration
+    /// is read, not even that of --config
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
@@ -242,9 +251,9 @@ pub(crate) struct DemoCommand {
 
 #[derive(Args)]
 pub(crate) struct ResumeCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// The answer to the run's question, or the number of one of its choices
+    /// The answer to the run's question, or the number of a choice
     #[arg(long, value_name = "TEXT", value_parser = text, allow_hyphen_values = true)]
     pub(crate) answer: Option<String>,
     #[command(flatten)]
@@ -257,43 +266,43 @@ pub(crate) struct ResumeCommand {
 
 #[derive(Args)]
 pub(crate) struct GuideCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// What you have to say
+    /// Your guidance
     #[arg(value_name = "TEXT", value_parser = text)]
     pub(crate) guidance: String,
-    /// Stop what is under way, and plan anew at once
+    /// Stop the current work and plan again at once
     #[arg(long, conflicts_with = "agent")]
     pub(crate) now: bool,
-    /// Tell one agent alone, such as a3
+    /// Send the guidance to a single agent, such as a3
     #[arg(long, value_name = "AGENT", value_parser = agent)]
     pub(crate) agent: Option<AgentId>,
-    /// Print what came of it as a JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct ApproveCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// The call, such as a3.7
+    /// The call to decide about, such as a3.7
     pub(crate) call: Option<EffectId>,
-    /// Let it run with these parameters instead
+    /// Approve the call with these parameters instead
     #[arg(long, value_name = "JSON", requires = "call", conflicts_with_all = ["reject", "guide"])]
     pub(crate) edit: Option<Parameters>,
-    /// Don't let it run, and end its agent's work
+    /// Reject the call, and end its agent's work
     #[arg(long, value_name = "REASON", num_args = 0..=1, requires = "call", conflicts_with = "guide")]
     pub(crate) reject: Option<Option<String>>,
-    /// Don't let it run, and tell its agent what to do instead
+    /// Reject the call, and tell its agent what to do instead
     #[arg(long, value_name = "TEXT", requires = "call", value_parser = text)]
     pub(crate) guide: Option<String>,
-    /// Print what waits, or what came of the decision, as a JSON object
+    /// Print the pending requests, or the result of the decision, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A call's parameters as JSON.
+/// A call's parameters, given as JSON.
 #[derive(Clone)]
 pub(crate) struct Parameters(pub(crate) serde_json::Value);
 
@@ -303,69 +312,69 @@ impl FromStr for Parameters {
     fn from_str(text: &str) -> Result<Self, String> {
         serde_json::from_str(text)
             .map(Parameters)
-            .map_err(|error| format!("that is no JSON: {error}"))
+            .map_err(|error| format!("not JSON: {error}"))
     }
 }
 
 fn agent(text: &str) -> Result<AgentId, String> {
     match text.parse() {
         Ok(Scope::Agent(agent)) => Ok(agent),
-        Ok(Scope::Run) | Err(_) => Err("that is no agent; write one such as a3".to_owned()),
+        Ok(Scope::Run) | Err(_) => Err("not an agent; write one such as a3".to_owned()),
     }
 }
 
 fn text(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("say something".to_owned()),
+        "" => Err("must not be empty".to_owned()),
         text => Ok(text.to_owned()),
     }
 }
 
 #[derive(Args)]
 pub(crate) struct AnswerCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// Your answer, or the number of one of the choices
+    /// Your answer, or the number of a choice
     #[arg(value_name = "TEXT", value_parser = text, allow_negative_numbers = true)]
     pub(crate) answer: String,
-    /// Print what came of it as a JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct CancelCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// Print what came of it as a JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct WatchCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// Print one event a line, as JSON
+    /// Print events as JSON, one per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// End with every step and observation instead of the summary alone
+    /// Print all steps and observations after the run, not only the summary
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) verbose: bool,
-    /// End with the changes as a unified diff
+    /// Print the changes as a unified diff after the run
     #[arg(long, conflicts_with = "json")]
     pub(crate) diff: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct ForkCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// The last entry that both share, as `show --steps` numbers them [default: the last from which it can go on]
+    /// The number of the last shared entry, from `show --steps` [default: the last entry from which the run can continue]
     #[arg(long, value_name = "N")]
     pub(crate) at: Option<u64>,
-    /// What the new run is told at once
+    /// Guidance for the new run
     #[arg(long, value_name = "TEXT", value_parser = text)]
     pub(crate) guidance: Option<String>,
     #[command(flatten)]
@@ -376,75 +385,75 @@ pub(crate) struct ForkCommand {
 
 #[derive(Args)]
 pub(crate) struct RunsCommand {
-    /// Print one run a line, as JSON
+    /// Print one JSON object per run
     #[arg(long)]
     pub(crate) json: bool,
-    /// How many at the most
+    /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
 }
 
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// Every step and observation
+    /// Show all steps and observations
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// The plan of each iteration as a graph, instead of the summary
+    /// Show the plan of each iteration as a graph instead of the summary
     #[arg(long, value_name = "FORM", conflicts_with = "verbose")]
     pub(crate) graph: Option<GraphForm>,
-    /// Every entry of the journal in a line, by its number for `fork --at`, `diff --to` and `undo --to`, instead of the summary
+    /// List the journal entries instead of the summary, with their numbers for `fork --at`, `diff --to` and `undo --to`
     #[arg(long, conflicts_with_all = ["verbose", "graph"])]
     pub(crate) steps: bool,
-    /// Print the whole report as one JSON object
+    /// Print the full report as one JSON object
     #[arg(long, conflicts_with_all = ["verbose"])]
     pub(crate) json: bool,
-    /// Record the run in a file, for `run --replay`, instead of showing it
+    /// Write a recording of the run to a file, for `run --replay`, instead of showing it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["verbose", "graph", "steps", "json"])]
     pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct DiffCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// Only what changed after this entry, as `show --steps` numbers them [default: all; of a fork, after the past that it shares]
+    /// Only changes after this entry, by its number in `show --steps` [default: all changes; of a fork, those after the shared entries]
     #[arg(long, value_name = "N")]
     pub(crate) to: Option<u64>,
-    /// Print it as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct UndoCommand {
-    /// The run: its id, four digits or more of it, or `last`
+    /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// Undo only what changed after this entry, as `show --steps` numbers them [default: all; of a fork, after the past that it shares]
+    /// Undo only changes after this entry, by its number in `show --steps` [default: all changes; of a fork, those after the shared entries]
     #[arg(long, value_name = "N")]
     pub(crate) to: Option<u64>,
-    /// Don't ask
+    /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     pub(crate) yes: bool,
-    /// Only show what would be done
+    /// Only show the steps
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Leave alone what cannot be undone, and undo the rest
+    /// Undo the other files if some cannot be undone
     #[arg(long)]
     pub(crate) skip_changed: bool,
-    /// Print what would be done and what was as one JSON object
+    /// Print the steps and the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphForm {
-    /// For Markdown: a Mermaid flowchart
+    /// A Mermaid flowchart, for Markdown
     Mermaid,
-    /// For Graphviz
+    /// Graphviz
     Dot,
-    /// For the terminal
+    /// Text, for the terminal
     Tree,
 }

@@ -1,4 +1,4 @@
-//! `config check`: what is set and from where, and whether it works. And how the other commands read the configuration.
+//! `config check`: all settings with their sources, and connection tests. Also loads the configuration for other commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::args::CheckCommand;
 use crate::exit::Exit;
 use crate::output::{Output, sanitize};
 
-/// The user's configuration, with what this command was told.
+/// Loads the configuration, with the file of `--config` and the model of `--model` laid over it.
 pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Config, DirigentError> {
     let mut sources = Sources::from_environment();
     if let Some(file) = file {
@@ -27,14 +27,14 @@ pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Confi
     Ok(Config::load(&sources)?)
 }
 
-/// Tells of configurations in these folders, which are never read by themselves: they may be somebody else's.
+/// Warns of configuration files in these folders. They are read only with `--config`, as somebody else may have written them.
 pub(crate) fn warn_unread_config(config: &Config, folders: &[&Path], output: &Output) {
     for note in unread_configs(config, folders) {
         output.note(&sanitize(&format!("note: {note}")));
     }
 }
 
-/// Tells whoever starts a run that nothing confines its commands.
+/// Warns that commands run without a sandbox.
 pub(crate) fn warn_unconfined(config: &Config, output: &Output) {
     match config.sandbox().confinement {
         Confinement::Required => {}
@@ -52,7 +52,7 @@ fn unread_configs(config: &Config, folders: &[&Path]) -> Vec<String> {
             seen.push(real);
             let path = path.display();
             notes.push(format!(
-                "{path} is not read, as whoever wrote it could have your keys sent elsewhere. If you trust it: --config {path}"
+                "{path} is not read: its author could redirect your API keys to another server. If you trust it, use --config {path}"
             ));
         }
     }
@@ -70,18 +70,18 @@ pub(crate) async fn check(
     let used = config.used_models();
     let mut results = BTreeMap::new();
     for reference in &used {
-        results.insert(reference.clone(), test(&config, reference, &command).await);
+        results.insert(reference.clone(), test_model(&config, reference, &command).await);
     }
-    let databases = config.connections()?.into_iter().map(|settings| {
+    let database_tests = config.connections()?.into_iter().map(|settings| {
         let (folder, offline) = (folder.clone(), command.offline);
         tokio::spawn(async move {
-            let tested = test_database(&settings, &folder, offline).await;
-            (settings, tested)
+            let result = test_database(&settings, &folder, offline).await;
+            (settings, result)
         })
     });
     let mut connections = Vec::new();
-    for tested in databases.collect::<Vec<_>>() {
-        connections.push(tested.await?);
+    for test in database_tests.collect::<Vec<_>>() {
+        connections.push(test.await?);
     }
     let report = CheckReport {
         connections,
@@ -109,11 +109,11 @@ pub(crate) async fn check(
     })
 }
 
-/// What is well, or what is wrong.
+/// A description of the success, or of the problem.
 type TestResult = Result<&'static str, String>;
 
-/// What came of testing a model.
-async fn test(config: &Config, reference: &str, command: &CheckCommand) -> TestResult {
+/// Tests the connection to a model.
+async fn test_model(config: &Config, reference: &str, command: &CheckCommand) -> TestResult {
     if command.offline {
         return match config.model(reference).map(|model| model.api_key) {
             Ok(ApiKey::NotSet { how }) => Err(format!("it needs an API key: {how}")),
@@ -123,13 +123,13 @@ async fn test(config: &Config, reference: &str, command: &CheckCommand) -> TestR
     }
     match config.probe(reference).await {
         Ok(ProbeOutcome::BuiltIn) => Ok("built in"),
-        Ok(ProbeOutcome::Listed) => Ok("its provider offers it"),
-        Ok(ProbeOutcome::Responded) => Ok("it answers"),
+        Ok(ProbeOutcome::Listed) => Ok("offered by its provider"),
+        Ok(ProbeOutcome::Responded) => Ok("it responds"),
         Err(error) => Err(sanitize(&error.to_string())),
     }
 }
 
-/// What came of testing a database.
+/// Tests the connection to a database.
 async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bool) -> TestResult {
     let connection = settings.connection.as_ref();
     let connection = connection.map_err(|error| sanitize(&error.to_string()))?;
@@ -137,15 +137,13 @@ async fn test_database(settings: &ConnectionSettings, folder: &Path, offline: bo
         return Ok("not tested");
     }
     match connection.check(folder).await {
-        Ok(ConnectionCheck::Connected) => Ok("it answers"),
-        Ok(ConnectionCheck::FileNotCreated) => {
-            Ok("its file is not there yet, and is made when something is written")
-        }
+        Ok(ConnectionCheck::Connected) => Ok("it responds"),
+        Ok(ConnectionCheck::FileNotCreated) => Ok("its file does not exist yet; the first write creates it"),
         Err(problem) => Err(sanitize(&problem)),
     }
 }
 
-/// All that is to be told.
+/// The result of `config check`.
 struct CheckReport {
     config: Config,
     used: Vec<String>,
@@ -157,11 +155,11 @@ struct CheckReport {
 
 impl CheckReport {
     fn all_passed(&self) -> bool {
-        let databases = self.connections.iter().map(|(_, tested)| tested);
+        let databases = self.connections.iter().map(|(_, result)| result);
         self.results.values().chain(databases).all(Result::is_ok)
     }
 
-    /// The models that runs ask, then those that nobody asks.
+    /// The models that some role uses, then all others.
     fn models(&self) -> Result<Vec<ModelSettings>, DirigentError> {
         let others = self.config.names();
         let others = others
@@ -173,7 +171,7 @@ impl CheckReport {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Who asks which model.
+    /// Each role with its model.
     fn roles(&self) -> Vec<(&str, &str)> {
         let mut roles: Vec<(&str, &str)> = ["planner", "reflector", "agents"]
             .into_iter()
@@ -210,18 +208,18 @@ impl CheckReport {
         let _ = writeln!(text, "\n{}", style("Models").bold());
         for model in self.models()? {
             let _ = writeln!(text, "  {}", title(&model));
-            for (what, said) in self.facts(&model) {
-                let _ = writeln!(text, "    {what:<11} {said}");
+            for (name, value) in self.facts(&model) {
+                let _ = writeln!(text, "    {name:<11} {value}");
             }
             let _ = match self.results.get(&model.reference) {
-                Some(Ok(well)) => writeln!(text, "    {:<11} {}", "connection", style(well).green()),
+                Some(Ok(success)) => writeln!(text, "    {:<11} {}", "connection", style(success).green()),
                 Some(Err(problem)) => {
                     writeln!(text, "    {:<11} {}", "connection", style(problem).red())
                 }
-                None => writeln!(text, "    {:<11} no agent", "asked by"),
+                None => writeln!(text, "    {:<11} no role", "used by"),
             };
         }
-        let _ = writeln!(text, "\n{}", style("Who asks which").bold());
+        let _ = writeln!(text, "\n{}", style("Models by role").bold());
         for (role, model) in self.roles() {
             let _ = writeln!(text, "  {role:<11} {model}");
         }
@@ -232,9 +230,9 @@ impl CheckReport {
         for (name, limits) in self.agent_limits() {
             let _ = writeln!(
                 text,
-                "  {:<11} {} turns, {}",
+                "  {:<11} {}, {}",
                 sanitize(name),
-                limits.max_turns,
+                count(limits.max_turns.into(), "turn"),
                 limits.timeout
             );
         }
@@ -244,14 +242,14 @@ impl CheckReport {
         Ok(text)
     }
 
-    /// What the built-in tools may reach.
+    /// The access of commands and the database connections.
     fn write_tools(&self, text: &mut String) {
         let sandbox = self.config.sandbox();
         let network = if sandbox.network { "with" } else { "without" };
         let commands = match sandbox.confinement {
             Confinement::Required => match Sandbox::check() {
                 Ok(()) => format!("confined, {network} network"),
-                Err(why) => format!("not possible here: this system cannot confine commands: {why}"),
+                Err(why) => format!("unavailable: this system cannot confine commands: {why}"),
             },
             Confinement::Off => "not confined: they can do whatever you can".to_owned(),
         };
@@ -260,13 +258,13 @@ impl CheckReport {
             return;
         }
         let _ = writeln!(text, "\n{}", style("Databases").bold());
-        for (connection, tested) in &self.connections {
+        for (connection, result) in &self.connections {
             let (name, address) = (sanitize(&connection.name), sanitize(&connection.address));
             let (kind, access) = (&connection.database, connection.access);
             let _ = writeln!(text, "  {}: {kind}, {access}", style(name).bold());
             let _ = writeln!(text, "    {:<11} {address}", "address");
-            let _ = match tested {
-                Ok(well) => writeln!(text, "    {:<11} {}", "connection", style(well).green()),
+            let _ = match result {
+                Ok(success) => writeln!(text, "    {:<11} {}", "connection", style(success).green()),
                 Err(problem) => writeln!(text, "    {:<11} {}", "connection", style(problem).red()),
             };
         }
@@ -281,10 +279,10 @@ impl CheckReport {
         if config.files().is_empty() {
             let yours = config
                 .user_file()
-                .map(|file| format!("; yours would be {}", sanitize(&file.display().to_string())));
+                .map(|file| format!("; your own would be {}", sanitize(&file.display().to_string())));
             let _ = writeln!(text, "  none{}", yours.unwrap_or_default());
         }
-        let _ = writeln!(text, "\n{}", style("Set").bold());
+        let _ = writeln!(text, "\n{}", style("Settings").bold());
         let settings = config.settings();
         let chosen = format!("default model = {}", config.default_model());
         let lines: Vec<(String, String)> = [(chosen, config.default_model_origin().to_string())]
@@ -298,15 +296,15 @@ impl CheckReport {
             .collect();
         let width = lines
             .iter()
-            .map(|(what, _)| what.chars().count())
+            .map(|(setting, _)| setting.chars().count())
             .max()
             .unwrap_or(0)
             .min(60);
-        for (what, origin) in lines {
+        for (setting, origin) in lines {
             let _ = writeln!(
                 text,
                 "  {:<width$}  {}",
-                sanitize(&what),
+                sanitize(&setting),
                 style(sanitize(&origin)).dim()
             );
         }
@@ -346,8 +344,8 @@ impl CheckReport {
 
     fn model_json(&self, model: &ModelSettings) -> Value {
         let result = self.results.get(&model.reference);
-        let served = model.provider.map(|_| model);
-        let limits = served.map(|model| self.config.model_limits(model));
+        let remote = model.provider.map(|_| model);
+        let limits = remote.map(|model| self.config.model_limits(model));
         json!({
             "model": model.reference,
             "provider": model.provider_name(),
@@ -359,7 +357,7 @@ impl CheckReport {
             "max_output_tokens": model.max_output_tokens,
             "concurrent": limits.and_then(|limits| limits.concurrent),
             "tokens_per_minute": limits.and_then(|limits| limits.tokens_per_minute),
-            "attempts": served.map(|model| model.retries().attempts),
+            "attempts": remote.map(|model| model.retries().attempts),
             "price": model.price.map(|price| json!({
                 "input": price.input.dollars(),
                 "cached_input": price.cached_input.dollars(),
@@ -371,13 +369,13 @@ impl CheckReport {
         })
     }
 
-    /// What is to be known of a model that a server answers for.
+    /// The settings of a model on a server, by name; empty for the offline model.
     fn facts(&self, model: &ModelSettings) -> Vec<(&'static str, String)> {
         if model.provider.is_none() {
             return Vec::new();
         }
         let tokens = |count: Option<u64>| {
-            count.map_or_else(|| "not said".to_owned(), |count| format!("{count} tokens"))
+            count.map_or_else(|| "not set".to_owned(), |count| format!("{count} tokens"))
         };
         let calls = serde_json::to_value(model.calls).unwrap_or_default();
         let mut facts = vec![
@@ -385,8 +383,8 @@ impl CheckReport {
             ("calls", calls.as_str().unwrap_or_default().to_owned()),
             ("context", tokens(model.context_window)),
             ("replies", tokens(model.max_output_tokens)),
-            ("asked", self.request_limits(model)),
-            ("price", model.price.map_or_else(|| "not known".to_owned(), price)),
+            ("requests", self.request_limits(model)),
+            ("price", model.price.map_or_else(|| "unknown".to_owned(), price)),
         ];
         if !model.fallback.is_empty() {
             facts.push(("fallback", sanitize(&model.fallback.join(", "))));
@@ -394,21 +392,21 @@ impl CheckReport {
         facts
     }
 
-    /// How much is asked of a model.
+    /// The limits of requests to a model, such as `8 at once, 5 attempts`.
     fn request_limits(&self, model: &ModelSettings) -> String {
         let limits = self.config.model_limits(model);
-        let mut asked = Vec::new();
-        asked.extend(limits.concurrent.map(|count| format!("{count} at once")));
-        asked.extend(
+        let mut parts = Vec::new();
+        parts.extend(limits.concurrent.map(|count| format!("{count} at once")));
+        parts.extend(
             limits
                 .tokens_per_minute
-                .map(|count| format!("{count} tokens a minute")),
+                .map(|count| format!("{count} tokens per minute")),
         );
-        asked.push(match model.retries().attempts {
+        parts.push(match model.retries().attempts {
             1 => "1 attempt".to_owned(),
             attempts => format!("{attempts} attempts"),
         });
-        asked.join(", ")
+        parts.join(", ")
     }
 }
 
@@ -425,14 +423,14 @@ fn commands_json(config: &Config) -> Value {
     commands
 }
 
-fn connection_json((settings, tested): &(ConnectionSettings, TestResult)) -> Value {
+fn connection_json((settings, result): &(ConnectionSettings, TestResult)) -> Value {
     json!({
         "name": settings.name,
         "database": settings.database,
         "access": settings.access.to_string(),
         "address": settings.address,
-        "connection": tested.as_ref().ok(),
-        "problem": tested.as_ref().err(),
+        "connection": result.as_ref().ok(),
+        "problem": result.as_ref().err(),
     })
 }
 
@@ -456,10 +454,10 @@ fn price(price: Price) -> String {
     )
 }
 
-/// Where a key comes from, and nothing of it.
+/// The source of an API key, without any part of the key.
 fn key(key: &ApiKey) -> String {
     match key {
-        ApiKey::None => "none is sent".to_owned(),
+        ApiKey::None => "none".to_owned(),
         ApiKey::NotSet { how } => format!("not set: {how}"),
         ApiKey::Set { origin, .. } => format!("set, from {origin}"),
     }
@@ -467,14 +465,24 @@ fn key(key: &ApiKey) -> String {
 
 fn limits(config: &Config) -> String {
     let limits = config.limits();
-    let mut said = vec![
-        format!("{} planning iterations", limits.max_iterations),
-        format!("{} sub-tasks in parallel", limits.max_parallel),
-        format!("{} agents", limits.max_agents),
+    let mut parts = vec![
+        count(limits.max_iterations.into(), "planning iteration"),
+        format!("{} in parallel", count(limits.max_parallel.into(), "sub-task")),
+        count(limits.max_agents.into(), "agent"),
     ];
-    said.extend(limits.timeout.map(|span| span.to_string()));
-    said.extend(limits.max_tokens.map(|count| format!("{count} tokens")));
-    said.extend(limits.max_cost.map(|cost| cost.to_string()));
-    said.extend(limits.max_model_calls.map(|count| format!("{count} model calls")));
-    said.join(", ")
+    parts.extend(limits.timeout.map(|timeout| timeout.to_string()));
+    parts.extend(limits.max_tokens.map(|tokens| count(tokens, "token")));
+    parts.extend(limits.max_cost.map(|cost| cost.to_string()));
+    parts.extend(
+        limits
+            .max_model_calls
+            .map(|calls| count(calls.into(), "model call")),
+    );
+    parts.join(", ")
+}
+
+/// A number with its noun, such as `1 token` or `2 tokens`.
+fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }

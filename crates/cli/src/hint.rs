@@ -46,7 +46,7 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
             Some(format!("dirigent watch {run}, or dirigent cancel {run}", run = run.short()))
         }
         RuntimeError::Journal(
-            StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. } | StoreError::AmbiguousRun { .. },
+            StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. },
         ) => Some("dirigent runs".to_owned()),
         // The journal's other errors say what to do.
         RuntimeError::Journal(_)

@@ -1,4 +1,4 @@
-//! `models`: what the configured servers offer.
+//! `models`: the models of the configured servers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn print_models(
     command: &ModelsCommand,
     output: &Output,
 ) {
-    // The names that are configured for this server.
+    // The configured names on this server.
     let configured: BTreeSet<String> = references
         .iter()
         .filter_map(|reference| config.model(reference).ok())
@@ -70,7 +70,7 @@ fn print_models(
     }
     match model.provider {
         None => output.print(
-            "offline: one model, built in; it needs no server. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml.",
+            "offline: one built-in model without a server. Choose another with --model, DIRIGENT_MODEL or [model] in dirigent.toml.",
         ),
         Some(provider) => {
             let title = format!("{provider} at {}", sanitize(model.display_url()));
@@ -80,7 +80,7 @@ fn print_models(
                 output.print(&format!("{mark} {}", sanitize(name)));
             }
             for name in configured.iter().filter(|name| !names.contains(name)) {
-                output.note(&sanitize(&format!("`{name}` is configured, but not among them")));
+                output.note(&sanitize(&format!("note: `{name}` is configured, but the server does not list it")));
             }
         }
     }

@@ -173,7 +173,7 @@ fn decision_from_args(command: &ApproveCommand, pending: &PendingCall) -> (Appro
                 parameters: parameters.0.clone(),
             },
             format!(
-                "Accepted: {effect} runs with your parameters: {}",
+                "{effect} runs with your parameters: {}",
                 sanitize(&parameters.0.to_string())
             ),
         ),
@@ -181,18 +181,15 @@ fn decision_from_args(command: &ApproveCommand, pending: &PendingCall) -> (Appro
             ApprovalAnswer::Reject {
                 reason: reason.clone().filter(|reason| !reason.trim().is_empty()),
             },
-            format!("Accepted: {effect} is rejected; neither it nor anything after it runs."),
+            format!("{effect} is rejected; neither it nor anything after it runs."),
         ),
         (None, None, Some(guidance)) => (
             ApprovalAnswer::Guide {
                 guidance: guidance.clone(),
             },
-            format!("Accepted: {effect} does not run; its agent receives your guidance."),
+            format!("{effect} does not run; its agent receives your guidance."),
         ),
-        (None, None, None) => (
-            ApprovalAnswer::Approve,
-            format!("Accepted: {effect} is approved."),
-        ),
+        (None, None, None) => (ApprovalAnswer::Approve, format!("{effect} is approved.")),
     }
 }
 
@@ -237,11 +234,7 @@ pub(crate) async fn answer(
             return target.report_rejection(RuntimeError::Answer { run, fault }, command.json, output);
         }
     };
-    let accepted = format!(
-        "Accepted as the answer of run {}: {}",
-        run.short(),
-        sanitize(&answer)
-    );
+    let accepted = format!("Run {} has its answer: {}", run.short(), sanitize(&answer));
     let message = Steering::Answer {
         effect: *effect,
         answer,
@@ -255,7 +248,7 @@ pub(crate) async fn cancel(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let target = TargetRun::find(db, &command.run).await?;
-    let accepted = format!("Accepted: run {} is cancelled.", target.run.short());
+    let accepted = format!("Run {} is cancelled.", target.run.short());
     target
         .send(Steering::Cancel, &accepted, command.json, output)
         .await

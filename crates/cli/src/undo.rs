@@ -1,4 +1,4 @@
-//! `diff` and `undo`: what a run changed in files, and putting it back.
+//! `diff` and `undo`: shows and undoes a run's changes to files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) async fn diff(
         let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole, "unfinished": diff.unfinished});
         output.print(&object.to_string());
     } else if bytes.is_empty() {
-        output.note("no file is other than it was");
+        output.note("the run changed no files");
     } else {
         output.print_diff(&bytes);
     }
@@ -67,16 +67,12 @@ fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result
         other_changes: other_changes(undo.other_changes()),
         undo: &undo,
     };
-    let stands_in_the_way = !undo.refused().is_empty();
-    let exit = if stands_in_the_way {
-        Exit::Usage
-    } else {
-        Exit::Success
-    };
+    let is_refused = !undo.refused().is_empty();
+    let exit = if is_refused { Exit::Usage } else { Exit::Success };
     if !command.json {
         output.print(&sanitize(&preview.text(command)));
     }
-    let idle = preview.steps.is_empty() || stands_in_the_way || command.dry_run;
+    let idle = preview.steps.is_empty() || is_refused || command.dry_run;
     let undone = if !idle && is_confirmed(command, output) {
         Some(undo.apply()?)
     } else {
@@ -98,33 +94,33 @@ fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result
         }
         None if idle => Ok(exit),
         None if can_confirm(command, output) => {
-            output.note("nothing was done");
+            output.note("nothing was undone");
             Ok(exit)
         }
         None => {
-            output.note("nothing was done: say --yes to do it");
+            output.note("nothing was undone: confirm with --yes");
             Ok(Exit::Usage)
         }
     }
 }
 
-/// Whether a person said so, now or with the command.
+/// Returns true if the user confirmed the undo, with `--yes` or now.
 fn is_confirmed(command: &UndoCommand, output: &Output) -> bool {
     if command.yes || !can_confirm(command, output) {
         return command.yes;
     }
-    output.ask("Do this? [y/N] ").is_some_and(|answer| {
+    output.ask("Undo these changes? [y/N] ").is_some_and(|answer| {
         let answer = answer.trim().to_lowercase();
         answer == "y" || answer == "yes"
     })
 }
 
-/// Whether somebody is there to answer, and nobody reads what is said as JSON.
+/// Returns true if the user can be asked for confirmation.
 fn can_confirm(command: &UndoCommand, output: &Output) -> bool {
     !command.json && output.is_interactive()
 }
 
-/// What there is to know before it is done.
+/// The steps of an undo, shown before it is applied.
 struct UndoPreview<'a> {
     undo: &'a Undo,
     steps: Vec<UndoStep>,
@@ -140,16 +136,12 @@ impl UndoPreview<'_> {
             entry => format!(" after entry {entry}"),
         };
         let mut text = String::new();
-        // Writing to a string cannot fail.
         if self.steps.is_empty() && self.refused.is_empty() {
-            let _ = writeln!(
-                text,
-                "Nothing is to be undone: no file is other than before what run {run} did{since}."
-            );
+            let _ = writeln!(text, "Nothing to undo: run {run} left no changed file{since}.");
         } else if !self.steps.is_empty() {
             let _ = writeln!(
                 text,
-                "To undo what run {run} did{since} in {}:",
+                "To undo the changes of run {run}{since} in {}:",
                 self.undo.workspace().display()
             );
         }
@@ -163,7 +155,7 @@ impl UndoPreview<'_> {
             let _ = writeln!(text, "  {}", refusal_text(refused));
         }
         if !self.other_changes.is_empty() {
-            let _ = writeln!(text, "Not undone, as only files are:");
+            let _ = writeln!(text, "Not undone, as only changes to files can be:");
         }
         for change in &self.other_changes {
             let _ = writeln!(text, "  {change}");
@@ -174,8 +166,8 @@ impl UndoPreview<'_> {
         if !self.refused.is_empty() && !command.skip_changed {
             let _ = writeln!(
                 text,
-                "So nothing is done. See what the run changed with `dirigent diff {run}`; undo the rest with `dirigent undo {run}{} \
-                 --skip-changed`.",
+                "So nothing is undone. See the changes of the run with `dirigent diff {run}`; undo the other files with \
+                 `dirigent undo {run}{} --skip-changed`.",
                 command.to.map_or_else(String::new, |to| format!(" --to {to}"))
             );
         }
@@ -197,7 +189,7 @@ impl UndoPreview<'_> {
 }
 
 fn unfinished_text(call: &UnfinishedCall) -> String {
-    format!("What the call {call} changed is not known, as it was cut off.")
+    format!("The changes of the call {call} are unknown, as it was interrupted.")
 }
 
 fn line(step: &UndoStep) -> String {
@@ -211,7 +203,7 @@ fn line(step: &UndoStep) -> String {
             changed_by_others: true,
         } => {
             format!(
-                "  restore   {}  (with what others changed in it in between)",
+                "  restore   {}  (also discards changes that others made in between)",
                 display_path(path)
             )
         }
@@ -230,11 +222,11 @@ fn refusal_text(refused: &RefusedPath) -> String {
 fn outcome_text(undone: &Undone) -> String {
     let mut text = match undone.done.len() {
         0 => String::new(),
-        1 => "Undone: 1 file is as it was.\n".to_owned(),
-        files => format!("Undone: {files} files are as they were.\n"),
+        1 => "Undid the changes to 1 file.\n".to_owned(),
+        files => format!("Undid the changes to {files} files.\n"),
     };
     if !undone.failed.is_empty() {
-        text.push_str("Not undone after all:\n");
+        text.push_str("Could not be undone:\n");
     }
     for refused in &undone.failed {
         let _ = writeln!(text, "  {}", refusal_text(refused));
@@ -242,18 +234,18 @@ fn outcome_text(undone: &Undone) -> String {
     text
 }
 
-/// What else the run did, each once.
+/// The run's changes to other things than files, without duplicates.
 fn other_changes(changes: &[StateChange]) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     for change in changes {
         let text = if let StateChange::ProcessExited { command, .. } = change {
-            format!("what `{command}` changed")
+            format!("changes made by `{command}`")
         } else {
             change.to_string()
         };
-        if !told.contains(&text) {
-            told.push(text);
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
-    told
+    texts
 }

@@ -52,22 +52,26 @@ impl BudgetKind {
 
     /// Formats an amount for people: `12000 tokens`, `$0.50`, `1 model call`.
     pub fn amount(self, amount: u64) -> String {
-        let plural = if amount == 1 { "" } else { "s" };
         match self {
-            BudgetKind::Tokens => format!("{amount} token{plural}"),
+            BudgetKind::Tokens => format!("{amount} token{}", plural(amount)),
             BudgetKind::Cost => Cost(amount).to_string(),
-            BudgetKind::ModelCalls => format!("{amount} model call{plural}"),
+            BudgetKind::ModelCalls => format!("{amount} model call{}", plural(amount)),
         }
     }
 
     /// Formats the used part of a limit for people: `120 of 100 tokens`.
     pub fn usage_of_limit(self, used: u64, limit: u64) -> String {
-        let used = match self {
-            BudgetKind::Tokens | BudgetKind::ModelCalls => used.to_string(),
-            BudgetKind::Cost => Cost(used).to_string(),
-        };
-        format!("{used} of {}", self.amount(limit))
+        let plural = plural(used.max(limit));
+        match self {
+            BudgetKind::Tokens => format!("{used} of {limit} token{plural}"),
+            BudgetKind::Cost => format!("{} of {}", Cost(used), Cost(limit)),
+            BudgetKind::ModelCalls => format!("{used} of {limit} model call{plural}"),
+        }
     }
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// A request that would exceed a limit even if all reservations were released.

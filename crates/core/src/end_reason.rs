@@ -12,7 +12,10 @@ pub enum EndReason {
     #[error("goal achieved")]
     GoalAchieved,
     /// PAOR-3.
-    #[error("iteration limit: {max_iterations} planning iterations did not reach the goal")]
+    #[error(
+        "iteration limit: {max_iterations} planning iteration{} did not reach the goal",
+        if *max_iterations == 1 { "" } else { "s" }
+    )]
     IterationLimit {
         /// The limit.
         max_iterations: u32,

@@ -98,28 +98,28 @@ type Money = Cost;
 limits! {
     /// What bounds a run: the loop around its agents.
     RunLimits, RunLimitSettings {
-        /// Planning iterations before the run ends.
+        /// Maximum number of planning iterations.
         max_iterations: Count as u32 = 15;
-        /// Sub-tasks in parallel. A sub-task that waits for a person leaves its place to another.
+        /// Maximum number of parallel sub-tasks. A sub-task that waits for a person yields its place to another.
         max_parallel: Count as u32 = 4;
-        /// Sub-tasks in one plan.
+        /// Maximum number of sub-tasks in one plan.
         max_subtasks: Count as u32 = 1_000;
-        /// Sub-agents that the run may start.
+        /// Maximum number of sub-agents started in the run.
         max_agents: Count as u32 = 100;
-        /// How deep sub-agents may delegate: 1 for the sub-agents of the plan alone, which then cannot delegate.
+        /// Maximum depth of sub-agents: 1 allows only those of the plan, 2 also those that they delegate to.
         max_depth: Count as u32 = 3;
         /// How long a call waits for an approval before it counts as not approved.
         approval_timeout: Time as Option<Millis> = Some(Millis::from_secs(86_400));
-        /// How long one tool call of a plan may take.
+        /// Maximum duration of one tool call of a plan.
         call_timeout: Time as Millis = Millis::from_secs(900);
-        /// How long the run may take.
+        /// Maximum duration of the run.
         timeout: Time as Option<Millis> = None;
-        /// Tokens that the run may use, sent and received. Requests are estimated before they are sent, so the run may exceed this by
-        /// the estimates' error for the requests under way at the end, one for each agent at work.
+        /// Maximum number of tokens, sent and received. Requests are checked against an estimate before they are sent, so the run can
+        /// exceed the limit by the estimate's error for each request in progress.
         max_tokens: Tokens as Option<u64> = None;
-        /// US dollars that the run may spend. Models without a price do not count.
+        /// Maximum cost in US dollars. Models without a price do not count.
         max_cost: Money as Option<Cost> = None;
-        /// Model requests that the run may make.
+        /// Maximum number of model requests.
         max_model_calls: Count as Option<u32> = None;
     }
 }
@@ -127,15 +127,15 @@ limits! {
 limits! {
     /// What bounds one agent's loop.
     AgentLimits, AgentLimitSettings {
-        /// Model requests of an agent.
+        /// Maximum number of model requests of an agent.
         max_turns: Count as u32 = 10;
-        /// How long an agent may work. Time in which it waits for people or for other agents does not count.
+        /// Maximum working time of an agent. Time spent waiting for people or for other agents does not count.
         timeout: Time as Millis = Millis::from_secs(300);
         /// Calls of one reply that run; the others are answered with an error.
         max_calls_per_reply: Count as u32 = 64;
-        /// Malformed replies in a row.
+        /// Maximum number of malformed replies in a row.
         max_malformed: Count as u32 = 3;
-        /// How often the same call may have the same result, while nothing else changes, before the agent ends as stuck.
+        /// Maximum number of times the same call may have the same result, while nothing else changes, before the agent ends as stuck.
         max_repeats: Count as u32 = 5;
         /// How often an agent's conversation is made shorter to fit the model.
         max_compactions: Count as u32 = 50;

@@ -295,6 +295,7 @@ fn host_6_what_is_overdrawn_is_told_in_amounts_that_people_read() {
         "$1.24 of $1.00"
     );
     assert_eq!(BudgetKind::ModelCalls.usage_of_limit(0, 1), "0 of 1 model call");
+    assert_eq!(BudgetKind::ModelCalls.usage_of_limit(2, 1), "2 of 1 model calls");
 }
 
 // Prices

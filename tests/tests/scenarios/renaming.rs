@@ -92,7 +92,7 @@ fn host_4_a_rename_that_breaks_the_tests_is_put_back_byte_for_byte() {
     );
     assert!(!told.contains("Changed "), "{run}");
     let undo = place.dirigent(["undo", "last", "--yes"]).with_code(0);
-    assert!(undo.stdout.starts_with("Nothing is to be undone: "), "{undo}");
+    assert!(undo.stdout.starts_with("Nothing to undo: "), "{undo}");
     let diff = place.dirigent(["diff", "last"]).with_code(0);
     assert_eq!(diff.stdout, "");
 }

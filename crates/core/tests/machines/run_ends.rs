@@ -93,7 +93,7 @@ fn paor_3_paor_12_iteration_limit() {
         give(&mut run, 0, reflected("run.3", "continue", "Half of it is done.")),
         [
             "Reflecting -> Failed (1)",
-            "finish, iteration limit: 1 planning iterations did not reach the goal"
+            "finish, iteration limit: 1 planning iteration did not reach the goal"
         ]
     );
     check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
@@ -342,7 +342,7 @@ fn paor_3_a_question_whose_answer_no_iteration_is_left_for_is_not_asked() {
         give(&mut run, 100, reflected("run.3", "ask_user", "Two fit.")),
         [
             "Reflecting -> Failed (1)",
-            "finish, iteration limit: 1 planning iterations did not reach the goal"
+            "finish, iteration limit: 1 planning iteration did not reach the goal"
         ]
     );
     check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
