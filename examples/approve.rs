@@ -42,7 +42,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("you have approved it");
         }
     }
-    println!("\n{}", render::report(&run.outcome().await?, Detail::Concise));
+    let report = run.outcome().await?;
+    println!("\n{}", render::report(&report, Detail::Concise));
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

@@ -13,6 +13,7 @@ async fn main() -> Result<(), dirigent::DirigentError> {
     while let Some(event) = events.next().await {
         println!("{}", serde_json::json!(event?.kind)["event"]);
     }
-    println!("\n{}", render::report(&run.outcome().await?, Detail::Concise));
+    let report = run.outcome().await?;
+    println!("\n{}", render::report(&report, Detail::Concise));
     Ok(())
 }

@@ -55,7 +55,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => {}
         }
     }
-    println!("\n{}", render::report(&run.outcome().await?, Detail::Concise));
+    let report = run.outcome().await?;
+    println!("\n{}", render::report(&report, Detail::Concise));
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

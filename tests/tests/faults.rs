@@ -14,10 +14,10 @@ use std::time::Duration;
 use dirigent::core::call::CallForm;
 use dirigent::core::message::{ModelFailure, ModelReply};
 use dirigent::core::spec::ModelProfile;
-use dirigent::model::openai::{Delivery, HttpClient};
 use dirigent::model::{
     Alternative, ChatModel, ChatRequest, Fallback, Jitter, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
 };
+use dirigent::model::{HttpClient, openai::Delivery};
 use dirigent::{EndReason, Report};
 use dirigent_model_server::{
     Fault, FinishReason, Flaw, Gate, Matcher, ModelServer, Reply, RetryAfter, Rule, Script, ToolCall, Turn,

@@ -96,7 +96,7 @@ type Time = Millis;
 type Money = Cost;
 
 limits! {
-    /// What bounds a run: the loop around its agents.
+    /// The limits of a run.
     RunLimits, RunLimitSettings {
         /// Maximum number of planning iterations.
         max_iterations: Count as u32 = 15;
@@ -125,24 +125,24 @@ limits! {
 }
 
 limits! {
-    /// What bounds one agent's loop.
+    /// The limits of one agent.
     AgentLimits, AgentLimitSettings {
         /// Maximum number of model requests of an agent.
         max_turns: Count as u32 = 10;
         /// Maximum working time of an agent. Time spent waiting for people or for other agents does not count.
         timeout: Time as Millis = Millis::from_secs(300);
-        /// Calls of one reply that run; the others are answered with an error.
+        /// Maximum number of calls that run in one reply. Further calls are answered with an error.
         max_calls_per_reply: Count as u32 = 64;
         /// Maximum number of malformed replies in a row.
         max_malformed: Count as u32 = 3;
         /// Maximum number of times the same call may have the same result, while nothing else changes, before the agent ends as stuck.
         max_repeats: Count as u32 = 5;
-        /// How often an agent's conversation is made shorter to fit the model.
+        /// Maximum number of times an agent's conversation is compacted.
         max_compactions: Count as u32 = 50;
     }
 }
 
-/// Settings of limits, each by its name and kind.
+/// Access to the settings of limits by name and kind.
 pub trait LimitSettings: Clone + Default + 'static {
     /// Every limit.
     const ALL: &'static [Limit<Self>];
