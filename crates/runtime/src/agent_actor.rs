@@ -1,65 +1,68 @@
-//! The actor of one agent: it owns the agent's machine, asks the model and runs the tools.
+//! The actor of one agent: owns the agent's machine, sends its model requests and runs its tool calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentFailure, AgentReport};
 use dirigent_core::brief::AgentBrief;
 use dirigent_core::budget::{BudgetExceeded, ExpectedUsage};
 use dirigent_core::call::CallForm;
-use dirigent_core::id::{EffectId, RunId, Scope};
+use dirigent_core::id::{EffectId, Scope};
 use dirigent_core::message::{ModelFailure, ModelReply};
-use dirigent_core::run_context::RunContext;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
 use dirigent_model::{ChatRequest, DeltaSink, ReplyFormat};
-use dirigent_store::{RunClaim, StoreError};
+use dirigent_store::StoreError;
 use dirigent_tools::ToolContext;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
 
-use crate::content_recorder::ContentRecorder;
-use crate::deltas::{Delta, Listeners};
+use crate::agent_message::AgentMessage;
+use crate::deltas::Delta;
 use crate::driver::Driver;
 use crate::effects;
-use crate::orchestrator::Services;
-use crate::shared_budget::SharedBudget;
-use crate::supervisor::{AgentMessage, SupervisorMsg};
+use crate::run_resources::RunResources;
 
 pub(crate) struct AgentActor;
 
-/// What the run gives each of its agents.
-#[derive(Clone)]
-pub(crate) struct RunResources {
-    pub(crate) run: RunId,
-    pub(crate) context: Arc<RunContext>,
-    pub(crate) services: Arc<Services>,
-    pub(crate) claim: Weak<RunClaim>,
-    pub(crate) cancel: CancellationToken,
-    pub(crate) tasks: TaskTracker,
-    pub(crate) budget: Arc<SharedBudget>,
-    pub(crate) listeners: Listeners,
-}
-
 pub(crate) struct AgentArguments {
     pub(crate) resources: RunResources,
-    pub(crate) supervisor: ActorRef<SupervisorMsg>,
-    /// Which start the report answers.
+    pub(crate) supervisor: DerivedActorRef<AgentEvent>,
+    /// The effect that the agent's report answers.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
-    /// Its machine as its journal leaves it, where it goes on.
+    /// The agent's machine after its journal entries; `None` for a new agent.
     pub(crate) replayed: Option<Agent>,
-    /// Whether its run was forked off another, and all of that past is the other one's.
+    /// Set if the agent has no entries of its own, only those of the run that this one was forked from.
     pub(crate) forked: bool,
-    /// When the run's last input before this process came, whichever machine's.
+    /// The time of the run's last input before this process, whichever machine took it.
     pub(crate) last_seen: Timestamp,
 }
 
+/// An agent's message to its run.
+#[derive(Debug)]
+pub(crate) enum AgentEvent {
+    Ended {
+        effect: EffectId,
+        report: AgentReport,
+    },
+    /// A call of the agent waits for an approval.
+    ApprovalAsked(EffectId),
+    /// The call no longer waits.
+    ApprovalSettled(EffectId),
+    /// The agent delegates a task to another agent.
+    Delegated {
+        effect: EffectId,
+        agent: String,
+        task: String,
+    },
+    JournalFailed(StoreError),
+}
+
 pub(crate) enum AgentMsg {
-    /// It starts or, where its machine has taken inputs, goes on; with when the run's last input before this process came.
+    /// Starts the machine, or resumes it if it has inputs.
     Start {
         last_seen: Timestamp,
         forked: bool,
@@ -69,7 +72,7 @@ pub(crate) enum AgentMsg {
         effect: EffectId,
         result: Result<ModelReply, ModelFailure>,
     },
-    /// There was no room for the request in the run's budget.
+    /// The request does not fit the run's budget.
     OverBudget {
         effect: EffectId,
         budget_exceeded: BudgetExceeded,
@@ -79,9 +82,9 @@ pub(crate) enum AgentMsg {
         result: ToolResult,
     },
     TimerFired(AgentTimer),
-    /// What the user has to say to it.
+    /// A message of the user.
     Message(AgentMessage),
-    /// The run wants no answer any more.
+    /// The run no longer needs the agent's answer.
     Stop,
     #[cfg(test)]
     Break,
@@ -90,7 +93,7 @@ pub(crate) enum AgentMsg {
 pub(crate) struct AgentState {
     driver: Driver<Agent>,
     resources: RunResources,
-    supervisor: ActorRef<SupervisorMsg>,
+    supervisor: DerivedActorRef<AgentEvent>,
     effect: EffectId,
     brief: Arc<AgentBrief>,
     cancel: CancellationToken,
@@ -121,7 +124,7 @@ impl Actor for AgentActor {
         let machine = replayed.unwrap_or_else(|| Agent::new(brief.agent, resources.context.clone()));
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
-            // An actor that is gone needs no word.
+            // The actor may be gone.
             let _ = actor.send_message(AgentMsg::Stored(stored));
         });
         let journal = resources.services.journal.clone();
@@ -153,11 +156,9 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AgentMsg::Start { last_seen, forked } => state.begin(&myself, last_seen, forked),
+            AgentMsg::Start { last_seen, forked } => state.start(&myself, last_seen, forked),
             AgentMsg::Stored(Ok(())) => state.stored(&myself),
-            AgentMsg::Stored(Err(error)) => {
-                let _ = state.supervisor.send_message(SupervisorMsg::JournalFailed(error));
-            }
+            AgentMsg::Stored(Err(error)) => state.send_to_run(AgentEvent::JournalFailed(error)),
             AgentMsg::ModelEnded { effect, result } => state.accept(match result {
                 Ok(reply) => AgentInput::ModelReplied { effect, reply },
                 Err(failure) => AgentInput::ModelFailed { effect, failure },
@@ -176,7 +177,7 @@ impl Actor for AgentActor {
             AgentMsg::Message(message) => state.handle_message(message),
             AgentMsg::Stop => state.accept(AgentInput::Cancelled),
             #[cfg(test)]
-            #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
+            #[expect(clippy::panic, reason = "a deliberate crash, in tests only")]
             AgentMsg::Break => panic!("broken on purpose"),
         }
         Ok(())
@@ -184,8 +185,8 @@ impl Actor for AgentActor {
 }
 
 impl AgentState {
-    /// Starts, or goes on where the machine is.
-    fn begin(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp, forked: bool) {
+    /// Starts the machine, or resumes it where it is.
+    fn start(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp, forked: bool) {
         let machine = &self.driver.machine;
         if machine.spec().is_none() {
             let brief = AgentBrief::clone(&self.brief);
@@ -199,7 +200,7 @@ impl AgentState {
         }
     }
 
-    /// The run is told what follows before whoever said it is told that it counts.
+    /// Executes the commands of a stored input, then acknowledges it.
     fn stored(&mut self, myself: &ActorRef<AgentMsg>) {
         let Some(stored) = self.driver.stored() else {
             return;
@@ -216,43 +217,43 @@ impl AgentState {
     fn accept(&mut self, input: AgentInput) {
         let (now, name) = (self.resources.services.clock.now(), input.name());
         if let Err(refusal) = self.driver.accept(now, input) {
-            // A completion that came too late, or a timer that was put off.
+            // A completion that came too late, or a timer that was postponed.
             tracing::debug!(run = %self.resources.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
         }
     }
 
-    /// What a person says to it. One that has ended by itself does not hear it.
+    /// Handles a message of the user. An agent that has ended rejects it.
     fn handle_message(&mut self, message: AgentMessage) {
-        let AgentMessage { agent, said, ack } = message;
+        let AgentMessage { agent, body, ack } = message;
         let (now, run) = (self.resources.services.clock.now(), self.resources.run);
-        let undelivered = said.undeliverable(run, agent);
-        if let Err((refusal, ack)) = self.driver.accept_with_ack(now, said.into(), ack) {
-            ack.rejected(undelivered.or_decision(run, refusal));
+        let undeliverable = body.undeliverable(run, agent);
+        if let Err((refusal, ack)) = self.driver.accept_with_ack(now, body.into(), ack) {
+            ack.rejected(undeliverable.or_refusal(run, refusal));
         }
     }
 
     fn dispatch(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
         match command {
             AgentCommand::AskModel { effect } => self.ask_model(myself, effect),
-            // It runs once its start, which the driver has queued, is stored.
+            // The call runs once its start, which the driver has queued, is stored.
             AgentCommand::RunTool { .. } => {}
             AgentCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
             AgentCommand::AskApproval { approval } => {
-                self.send_to_run(SupervisorMsg::ApprovalAsked(approval.effect));
+                self.send_to_run(AgentEvent::ApprovalAsked(approval.effect));
             }
             AgentCommand::ApprovalSettled { effect } => {
-                self.send_to_run(SupervisorMsg::ApprovalSettled(effect));
+                self.send_to_run(AgentEvent::ApprovalSettled(effect));
             }
             AgentCommand::Delegate { effect, agent, task } => {
-                self.send_to_run(SupervisorMsg::Delegated { effect, agent, task });
+                self.send_to_run(AgentEvent::Delegated { effect, agent, task });
             }
             AgentCommand::Finish { report } => self.finish(report),
         }
     }
 
-    fn send_to_run(&self, message: SupervisorMsg) {
+    fn send_to_run(&self, event: AgentEvent) {
         // A supervisor that is gone takes its agents with it.
-        let _ = self.supervisor.send_message(message);
+        let _ = self.supervisor.send_message(event);
     }
 
     fn set_timer(&mut self, myself: &ActorRef<AgentMsg>, timer: AgentTimer, at: Timestamp) {
@@ -289,7 +290,7 @@ impl AgentState {
                     }
                 };
                 let request = permit.limit_request(request);
-                // The request shares the conversation; it is gone before the reply is read.
+                // The request shares the conversation, and is dropped before the reply is processed.
                 let result = permit.track(effects::ask_model(model, request)).await;
                 AgentMsg::ModelEnded { effect, result }
             };
@@ -302,7 +303,7 @@ impl AgentState {
         });
     }
 
-    /// The present request of the machine, and what it is expected to use. None before the machine has started.
+    /// Builds the machine's current request and estimates its usage; `None` before the machine has started.
     fn request(&self) -> Option<(ChatRequest, ExpectedUsage)> {
         let machine = &self.driver.machine;
         let spec = machine.spec()?;
@@ -324,7 +325,7 @@ impl AgentState {
             let (agent, turn) = (machine.id(), machine.turns());
             request = request.deltas(DeltaSink::new(move |text| {
                 let text = text.into();
-                // Nobody may be listening any more.
+                // The listeners may be gone.
                 let _ = listeners.send(Delta { agent, turn, text });
             }));
         }
@@ -337,7 +338,7 @@ impl AgentState {
         Some((request, expected))
     }
 
-    /// Runs a call whose start is on record, unless it is no longer waited for.
+    /// Runs a call whose start is recorded, unless the machine no longer waits for it.
     fn run_tool(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
         let Some(call) = self.driver.machine.running_call(effect).cloned() else {
             return;
@@ -367,33 +368,10 @@ impl AgentState {
         {
             tracing::warn!(run = %self.resources.run, agent = %self.brief.agent, "{failure}");
         }
-        // The supervisor ends this actor once it has the report.
-        self.send_to_run(SupervisorMsg::AgentEnded {
+        // The supervisor stops this actor once it has the report.
+        self.send_to_run(AgentEvent::Ended {
             effect: self.effect,
             report,
         });
-    }
-}
-
-impl RunResources {
-    pub(crate) fn tool_context(
-        &self,
-        effect: EffectId,
-        access: Access,
-        cancel: CancellationToken,
-    ) -> ToolContext {
-        ToolContext {
-            workspace: std::path::PathBuf::from(&self.context.spec().workspace),
-            access,
-            run: self.run,
-            effect,
-            seen: None,
-            content_store: Some(Arc::new(ContentRecorder::new(
-                &self.services.journal,
-                self.run,
-                effect,
-            ))),
-            cancel,
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The one place where time comes from. It follows tokio's clock, so that tests can pause it, and starts at the system's.
+//! The only source of time. It starts at the system's time and follows tokio's clock, so that tests can pause it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,7 +24,7 @@ impl Clock {
         self.started + Millis::from(self.since.elapsed())
     }
 
-    /// When that moment comes; the present for one that has passed.
+    /// Converts a timestamp to tokio's clock. One before the clock's start becomes its start.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.since + std::time::Duration::from(at - self.started)
     }

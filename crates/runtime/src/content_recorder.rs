@@ -1,4 +1,4 @@
-//! Keeps what is in files before a call changes them, in the run's journal.
+//! Records file contents in the journal before a call changes the files.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use dirigent_core::undo::UndoPlan;
 use dirigent_store::{Journal, Original, StoreError};
 use dirigent_tools::{ContentStore, RunChanges};
 
-/// What one call keeps.
+/// One call's access to recorded file contents.
 #[derive(Debug)]
 pub(crate) struct ContentRecorder {
     journal: Journal,
@@ -41,7 +41,7 @@ impl ContentStore for ContentRecorder {
         self.journal.content(digest).map_err(error_text)
     }
 
-    /// Of a fork only what it has changed itself. What finished before this call began is in the journal.
+    /// Leaves out the changes that a fork shares with its source. The changes of calls that finished before this one are in the journal.
     fn run_changes(&self) -> Result<RunChanges, String> {
         let record = self.journal.run(self.run).map_err(error_text)?;
         let after = record.forked_from.map_or(0, |point| point.seq);

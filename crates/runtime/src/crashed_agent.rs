@@ -1,5 +1,4 @@
-//! What is known of an agent whose actor broke down: its state died with it, but its inputs are in the journal. Never asks
-//! a model or runs a tool.
+//! The report of an agent whose actor crashed, rebuilt from the agent's inputs in the journal. Never asks a model or runs a tool.
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
@@ -8,10 +7,10 @@ use dirigent_core::machine::Machine;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_store::Journal;
 
-use crate::handle::read_run;
-use crate::orchestrator::blocking;
+use crate::blocking::blocking;
+use crate::journal_reader::read_view;
 
-/// How the agent ended and what it had done until then.
+/// Builds the agent's report: its failure, and its work until then.
 pub(crate) async fn report(
     journal: Journal,
     run: RunId,
@@ -21,11 +20,11 @@ pub(crate) async fn report(
 ) -> AgentReport {
     let read = blocking(move || {
         journal.flush()?;
-        let (_, mut agents) = read_run(&journal, run)?.0.into_machines();
+        let (_, mut agents) = read_view(&journal, run)?.into_machines();
         Ok(agents.remove(&agent))
     });
     let machine = read.await.unwrap_or_else(|error| {
-        tracing::warn!(%run, %agent, %error, "what the agent did is not known");
+        tracing::warn!(%run, %agent, %error, "cannot read a crashed agent's work");
         None
     });
     let failure = AgentFailure::Panicked { message };
@@ -38,12 +37,12 @@ pub(crate) async fn report(
         })
 }
 
-/// The agent's own end, if it had come to one; none if it never started.
+/// Returns the agent's own report if it had ended, else one with `failure`; `None` if it never started.
 fn end(mut machine: Agent, now: Timestamp, failure: &AgentFailure) -> Option<AgentReport> {
     if let Some(report) = machine.report() {
         return Some(report.clone());
     }
-    // Only this copy ends so, which adds up what it did; the journal has the report as the run's input.
+    // Cancelling this copy adds up its work. The journal gets the report as an input of the run.
     machine.handle(now, AgentInput::Cancelled).ok()?;
     machine.report().map(|report| AgentReport {
         result: Err(failure.clone()),

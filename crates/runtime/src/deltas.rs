@@ -1,26 +1,26 @@
-//! What models are saying, as it comes: told to whoever listens, and journaled nowhere. A preview: what counts is the reply.
+//! Live previews of model replies, broadcast to listeners and never journaled.
 
 use std::sync::{Arc, OnceLock};
 
 use dirigent_core::id::AgentId;
 use tokio::sync::broadcast;
 
-/// Pieces that a listener may be behind before it misses the oldest.
+/// The number of deltas that a listener may lag behind before it misses the oldest.
 const CHANNEL_CAPACITY: usize = 256;
 
-/// A piece of what a model is saying.
+/// A piece of a model's reply, as it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delta {
-    /// The agent whose model it is.
+    /// The agent that asked the model.
     pub agent: AgentId,
-    /// The request's number in the agent's loop, from 1. A request that is asked again, as it broke off, begins anew with the same
-    /// number.
+    /// The number of the request in the agent's loop, from 1. A request that is repeated after an interruption has the same number and starts
+    /// again with the reply's first piece.
     pub turn: u32,
-    /// The piece.
+    /// The text.
     pub text: Arc<str>,
 }
 
-/// Those who listen to a run's models. It costs nothing until somebody does.
+/// The listeners to a run's models. Costs nothing until there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners(Arc<OnceLock<broadcast::Sender<Delta>>>);
 
@@ -31,7 +31,7 @@ impl Listeners {
             .subscribe()
     }
 
-    /// Where pieces go; none where nobody listens.
+    /// The channel to the listeners; `None` if there are none.
     pub(crate) fn sender(&self) -> Option<broadcast::Sender<Delta>> {
         self.0.get().filter(|sender| sender.receiver_count() > 0).cloned()
     }

@@ -1,41 +1,41 @@
-//! Journal, then act: the one way in which an input reaches a machine and its commands leave it.
+//! Journal, then act: the only way for an input to reach a machine and for its commands to leave it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
 use dirigent_core::call::ToolSet;
-use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::journal::InputRef;
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::ToolCall;
 use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, MessageId, NewEntry, RunClaim, RunEnding, StoreError};
+use dirigent_store::{Durability, Journal, MessageId, NewEntry, RunClaim, StoreError};
 
-use crate::run_mailbox::Ack;
+use crate::ack::Ack;
+use crate::json::to_json;
 
-/// Called on the journal's thread when an input is stored: it sends the actor a message.
+/// A callback on the journal's thread for each stored input. It sends the actor a message.
 pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
 
 /// A machine whose inputs are journaled.
 pub(crate) trait Journaled: Machine {
-    fn entry(input: &Self::Input) -> InputRef<'_>;
-    /// The tool call whose start the input records.
-    fn started(input: &Self::Input) -> Option<EffectId>;
-    /// The input that records the start of the call that is commanded.
-    fn start(command: &Self::Command) -> Option<Self::Input>;
-    /// Whether a call that is under way may be made once more; not where it or its tool is unknown.
+    fn journal_input(input: &Self::Input) -> InputRef<'_>;
+    /// The tool call whose start the input records, if any.
+    fn recorded_start(input: &Self::Input) -> Option<EffectId>;
+    /// The input that records the start of the tool call that is commanded, if any.
+    fn start_input(command: &Self::Command) -> Option<Self::Input>;
+    /// Returns true if an active call may run twice; false if the call or its tool is unknown.
     fn is_safe_to_repeat(&self, effect: EffectId) -> bool;
 }
 
 impl Journaled for Run {
-    fn entry(input: &RunInput) -> InputRef<'_> {
+    fn journal_input(input: &RunInput) -> InputRef<'_> {
         InputRef::Run(input)
     }
 
-    fn started(input: &RunInput) -> Option<EffectId> {
+    fn recorded_start(input: &RunInput) -> Option<EffectId> {
         if let RunInput::ToolStarted { effect } = input {
             Some(*effect)
         } else {
@@ -43,7 +43,7 @@ impl Journaled for Run {
         }
     }
 
-    fn start(command: &RunCommand) -> Option<RunInput> {
+    fn start_input(command: &RunCommand) -> Option<RunInput> {
         if let RunCommand::RunTool { effect, .. } = command {
             Some(RunInput::ToolStarted { effect: *effect })
         } else {
@@ -58,11 +58,11 @@ impl Journaled for Run {
 }
 
 impl Journaled for Agent {
-    fn entry(input: &AgentInput) -> InputRef<'_> {
+    fn journal_input(input: &AgentInput) -> InputRef<'_> {
         InputRef::Agent(input)
     }
 
-    fn started(input: &AgentInput) -> Option<EffectId> {
+    fn recorded_start(input: &AgentInput) -> Option<EffectId> {
         if let AgentInput::ToolStarted { effect } = input {
             Some(*effect)
         } else {
@@ -70,7 +70,7 @@ impl Journaled for Agent {
         }
     }
 
-    fn start(command: &AgentCommand) -> Option<AgentInput> {
+    fn start_input(command: &AgentCommand) -> Option<AgentInput> {
         if let AgentCommand::RunTool { effect, .. } = command {
             Some(AgentInput::ToolStarted { effect: *effect })
         } else {
@@ -88,36 +88,17 @@ fn is_safe(tools: &ToolSet, call: Option<&ToolCall>) -> bool {
         .is_some_and(|(tool, call)| tool.repeat.is_safe(&call.parameters))
 }
 
-/// Whether a run that ends for this reason may go on.
-pub(crate) fn run_ending(reason: &EndReason) -> RunEnding {
-    match reason {
-        EndReason::UserRequired => RunEnding::Paused,
-        EndReason::GoalAchieved
-        | EndReason::IterationLimit { .. }
-        | EndReason::TimeLimit
-        | EndReason::BudgetExhausted { .. }
-        | EndReason::Cancelled
-        | EndReason::Failed { .. } => RunEnding::Finished,
-    }
-}
-
-/// The journal's form of a run's end.
-pub(crate) fn end_status(reason: &EndReason) -> String {
-    #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
-    serde_json::to_string(reason).expect("an end serializes")
-}
-
-/// What may be done once an input is stored.
+/// The work that may begin once an input is stored.
 pub(crate) struct StoredInput<C> {
     pub(crate) commands: Vec<C>,
-    /// The tool call that may run then, as its start is on record.
+    /// The tool call that may run now, as its start is recorded.
     pub(crate) started: Option<EffectId>,
-    /// Whom to tell, once the commands are carried out: what they tell others comes before what follows from the ack.
+    /// Sent after the commands are executed, so that their messages come before those that the acknowledgement causes.
     pub(crate) ack: Ack,
 }
 
-/// A machine and the commands that wait for their inputs to be stored. The claim is not its own: whoever carries out the
-/// run decides when it is given free, and until then this may write.
+/// A machine and its commands, which wait for their inputs to be stored. The claim is weak: the run's owner decides when to release it, and
+/// the driver can write until then.
 pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
     run: RunId,
@@ -148,33 +129,28 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// Gives the machine an input and queues it for the journal. Its commands come out of [`Self::stored`]. The starts of the
-    /// calls that it commands are queued right behind it, so that both are stored at once.
+    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] returns its commands. The starts of the tool calls among
+    /// them are queued right behind it, so that both are stored in one transaction.
     pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
         let accepted = self.accept_with_ack(now, input, Ack::default());
         accepted.map_err(|(refusal, _)| refusal)
     }
 
-    /// As [`Self::accept`], of something that somebody said: their ack comes out of [`Self::stored`] too. A refusal gives it back.
+    /// Accepts the input of a message: [`Self::stored`] returns its acknowledgement, too. A refusal returns the acknowledgement.
     pub(crate) fn accept_with_ack(
         &mut self,
         now: Timestamp,
         input: M::Input,
         ack: Ack,
     ) -> Result<(), (Refusal, Ack)> {
-        // Plain data with string keys: it has a JSON form.
-        #[expect(
-            clippy::expect_used,
-            reason = "inputs are plain data, which always serializes"
-        )]
-        let body = serde_json::to_string(&M::entry(&input)).expect("an input serializes");
-        let started = M::started(&input);
+        let body = to_json(&M::journal_input(&input));
+        let started = M::recorded_start(&input);
         let durability = started.map_or(Durability::Normal, |effect| self.start_durability(effect));
         let commands = match self.machine.handle(now, input) {
             Ok(commands) => commands,
             Err(refusal) => return Err((refusal, ack)),
         };
-        let starts: Vec<M::Input> = commands.iter().filter_map(M::start).collect();
+        let starts: Vec<M::Input> = commands.iter().filter_map(M::start_input).collect();
         let consumes = ack.message();
         self.waiting.push_back(StoredInput {
             commands,
@@ -187,7 +163,7 @@ impl<M: Journaled> Driver<M> {
             .try_for_each(|start| self.accept_with_ack(now, start, Ack::default()))
     }
 
-    /// The start of a call that must not happen twice is on the disk before it happens.
+    /// The start of a call that must not run twice is on disk before the call runs.
     fn start_durability(&self, effect: EffectId) -> Durability {
         if self.machine.is_safe_to_repeat(effect) {
             Durability::Normal
@@ -209,12 +185,12 @@ impl<M: Journaled> Driver<M> {
             Some(claim) => self
                 .journal
                 .append(&claim, entry, move |stored| notify(stored.map(drop))),
-            // The run was given free.
+            // The run was released.
             None => notify(Err(StoreError::NotClaimed { run: self.run })),
         }
     }
 
-    /// The oldest input that was not stored before is.
+    /// Takes the work of the oldest input that was not stored before and is now.
     pub(crate) fn stored(&mut self) -> Option<StoredInput<M::Command>> {
         self.waiting.pop_front()
     }

@@ -1,4 +1,4 @@
-//! The work that commands ask for, in tasks of its own: whatever happens in it, a panic included, comes back as data.
+//! Model requests and tool calls. Whatever happens in them, panics included, is returned as data.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// How long a cancelled call may take to end by itself before its future is dropped: within a second all is over (HOST-8).
+/// The time that a cancelled call has to end by itself before its future is dropped. A run must end within a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(800);
 
-/// The most that a result says, in bytes. What a tool returns beyond that nobody could read; it would fill the journal and every request.
+/// The maximum size of a tool's output or error, in bytes. More would fill the journal and every model request.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
-/// Carries out a tool call.
+/// Runs a tool call.
 pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
     let started = Instant::now();
     let cancel = context.cancel.clone();
     let name = call.tool.clone();
     let work = AssertUnwindSafe(async move {
         match tools.get(&call.tool) {
-            Some(tool) => match access_fault(&context, tool.spec()) {
-                Some(fault) => ToolResult::failure(fault.to_string()).with_code(fault.code()),
+            Some(tool) => match access_error(&context, tool.spec()) {
+                Some(error) => ToolResult::failure(error.to_string()).with_code(error.code()),
                 None => tool.call(context, call.parameters).await,
             },
             None => ToolResult::failure(format!("there is no tool `{}` in this process", call.tool))
@@ -55,9 +55,9 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     }
 }
 
-/// That the tool needs more than the agent is allowed. Its machine has looked, but at what the run's journal says of the tool, which a tool of
-/// today may need more than.
-fn access_fault(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
+/// Returns an error if the tool needs more access than the agent has. The agent's machine checks this too, but against the tool's description in
+/// the run's journal, and this version of the tool may need more.
+fn access_error(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
     (context.access < tool.access).then_some(CallError::AccessDenied {
         tool: tool.name,
         needs: tool.access,
@@ -65,10 +65,10 @@ fn access_fault(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
     })
 }
 
-/// The same, visibly cut where a tool flooded.
+/// Truncates oversized output and marks the cut.
 fn truncated(outcome: ToolOutcome) -> ToolOutcome {
     let cut = |text: &str| shorten(text, MAX_RESULT_BYTES, None).into_owned();
-    let output_cut = |output: Value| match output {
+    let cut_output = |output: Value| match output {
         Value::String(text) if text.len() > MAX_RESULT_BYTES => Value::String(cut(&text)),
         Value::Array(_) | Value::Object(_) => {
             let text = output.to_string();
@@ -82,7 +82,7 @@ fn truncated(outcome: ToolOutcome) -> ToolOutcome {
     };
     match outcome {
         ToolOutcome::Success { output } => ToolOutcome::Success {
-            output: output_cut(output),
+            output: cut_output(output),
         },
         ToolOutcome::Failure { code, error, output } => ToolOutcome::Failure {
             code,
@@ -91,12 +91,12 @@ fn truncated(outcome: ToolOutcome) -> ToolOutcome {
             } else {
                 error
             },
-            output: output_cut(output),
+            output: cut_output(output),
         },
     }
 }
 
-/// Asks a model. Cancelling is dropping.
+/// Sends a request to a model. Dropping the future cancels the request.
 pub(crate) async fn ask_model(
     model: std::sync::Arc<dyn ChatModel>,
     request: ChatRequest,
@@ -117,5 +117,5 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .downcast_ref::<String>()
         .cloned()
         .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .unwrap_or_else(|| "it did not say why".to_owned())
+        .unwrap_or_else(|| "no message".to_owned())
 }

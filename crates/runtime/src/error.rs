@@ -1,4 +1,4 @@
-//! What can go wrong with carrying out a run, as opposed to what a run can end with.
+//! The runtime's errors: failures to start, run or steer a run. How a run ends is [`dirigent_core::run::EndReason`] instead.
 
 use dirigent_core::approval::DecisionError;
 use dirigent_core::end_reason::EndReason;
@@ -8,131 +8,126 @@ use dirigent_core::question::AnswerError;
 use dirigent_core::recording::Difference;
 use dirigent_store::StoreError;
 
-/// Why a run could not be started, watched or carried on.
+/// A failure to start, resume, steer or read a run.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RuntimeError {
     /// The journal cannot be read or written. A run whose journal cannot be written stops.
     #[error(transparent)]
     Journal(#[from] StoreError),
     /// The run is over.
-    #[error("run {} has already ended; see it with `dirigent show {}`", run.short(), run.short())]
+    #[error("run {} has already ended", run.short())]
     Ended {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// The run failed at a limit that it would be at again at once.
-    #[error("run {} cannot go on, as it is at its limit: {reason}; resume it with a higher limit", run.short())]
+    /// The run failed at a limit that it would exceed again at once.
+    #[error("run {} cannot continue, as it is at its limit: {reason}; resume it with a higher limit", run.short())]
     AtLimit {
         /// The run.
         run: RunId,
         /// The limit.
         reason: EndReason,
     },
-    /// This process does not carry out that run.
-    #[error("run {} is not under way here; go on with it with `dirigent resume {}`", run.short(), run.short())]
+    /// The run is not active in this process.
+    #[error("run {} is not active in this process", run.short())]
     NotRunning {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// An answer came, but nothing was asked.
-    #[error("run {} has no question that waits for an answer: it asks none, or has an answer already", run.short())]
+    /// An answer came while the run asks no question.
+    #[error("run {} has no pending question: it asks none, or has an answer already", run.short())]
     NoQuestion {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// What was said was for an agent that is not at work: it has ended, or never was.
-    #[error("run {} has no agent {agent} at work; see its agents with `dirigent show {}`", run.short(), run.short())]
+    /// The message is for an agent that is not active: it has ended or never existed.
+    #[error("run {} has no active agent {agent}", run.short())]
     NoAgent {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Which agent.
+        /// The agent.
         agent: AgentId,
     },
-    /// A decision about a call does not count (APPROVE-3).
+    /// A decision about a call was rejected (APPROVE-3).
     #[error("run {}: {fault}", run.short())]
     Decision {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         fault: DecisionError,
     },
-    /// A text does not answer the run's question, which still waits (PAOR-9).
+    /// A text does not answer the run's question, which stays open (PAOR-9).
     #[error("run {}: {fault}", run.short())]
     Answer {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         fault: AnswerError,
     },
-    /// What was said does not count for another reason, or the process that carries the run out said why.
-    #[error("run {} did not take it: {reason}", run.short())]
+    /// The run rejected a message for a reason without a variant, or in another process.
+    #[error("run {} rejected the message: {reason}", run.short())]
     MessageRejected {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
-    /// Something broke down or ended while it was told something.
-    #[error(
-        "run {} broke down or ended while it was told that, so look with `dirigent show {}` whether it was heard", run.short(), run.short()
-    )]
+    /// The run crashed or ended while it processed a message.
+    #[error("run {} stopped while processing the message, which may or may not have been applied", run.short())]
     DeliveryUnknown {
-        /// Which run.
+        /// The run.
         run: RunId,
     },
-    /// A run cannot be forked there (HOST-9).
+    /// The run cannot be forked at this entry (HOST-9).
     #[error("run {} cannot be forked at entry {at}: {reason}", run.short())]
     CannotFork {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// The last entry that the new run would share.
+        /// The last entry that the fork would share.
         at: u64,
-        /// Why not, and where it can be.
+        /// The reason, and the entries at which it can be forked.
         reason: String,
     },
-    /// The process that created the run ended before its first input was stored, so it has done nothing.
-    #[error("run {} was created but never began, so nothing was done; start its goal again", run.short())]
+    /// The process that created the run ended before the run's first input was stored, so the run has done nothing.
+    #[error("run {} was created but never started, so nothing was done; start its goal again", run.short())]
     NeverBegan {
-        /// Which.
+        /// The run.
         run: RunId,
     },
-    /// The journal's inputs do not fit the machines.
+    /// The machines refuse an input of the journal.
     #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}", run.short())]
     Replay {
-        /// Which.
+        /// The run.
         run: RunId,
         /// The entry's number.
         seq: u64,
-        /// What the machine said.
+        /// The machine's refusal.
         refusal: Refusal,
     },
-    /// The present run is not the recorded one (HOST-9).
+    /// The present run differs from the recorded one (HOST-9).
     #[error(transparent)]
     ReplayMismatch(#[from] Box<Difference>),
-    /// The run's supervisor broke down again and again.
-    #[error(
-        "run {} broke down {times} times and was given up: {message}; its journal is kept, so `dirigent resume {}` can go on",
-        run.short(), run.short()
-    )]
+    /// The run's supervisor crashed too often.
+    #[error("run {} crashed {times} times and was stopped: {message}; its journal is intact, so it can be resumed", run.short())]
     SupervisorCrashed {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// How often.
+        /// The number of crashes.
         times: u32,
-        /// What it said last.
+        /// The message of the last crash.
         message: String,
     },
     /// The orchestrator is shutting down, or an actor could not be started.
     #[error("the orchestrator is not running: {reason}")]
     Stopped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl RuntimeError {
-    /// Why an agent does not take something: the decision's fault, or else this.
-    pub(crate) fn or_decision(self, run: RunId, refusal: Refusal) -> RuntimeError {
+    /// Returns the error for an agent's refusal: the refused decision or answer, else this error.
+    pub(crate) fn or_refusal(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {
             Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
             Refusal::Answer(fault) => RuntimeError::Answer { run, fault },
@@ -144,20 +139,16 @@ impl RuntimeError {
         }
     }
 
-    /// Why something that was said to a run does not count, for where the run is named already.
+    /// Describes why a message was rejected, without naming the run.
     pub(crate) fn reason(&self) -> String {
         match self {
             RuntimeError::Decision { fault, .. } => fault.to_string(),
+            RuntimeError::Answer { fault, .. } => fault.to_string(),
             RuntimeError::MessageRejected { reason, .. } => reason.clone(),
             RuntimeError::NoQuestion { .. } => {
-                "it has no question that waits for an answer: it asks none, or has an answer already"
-                    .to_owned()
+                "it has no pending question: it asks none, or has an answer already".to_owned()
             }
-            RuntimeError::Answer { fault, .. } => fault.to_string(),
-            RuntimeError::NoAgent { run, agent } => format!(
-                "it has no agent {agent} at work; see its agents with `dirigent show {}`",
-                run.short()
-            ),
+            RuntimeError::NoAgent { agent, .. } => format!("it has no active agent {agent}"),
             RuntimeError::Journal(_)
             | RuntimeError::Ended { .. }
             | RuntimeError::AtLimit { .. }

@@ -1,70 +1,46 @@
-//! A new run that shares another's past up to a point, and goes on from there in its own way (HOST-9).
+//! Forking: a new run that shares the first entries of another run and continues on its own (HOST-9).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::view::RunView;
-use dirigent_store::Journal;
 use uuid::Uuid;
 
+use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::handle::{RunHandle, read_entries};
-use crate::orchestrator::{Orchestrator, UserPresence, blocking};
-use crate::replaying::replay_view;
+use crate::handle::RunHandle;
+use crate::journal_reader::{read_entries, replay_entries};
+use crate::orchestrator::Orchestrator;
+use crate::replayed_run::ReplayedRun;
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::supervisor::{Recovery, StartMode};
+use crate::user_presence::UserPresence;
 
-/// What a run goes on from.
-pub(crate) struct ReplayedRun {
-    pub(crate) view: RunView,
-    /// The machines of a fork that have no entry but those of the run that it was forked off: what was decided there does not count for
-    /// them (APPROVE-3).
-    pub(crate) inherited: BTreeSet<Scope>,
-}
-
-impl ReplayedRun {
-    /// What the journal has of a run. Reads the disk.
-    pub(crate) fn read(journal: &Journal, run: RunId) -> Result<ReplayedRun, RuntimeError> {
-        let entries = read_entries(journal, run)?;
-        let mut inherited = BTreeSet::new();
-        if let Some(point) = journal.run(run)?.forked_from {
-            let (of_both, own): (Vec<&Entry>, Vec<&Entry>) =
-                entries.iter().partition(|entry| entry.seq <= point.seq);
-            inherited.extend(of_both.iter().map(|entry| entry.scope));
-            for entry in own {
-                inherited.remove(&entry.scope);
-            }
-        }
-        let view = replay_view(run, &entries)?;
-        Ok(ReplayedRun { view, inherited })
-    }
-}
-
-/// Where a run can be forked.
+/// The entries at which a run can be forked.
 struct ForkRange {
-    /// After its last entry after which it is not over.
+    /// The last entry after which the run is not over.
     last: u64,
-    /// Where nothing else is said.
+    /// The entry at which it is forked by default.
     default_at: u64,
 }
 
 impl Orchestrator {
-    /// Starts a new run that shares the first `at` entries of that run's journal, and goes on with the guidance, if there is any. Without
-    /// `at` it shares all up to the run's end; of a run that ended as an agent failed, as when a model did not answer, all up to what that
-    /// agent ended with, so that the fork asks again. The run itself, which may be under way, stays as it is.
+    /// Starts a new run that shares the first `at` entries of `run`, and continues with the guidance, if any. By default it shares all entries up
+    /// to the run's end. If the run ended because an agent failed, for example as its model did not answer, the default is the entry before
+    /// that agent's end, so that the fork asks the model again. The source run does not change, and may be active.
     ///
-    /// Guidance for a run that stands at a question takes the place of the answer: the question is withdrawn, and the next plan made now.
-    /// What people decided about the run's calls does not count for the fork's: each that waits or has not ended is asked about anew
+    /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. The user's
+    /// decisions about calls of the source run do not apply to the fork: it asks again about each call that waits or has not ended
     /// (APPROVE-3).
     ///
-    /// Only what the journal has is shared: the files of the workspace are not wound back, and both runs work in the same folder.
+    /// Only journal entries are shared: the files of the workspace are not restored, and both runs work in the same folder.
     ///
     /// # Errors
-    /// [`RuntimeError::CannotFork`] where there is no such entry, or the run is over after it. [`RuntimeError::NeverBegan`] for a run without
-    /// any entry. [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+    /// [`RuntimeError::CannotFork`] if the run has no entry `at` or is over after it. [`RuntimeError::NeverBegan`] for a run without entries.
+    /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn fork(
         &self,
         run: RunId,
@@ -90,18 +66,18 @@ impl Orchestrator {
         });
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
         let replayed = Box::new(replayed);
-        let begin = StartMode::Resume {
+        let mode = StartMode::Resume {
             replayed,
             recovery: Recovery::StayEnded,
             limits: None,
             first_message,
         };
-        self.launch(new, claim, begin, RunMailbox::new(user, mailbox_state))
+        self.launch(new, claim, mode, RunMailbox::new(user, mailbox_state))
             .await
     }
 }
 
-/// The run as it was after that entry, or after the usual one; and which that is.
+/// Replays a run up to entry `at`, or up to the default entry. Also returns the entry's number.
 fn replay_prefix(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(ReplayedRun, u64), RuntimeError> {
     let ForkRange { last, default_at } = fork_range(run, entries)?;
     if entries.is_empty() {
@@ -109,20 +85,18 @@ fn replay_prefix(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(Repl
     }
     let at = at.unwrap_or(default_at);
     if at == 0 || at > last {
-        let over = if at > last && at <= entries.len() as u64 {
-            "the run is over then"
+        let cause = if at > last && at <= entries.len() as u64 {
+            "the run is over by then"
         } else {
             "there is no such entry"
         };
-        let reason = format!("{over}; it can be forked at the entries 1 to {last}");
+        let reason = format!("{cause}; choose an entry from 1 to {last}");
         return Err(RuntimeError::CannotFork { run, at, reason });
     }
-    let both = || entries.iter().take_while(|entry| entry.seq <= at);
-    let replayed = ReplayedRun {
-        view: replay_view(run, both())?,
-        inherited: both().map(|entry| entry.scope).collect(),
-    };
-    Ok((replayed, at))
+    let shared = || entries.iter().take_while(|entry| entry.seq <= at);
+    let (view, _) = replay_entries(run, shared().cloned())?;
+    let inherited = shared().map(|entry| entry.scope).collect();
+    Ok((ReplayedRun { view, inherited }, at))
 }
 
 fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> {
@@ -131,7 +105,7 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
         default_at: 0,
     };
     let mut view = RunView::new();
-    // The entries with which agents ended.
+    // The entry with which each agent ended.
     let mut ends: BTreeMap<AgentId, u64> = BTreeMap::new();
     for entry in entries {
         let (seq, scope) = (entry.seq, entry.scope);
@@ -155,7 +129,7 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
     Ok(range)
 }
 
-/// The agent of which that input says that it has failed.
+/// Returns the agent whose failure the input reports.
 fn failed_agent(view: &RunView, input: &Input) -> Option<AgentId> {
     match input {
         Input::Run(RunInput::AgentFinished { effect, report }) if report.result.is_err() => {

@@ -1,5 +1,5 @@
-//! What other processes say to a run that is carried out here: taken from its inbox in the journal and brought to its mailbox, one by
-//! one. Each becomes one entry or is refused, whatever breaks down or is killed in between.
+//! Forwards messages of other processes from a run's inbox in the journal to its mailbox, one at a time. Each becomes one entry or is rejected,
+//! even if an actor crashes or the process is killed in between.
 
 use std::future;
 use std::sync::{Arc, Weak};
@@ -10,12 +10,13 @@ use dirigent_core::steering::Steering;
 use dirigent_store::{Journal, Message, MessageId, MessageState, RunClaim};
 use tokio::sync::{oneshot, watch};
 
+use crate::ack::Ack;
+use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::orchestrator::blocking;
-use crate::run_mailbox::{Ack, RunMailbox, RunMessage, RunMessageBody};
-use crate::supervisor::{Outcome, SupervisorMsg};
+use crate::outcome::Outcome;
+use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody};
 
-/// Brings a run's messages to its mailbox for as long as it is carried out here.
+/// Forwards a run's messages for as long as this process owns the run.
 pub(crate) struct InboxForwarder {
     pub(crate) run: RunId,
     pub(crate) journal: Journal,
@@ -24,12 +25,12 @@ pub(crate) struct InboxForwarder {
     pub(crate) outcome: watch::Receiver<Outcome>,
 }
 
-/// How long to wait for a journal that cannot be read or written.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The pause before a failed read or write of the journal is retried.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 impl InboxForwarder {
-    /// Works until the run has ended here. What still waits then was refused with its end or, where it only stands still, waits until it
-    /// goes on.
+    /// Works until the run has ended in this process. Messages that are pending then were rejected with the run's end or, if it is only paused,
+    /// wait until it is resumed.
     pub(crate) async fn run(self) {
         let mut outcome = self.outcome.clone();
         tokio::select! {
@@ -46,63 +47,63 @@ impl InboxForwarder {
             self.mailbox.set_delivering(true);
             self.forward(message).await;
             self.mailbox.set_delivering(false);
-            self.mailbox.notify_supervisor(SupervisorMsg::MessageSettled);
+            self.mailbox.notify_settled();
         }
     }
 
-    /// Returns once the message is taken or refused, and the journal says so.
+    /// Returns once the journal has the message as accepted or rejected.
     async fn forward(&self, message: Message) {
         let steering: Steering = match serde_json::from_str(&message.body) {
             Ok(steering) => steering,
             Err(error) => {
                 return self
-                    .reject(message.id, format!("it is not understood: {error}"))
+                    .reject(message.id, format!("the message cannot be parsed: {error}"))
                     .await;
             }
         };
         loop {
-            let (reply, told) = oneshot::channel();
+            let (reply, settled) = oneshot::channel();
             let run_message = RunMessage {
-                said: RunMessageBody::Steering(steering.clone()),
+                body: RunMessageBody::Steering(steering.clone()),
                 ack: Ack::for_message(message.id, reply),
             };
             if self.mailbox.send(run_message).is_err() {
                 self.mailbox.reopened().await;
                 continue;
             }
-            match told.await {
+            match settled.await {
                 Ok(Ok(())) => return,
-                // It ends, but for a breakdown.
+                // The run ends, unless its supervisor crashes first.
                 Ok(Err(RuntimeError::Ended { .. })) => self.mailbox.reopened().await,
                 Ok(Err(error)) => return self.reject(message.id, error.reason()).await,
-                // Whoever was told broke down, before it was journaled or after.
+                // The actor that handled the message crashed before or after it was journaled.
                 Err(_) if self.is_settled(message.id).await => return,
                 Err(_) => {}
             }
         }
     }
 
-    /// Returns once the journal says that it is refused: to those who look whether anything waits, it would wait for ever.
+    /// Returns once the journal has the message as rejected, as it would count as pending for ever otherwise.
     async fn reject(&self, message: MessageId, reason: String) {
         loop {
             match self.claim.upgrade() {
                 Some(claim) => self.journal.reject_message(&claim, message, reason.clone()),
-                // The run was given free: its outcome is about to be told.
+                // The run was released: its outcome is about to end this forwarder.
                 None => future::pending().await,
             }
             if self.is_settled(message).await {
                 return;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 
-    /// Whether it is an entry or refused, once what was appended is stored or has failed to be.
+    /// Returns true if the message is accepted or rejected, once everything appended before is stored or has failed.
     async fn is_settled(&self, message: MessageId) -> bool {
         loop {
             let journal = self.journal.clone();
             let state = blocking(move || {
-                // A failure is what the run's actors are told.
+                // The run's actors learn of the failure.
                 let _ = journal.flush();
                 Ok(journal.message(message)?)
             });
@@ -110,8 +111,8 @@ impl InboxForwarder {
                 Ok(MessageState::Pending) => return false,
                 Ok(MessageState::Accepted | MessageState::Rejected { .. }) => return true,
                 Err(error) => {
-                    tracing::warn!(run = %self.run, %error, "what became of a message is not known");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::warn!(run = %self.run, %error, "cannot read the state of a message");
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
             }
         }

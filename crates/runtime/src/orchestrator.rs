@@ -1,4 +1,4 @@
-//! The root of the actors: it starts and resumes runs, and rebuilds a supervisor that broke down from its journal.
+//! The root of the actors: starts and resumes runs, and rebuilds a crashed supervisor from the run's journal entries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,69 +6,33 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use dirigent_core::id::RunId;
 use dirigent_core::spec::RunSpec;
-use dirigent_model::ChatModel;
-use dirigent_store::{Journal, RunClaim};
-use dirigent_tools::ToolRegistry;
+use dirigent_store::RunClaim;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::clock::Clock;
+use crate::blocking::blocking;
 use crate::deltas::Listeners;
 use crate::error::RuntimeError;
-use crate::forking::ReplayedRun;
-use crate::handle::{Events, RunHandle};
+use crate::events::Events;
+use crate::handle::RunHandle;
 use crate::inbox_forwarder::InboxForwarder;
-use crate::read_output::ReadOutput;
+use crate::outcome::Outcome;
+use crate::replayed_run::ReplayedRun;
 use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::services::Services;
 use crate::supervisor::{
-    Outcome, Recovery, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
+    Recovery, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
 };
+use crate::user_presence::UserPresence;
 
-/// How often a run's supervisor is rebuilt before the run is given up.
+/// The number of times that a run's supervisor is rebuilt before the run is given up.
 const MAX_RESTARTS: u32 = 3;
 
-/// What runs are carried out with.
-pub struct Services {
-    pub(crate) journal: Journal,
-    pub(crate) model: Arc<dyn ChatModel>,
-    pub(crate) tools: ToolRegistry,
-    pub(crate) clock: Clock,
-}
-
-impl Services {
-    /// Those services; the tool `read_output`, which reads the journal, is added to the tools.
-    pub fn new(journal: Journal, model: Arc<dyn ChatModel>, mut tools: ToolRegistry) -> Self {
-        tools.insert(ReadOutput::new(journal.clone()));
-        Services {
-            journal,
-            model,
-            tools,
-            clock: Clock::start(),
-        }
-    }
-
-    /// The tools that runs can use.
-    pub fn tools(&self) -> &ToolRegistry {
-        &self.tools
-    }
-}
-
-/// Whether somebody can answer a run's questions and decide about its calls now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UserPresence {
-    /// A question waits for [`RunHandle::answer`], a call for [`RunHandle::decide`].
-    Present,
-    /// A question stops the run, as do calls that wait for an approval once nothing else goes on. What was said to the run by then, by
-    /// other processes too, is heard first. It can be resumed with the answer (PAOR-9).
-    #[default]
-    Absent,
-}
-
-/// Starts, resumes and finds runs. Clones are the same orchestrator; when the last is dropped, its runs stop where they
-/// are, to be resumed another time.
+/// Starts, resumes and finds runs. Clones are handles of the same orchestrator. When the last is dropped, its runs stop where they are and can
+/// be resumed later.
 #[derive(Clone)]
 pub struct Orchestrator {
     pub(crate) inner: Arc<Inner>,
@@ -87,7 +51,7 @@ impl Drop for Inner {
 }
 
 impl Orchestrator {
-    /// An orchestrator in the present tokio runtime.
+    /// Starts an orchestrator in the current tokio runtime.
     ///
     /// # Errors
     /// [`RuntimeError::Stopped`] if its actor cannot be started.
@@ -108,7 +72,7 @@ impl Orchestrator {
         })
     }
 
-    /// What its runs are carried out with.
+    /// The services that its runs use.
     pub fn services(&self) -> &Services {
         &self.inner.services
     }
@@ -116,7 +80,7 @@ impl Orchestrator {
     /// Starts a run.
     ///
     /// # Errors
-    /// [`RuntimeError::Journal`] where the run cannot be journaled: nothing has happened then.
+    /// [`RuntimeError::Journal`] if the run cannot be journaled; nothing has happened then.
     pub async fn start(&self, spec: RunSpec, user: UserPresence) -> Result<RunHandle, RuntimeError> {
         let run = RunId(Uuid::now_v7());
         let (journal, at) = (
@@ -125,35 +89,36 @@ impl Orchestrator {
         );
         let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
         let claim = blocking(move || Ok(journal.create(run, &goal, &workspace, at)?)).await?;
-        let begin = StartMode::New(Arc::new(spec));
+        let mode = StartMode::New(Arc::new(spec));
         let mailbox = RunMailbox::new(user, MailboxState::Open);
-        self.launch(run, claim, begin, mailbox).await
+        self.launch(run, claim, mode, mailbox).await
     }
 
-    /// A run that is under way here.
+    /// Finds an active run of this process.
     pub fn run(&self, run: RunId) -> Option<RunHandle> {
         self.inner.runs.get(&run).map(|handle| handle.clone())
     }
 
-    /// The events of any run of the journal, from its beginning; of one that another process owns those that there are now.
+    /// The events of any run in the journal, from its beginning. They end with the run, or after the last stored event if this process does not
+    /// own the run.
     pub fn events(&self, run: RunId) -> Events {
         Events::new(self.inner.services.journal.tail(run, 0))
     }
 
-    /// The events of a run, from its beginning, as they come, whichever process carries it out: they end with the run, or when nobody
-    /// carries it out any more.
+    /// The events of a run, from its beginning, whichever process owns it. They end with the run, or once no process owns it.
     pub fn follow(&self, run: RunId) -> Events {
         Events::new(self.inner.services.journal.follow(run, 0))
     }
 
+    /// Starts the supervisor of a claimed run.
     pub(crate) async fn launch(
         &self,
         run: RunId,
         claim: RunClaim,
-        begin: StartMode,
+        mode: StartMode,
         mailbox: RunMailbox,
     ) -> Result<RunHandle, RuntimeError> {
-        let (outcome, ended) = watch::channel(Outcome::None);
+        let (outcome, outcome_receiver) = watch::channel(Outcome::None);
         let claim = Arc::new(claim);
         let arguments = SupervisorArguments {
             run,
@@ -168,7 +133,7 @@ impl Orchestrator {
             run,
             journal: self.inner.services.journal.clone(),
             mailbox: arguments.mailbox.clone(),
-            outcome: ended,
+            outcome: outcome_receiver,
             listeners: arguments.listeners.clone(),
         };
         let forwarder = InboxForwarder {
@@ -191,13 +156,13 @@ impl Orchestrator {
         };
         let _ = self.inner.actor.send_message(OrchestratorMsg::Launch {
             owned,
-            begin,
+            mode,
             started: Some(started),
         });
         match wait.await {
             Ok(()) => Ok(handle),
             Err(_) => {
-                // The run is free again, and may have been resumed since.
+                // The run is released, and may have been resumed since.
                 runs.remove_if(&run, |_, found| Arc::ptr_eq(&found.mailbox, &handle.mailbox));
                 Err(RuntimeError::Stopped {
                     reason: "its actor has ended".to_owned(),
@@ -207,30 +172,18 @@ impl Orchestrator {
     }
 }
 
-/// Runs what waits for the disk off the async threads.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
-) -> Result<T, RuntimeError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(RuntimeError::Stopped {
-            reason: error.to_string(),
-        }),
-    }
-}
-
 struct OrchestratorActor;
 
 pub(crate) enum OrchestratorMsg {
-    /// Starts the supervisor of a run, the first or the next one.
+    /// Starts a run's first supervisor or the next one.
     Launch {
         owned: OwnedRun,
-        begin: StartMode,
+        mode: StartMode,
         started: Option<oneshot::Sender<()>>,
     },
 }
 
-/// A run that is carried out here. Dropping it gives the run free, and whoever waits for it is told that it stopped.
+/// A run that this process owns. Dropping it releases the run, and those who wait for its outcome learn that it stopped.
 pub(crate) struct OwnedRun {
     arguments: SupervisorArguments,
     claim: Arc<RunClaim>,
@@ -240,21 +193,21 @@ pub(crate) struct OwnedRun {
 }
 
 impl OwnedRun {
-    /// Tells those who wait once the run is free: they may resume it at once.
+    /// Releases the run, then reports its outcome to those who wait: they may resume the run at once.
     fn end(self, outcome: Outcome) {
         let run = self.arguments.run;
         let OwnedRun {
             arguments,
             claim,
-            outcome: waiting,
+            outcome: sender,
             runs,
             restarts: _,
         } = self;
         runs.remove(&run);
         drop(claim);
         arguments.mailbox.reject_all(run);
-        // The guarantee of a terminal event, whatever ended the supervisor.
-        waiting.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
+        // Guarantees an outcome for those who wait, whatever ended the supervisor.
+        sender.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
 }
 
@@ -279,18 +232,14 @@ impl Actor for OrchestratorActor {
         message: OrchestratorMsg,
         supervised: &mut Supervised,
     ) -> Result<(), ActorProcessingErr> {
-        let OrchestratorMsg::Launch {
-            owned,
-            begin,
-            started,
-        } = message;
-        let arguments = (owned.arguments.clone(), begin);
+        let OrchestratorMsg::Launch { owned, mode, started } = message;
+        let arguments = (owned.arguments.clone(), mode);
         match Actor::spawn_linked(None, RunSupervisor, arguments, myself.get_cell()).await {
             Ok((actor, _)) => {
-                owned.arguments.mailbox.attach(actor.clone());
+                owned.arguments.mailbox.attach(actor.get_derived());
                 supervised.insert(actor.get_id(), owned);
                 if let Some(started) = started {
-                    // Whoever started the run need not wait for that.
+                    // The caller may have stopped waiting.
                     let _ = started.send(());
                 }
             }
@@ -326,15 +275,15 @@ impl Actor for OrchestratorActor {
     }
 }
 
-/// A supervisor's own state died with it; the run's is in the journal.
+/// Replaces a crashed supervisor. Its state is lost, but the journal has the run's.
 fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: String) {
     let run = owned.arguments.run;
     owned.restarts += 1;
     let times = owned.restarts;
-    tracing::error!(%run, times, message, "a run's supervisor broke down");
+    tracing::error!(%run, times, message, "a run's supervisor crashed");
     let myself = myself.clone();
     tokio::spawn(async move {
-        // Its agents and tasks end first, and what they appended is stored, so that nothing comes after what is read.
+        // Waits for its agents and tasks to end and for their entries to be stored, so that none follows those that are read.
         owned.arguments.cancel.cancel();
         wait_for_all(&owned.arguments).await;
         if times > MAX_RESTARTS {
@@ -352,7 +301,7 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: Str
                 owned.arguments.tasks = TaskTracker::new();
                 let _ = myself.send_message(OrchestratorMsg::Launch {
                     owned,
-                    begin: StartMode::Resume {
+                    mode: StartMode::Resume {
                         recovery: Recovery::StayEnded,
                         limits: None,
                         replayed: Box::new(replayed),

@@ -1,6 +1,6 @@
-//! The tool `read_output`: the whole of what was shortened or left out in a prompt, by its handle (PAOR-6).
+//! The tool `read_output`: reads an output that was shortened or left out of a prompt, by its handle (PAOR-6).
 //!
-//! It reads the journal alone: what a tool has returned, never what the tool would return now.
+//! It reads the journal only: the recorded result of a tool call, never a new one.
 
 mod text;
 
@@ -21,41 +21,42 @@ use serde_json::{Value, json};
 
 use self::text::Readable;
 use crate::error::RuntimeError;
-use crate::handle::{read_entries, read_run};
+use crate::journal_reader::{read_entries, read_view};
 
-/// Characters that one call returns if it does not say.
+/// The default number of characters that a call returns.
 const DEFAULT_LENGTH: usize = 8_000;
-/// Characters that one call returns at the most.
+/// The maximum number of characters that a call returns.
 const MAX_LENGTH: usize = 32_000;
-/// Lines that a search returns at the most.
+/// The maximum number of lines that a search returns.
 const MAX_MATCHES: usize = 100;
-/// Characters of a line that a search returns at the most, and how many of them stand before what was found.
+/// The maximum number of characters that a search returns of a line.
 const MAX_MATCH: usize = 300;
+/// The number of those characters that precede the match.
 const BEFORE_MATCH: usize = 100;
-/// What a compiled pattern may take, in bytes.
+/// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads what was shortened or left out, whole, by the handle that stands there: a tool call's result (`a3.2`, \
-    `run.7`), an agent's findings (`a3`) or all observations of an iteration (`iteration.2`), of whatever agent and iteration. Returns the lines from \
-    `start_line` to `end_line`; or, with `pattern`, the lines in which that is found, with their numbers; or else `length` characters from \
-    `offset` on. Lines are those of the text itself, such as a command's stdout or a file's content; several texts follow each other, and \
-    `texts` says at which line each begins; `rest` has the result's other values. Where more is to be had, `next_line` or `next_offset` says \
-    from where; `cut` says that a line was too long, and can be read by `offset` alone.";
+const DESCRIPTION: &str = "Reads the full text of an output that was shortened or left out, by its handle: a tool call's result (`a3.2`, \
+    `run.7`), an agent's findings (`a3`) or all observations of an iteration (`iteration.2`), from any agent and iteration. Returns the lines \
+    from `start_line` to `end_line`; with `pattern`, the matching lines with their numbers; otherwise `length` characters from `offset`. Lines \
+    are those of the text itself, such as a command's stdout or a file's content. Several texts follow each other: `texts` has the first line \
+    of each, and `rest` has the result's other values. If there is more, `next_line` or `next_offset` says where to continue; `cut` means that \
+    a line was too long and can be read in full by `offset` only.";
 
-/// The tool `read_output`. It reads a result as text ([`text::Readable`]): the texts of its output as they are, or each value after its name
-/// (`output.total: 3`) if it has none. What its calls return:
+/// The tool `read_output`. It reads a result as text ([`text::Readable`]): the texts of its output as they are, or one line for each value
+/// (`output.total: 3`) if it has none. Its outputs:
 ///
-/// | asked | output |
+/// | request | output |
 /// | --- | --- |
-/// | characters | `{"text", "total_characters", "total_lines"}`, and `next_offset` where there is more |
-/// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` where there is more; a line of more than 32,000 characters is cut, and `"cut": true` says so |
-/// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`, and `next_line` where there are more than 100; of a long line what is near the place |
+/// | characters | `{"text", "total_characters", "total_lines"}`, and `next_offset` if there is more |
+/// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` if there is more; a line of more than 32,000 characters is cut, which `"cut": true` marks |
+/// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`, and `next_line` if there are more than 100; long lines are cut around the match |
 ///
-/// Each has `texts`, the first line of each text by its name, where there are several, and `rest`, the other values of the result, where
-/// there are any.
+/// Each output has `texts`, the first line of each text by its name, if there are several, and `rest`, the other values of the result, if there
+/// are any.
 ///
-/// The codes of its failures: `bad_parameters`; `not_found`, where nothing in the run has the handle or the output has no such line; and
-/// `journal`, where the journal could not be read.
+/// Its failure codes: `bad_parameters`; `not_found`, if the run has no such handle or the output no such line; and `journal`, if the journal could
+/// not be read.
 pub(crate) struct ReadOutput {
     journal: Journal,
 }
@@ -70,7 +71,7 @@ struct Parameters {
     pattern: Option<String>,
 }
 
-/// What is asked for.
+/// The requested part of an output.
 enum OutputSelection {
     Characters {
         offset: usize,
@@ -103,10 +104,10 @@ impl Tool for ReadOutput {
                 "properties": {
                     "handle": {"type": "string", "description": "The handle, such as `run.7`, `a3.2`, `a3` or `iteration.2`."},
                     "offset": {"type": "integer", "minimum": 0, "description": "The first character, from 0."},
-                    "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "How many characters."},
+                    "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "The number of characters."},
                     "start_line": {"type": "integer", "minimum": 1, "description": "The first line, from 1."},
                     "end_line": {"type": "integer", "minimum": 1, "description": "The last line."},
-                    "pattern": {"type": "string", "description": "A regular expression, such as `error|warning`, that the lines have in them."}
+                    "pattern": {"type": "string", "description": "Return only the lines that match this regular expression, such as `error|warning`."}
                 },
                 "required": ["handle"],
                 "additionalProperties": false
@@ -121,7 +122,7 @@ impl Tool for ReadOutput {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let journal = self.journal.clone();
         async move {
-            // A pattern and a long output take their time, as the disk does.
+            // Searching a long output blocks, as reading the disk does.
             let read = move || read(&journal, context.run, parameters);
             match tokio::task::spawn_blocking(read).await {
                 Ok(result) => result,
@@ -138,11 +139,11 @@ fn read(journal: &Journal, run: RunId, parameters: Value) -> ToolResult {
         .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.selection()?)));
     let (handle, selection) = match selection {
         Ok(selection) => selection,
-        Err(wrong) => return ToolResult::failure(wrong).with_code(code::BAD_PARAMETERS),
+        Err(error) => return ToolResult::failure(error).with_code(code::BAD_PARAMETERS),
     };
     match find(journal, run, handle) {
         Ok(Some(found)) => selection.apply(&Readable::from_result(&found)),
-        Ok(None) => ToolResult::failure(nothing_there(handle)).with_code(code::NOT_FOUND),
+        Ok(None) => ToolResult::failure(not_found(handle)).with_code(code::NOT_FOUND),
         Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
     }
 }
@@ -153,16 +154,19 @@ impl Parameters {
         let by_lines = self.start_line.is_some() || self.end_line.is_some();
         let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(usize::MAX));
         if by_characters && (by_lines || self.pattern.is_some()) {
-            return Err("give either `offset` and `length`, or lines and a `pattern`".to_owned());
+            return Err(
+                "use either `offset` and `length`, or `start_line`, `end_line` and `pattern`, not both"
+                    .to_owned(),
+            );
         }
         if first == 0 || last < first {
-            return Err("lines are counted from 1, and `end_line` is not before `start_line`".to_owned());
+            return Err("`start_line` must be at least 1, and `end_line` at least `start_line`".to_owned());
         }
         Ok(match &self.pattern {
             Some(pattern) => {
                 let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
-                let pattern =
-                    compiled.map_err(|error| format!("`pattern` is no regular expression: {error}"))?;
+                let pattern = compiled
+                    .map_err(|error| format!("`pattern` is not a valid regular expression: {error}"))?;
                 OutputSelection::Matches { pattern, first, last }
             }
             None if by_lines => OutputSelection::Lines { first, last },
@@ -262,7 +266,7 @@ fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize)
     ToolResult::success(output)
 }
 
-/// A line, or of a long one what is near that byte of it.
+/// Returns a line, or the part of a long line around the byte `at`.
 fn around(line: &str, at: usize) -> String {
     let before = line.get(..at).map_or(0, |before| before.chars().count());
     let skipped = match line.chars().count() > MAX_MATCH {
@@ -278,20 +282,20 @@ fn around(line: &str, at: usize) -> String {
     format!("{begin}{shown}{end}")
 }
 
-/// What the journal has under that handle, as a model reads it.
+/// Finds the output of a handle in the journal, in the form for models; `None` if the run has no such handle.
 fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
         OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
         OutputHandle::Agent(agent) => {
-            let (view, _) = read_run(journal, run)?;
+            let view = read_view(journal, run)?;
             let report = view.agent(agent).and_then(Agent::report);
             Ok(report
                 .map(whole_report)
                 .or_else(|| whole_findings(view.run().iterations(), agent)))
         }
         OutputHandle::Iteration(iteration) => {
-            let (view, _) = read_run(journal, run)?;
-            // An iteration that a run's end cut off and that was planned anew is there twice.
+            let view = read_view(journal, run)?;
+            // An iteration that was cut off by the run's end and planned again is there twice.
             let iterations = view
                 .run()
                 .iterations()
@@ -306,7 +310,7 @@ fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Va
     }
 }
 
-/// The findings of an agent that has reported nothing itself, as it broke down.
+/// The findings of an agent that crashed and so has no report of its own.
 fn whole_findings(iterations: &[Iteration], agent: AgentId) -> Option<Value> {
     let mut observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     let observation = observations.find(|observation| match &observation.finding {
@@ -316,17 +320,17 @@ fn whole_findings(iterations: &[Iteration], agent: AgentId) -> Option<Value> {
     observation.map(|observation| whole_observations([observation]))
 }
 
-fn nothing_there(handle: OutputHandle) -> String {
+fn not_found(handle: OutputHandle) -> String {
     match handle {
         OutputHandle::Call(effect) => {
-            format!("no call of this run that ran to its end has the handle `{effect}`")
+            format!("this run has no finished call with the handle `{effect}`")
         }
-        OutputHandle::Agent(agent) => format!("no agent `{agent}` of this run has ended"),
-        OutputHandle::Iteration(iteration) => format!("this run has no plan of an iteration {iteration}"),
+        OutputHandle::Agent(agent) => format!("this run has no finished agent `{agent}`"),
+        OutputHandle::Iteration(iteration) => format!("this run has no iteration {iteration} with a plan"),
     }
 }
 
-/// The result that the journal has under that handle.
+/// Finds the recorded result of a call.
 fn find_result(journal: &Journal, run: RunId, handle: EffectId) -> Result<Option<ToolResult>, StoreError> {
     let entries = read_entries(journal, run)?;
     Ok(entries.into_iter().find_map(|Entry { input, .. }| match input {
@@ -348,17 +352,17 @@ mod tests {
 
     const TEXT: &str = "success: true\noutput.stdout:\none\ntwo error\nthree\nerror four\n";
 
-    /// What is read of [`TEXT`] with those parameters, or the code and the words of the failure.
+    /// Reads [`TEXT`] with these parameters. A failure is its code and message.
     fn read(parameters: Value) -> Result<Value, (String, String)> {
-        read_of(TEXT, parameters)
+        read_text(TEXT, parameters)
     }
 
-    fn read_of(text: &str, mut parameters: Value) -> Result<Value, (String, String)> {
+    fn read_text(text: &str, mut parameters: Value) -> Result<Value, (String, String)> {
         parameters["handle"] = json!("a1.2");
         let parameters: Parameters = serde_json::from_value(parameters).unwrap();
         let selection = parameters
             .selection()
-            .map_err(|wrong| ("bad_parameters".to_owned(), wrong))?;
+            .map_err(|error| ("bad_parameters".to_owned(), error))?;
         match selection.select(text).outcome {
             ToolOutcome::Success { output } => Ok(output),
             ToolOutcome::Failure { code, error, .. } => Err((code, error)),
@@ -385,12 +389,12 @@ mod tests {
         );
         let long = "x".repeat(20_000);
         let text = format!("{long}\n{long}\n{long}\n");
-        let part = read_of(&text, json!({"start_line": 1})).unwrap();
+        let part = read_text(&text, json!({"start_line": 1})).unwrap();
         assert_eq!((&part["end_line"], &part["next_line"]), (&json!(1), &json!(2)));
-        let huge = read_of(&"x".repeat(100_000), json!({"start_line": 1})).unwrap();
+        let huge = read_text(&"x".repeat(100_000), json!({"start_line": 1})).unwrap();
         assert_eq!(huge["text"].as_str().unwrap().len(), MAX_LENGTH + 1);
         assert_eq!(huge["cut"], true);
-        let whole = read_of(&"x".repeat(MAX_LENGTH), json!({"start_line": 1})).unwrap();
+        let whole = read_text(&"x".repeat(MAX_LENGTH), json!({"start_line": 1})).unwrap();
         assert_eq!(whole["cut"], Value::Null);
     }
 
@@ -405,11 +409,11 @@ mod tests {
             1
         );
         let text = format!("{}needle{}\n", "a".repeat(1_000), "b".repeat(1_000)).repeat(150);
-        let found = read_of(&text, json!({"pattern": "needle"})).unwrap();
+        let found = read_text(&text, json!({"pattern": "needle"})).unwrap();
         assert_eq!(found["matches"].as_array().unwrap().len(), 100);
         assert_eq!(found["total_matches"], 150);
         assert_eq!(found["next_line"], 101);
-        let rest = read_of(&text, json!({"pattern": "needle", "start_line": 101})).unwrap();
+        let rest = read_text(&text, json!({"pattern": "needle", "start_line": 101})).unwrap();
         assert_eq!(rest["matches"].as_array().unwrap().len(), 50);
         assert_eq!(rest["next_line"], Value::Null);
         let shown = found["matches"][0]["text"].as_str().unwrap();
@@ -417,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn contradicting_or_invalid_parameters_are_refused() {
         for (parameters, code) in [
             (json!({"offset": 1, "start_line": 1}), "bad_parameters"),
             (json!({"offset": 1, "pattern": "x"}), "bad_parameters"),

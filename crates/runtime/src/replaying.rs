@@ -1,5 +1,5 @@
-//! Recordings and the journal: a run's journal becomes a recording, and a recording that replays becomes a run's journal. No
-//! model is asked and no tool runs (HOST-9).
+//! Recording and replaying runs: a run's journal entries become a recording, and a replayed recording becomes a run in the journal. No model is
+//! asked and no tool runs (HOST-9).
 
 use std::sync::{Arc, mpsc};
 
@@ -9,19 +9,22 @@ use dirigent_core::recording::{Recorder, Recording, replay};
 use dirigent_core::run::Report;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
-use dirigent_core::view::RunView;
 use dirigent_store::{Durability, Journal, NewEntry, StoreError};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::blocking::blocking;
 use crate::deltas::Listeners;
-use crate::driver::run_ending;
 use crate::error::RuntimeError;
-use crate::handle::{RunHandle, read_entries};
-use crate::orchestrator::{Orchestrator, UserPresence, blocking};
+use crate::handle::RunHandle;
+use crate::journal_reader::{read_entries, replay_entries};
+use crate::json::to_json;
+use crate::orchestrator::Orchestrator;
+use crate::run_ending::{end_status, run_ending};
 use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::user_presence::UserPresence;
 
-/// A recording of a run as its journal has it now. Reads the disk: not for an async context.
+/// Records a run with the entries that it has now. Blocks on the disk: not for an async context.
 ///
 /// # Errors
 /// [`RuntimeError::Journal`], [`RuntimeError::Replay`], and [`RuntimeError::NeverBegan`] for a run without any input.
@@ -37,17 +40,18 @@ pub fn record_run(journal: &Journal, run: RunId) -> Result<Recording, RuntimeErr
 }
 
 impl Orchestrator {
-    /// Replays a recording with that spec, and journals it as a new run, which has ended: times are the recorded ones.
+    /// Replays a recording with the spec `present`, and journals it as a new run that has ended. Its entries have the recorded times.
     ///
     /// # Errors
-    /// [`RuntimeError::ReplayMismatch`] where the present run is another one: nothing is journaled then.
-    /// [`RuntimeError::Journal`] where it cannot be written.
+    /// [`RuntimeError::ReplayMismatch`] if the replayed run differs from the recording; nothing is journaled then. [`RuntimeError::Journal`] if
+    /// it cannot be written.
     pub async fn replay(&self, recording: Recording, present: RunSpec) -> Result<RunHandle, RuntimeError> {
         let run = RunId(Uuid::now_v7());
         let (journal, now) = (self.services().journal.clone(), self.services().clock.now());
         blocking(move || {
             let entries = replay(&recording, present, run)?;
-            let report = Arc::new(replay_view(run, &entries)?.report().without_account());
+            let (view, _) = replay_entries(run, entries.iter().cloned())?;
+            let report = Arc::new(view.report().without_account());
             write_entries(&journal, run, &recording, &entries, &report, now)?;
             let (_, outcome) = watch::channel(Some(Ok(report)));
             Ok(RunHandle {
@@ -62,20 +66,7 @@ impl Orchestrator {
     }
 }
 
-pub(crate) fn replay_view<'a>(
-    run: RunId,
-    entries: impl IntoIterator<Item = &'a Entry>,
-) -> Result<RunView, RuntimeError> {
-    let mut view = RunView::new();
-    for entry in entries {
-        let seq = entry.seq;
-        view.apply(entry.clone())
-            .map_err(|refusal| RuntimeError::Replay { run, seq, refusal })?;
-    }
-    Ok(view)
-}
-
-/// Writes the entries; the run stands among the others as of now.
+/// Writes a run with these entries, created now.
 fn write_entries(
     journal: &Journal,
     run: RunId,
@@ -91,12 +82,11 @@ fn write_entries(
         let failed = failed.clone();
         let stored = move |stored: Result<u64, StoreError>| {
             if let Err(error) = stored {
-                // The first is waited for; the others follow from it.
+                // Only the first failure is received; it causes the others.
                 let _ = failed.send(error);
             }
         };
-        #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
-        let body = serde_json::to_string(&entry.input).expect("an input serializes");
+        let body = to_json(&entry.input);
         let entry = NewEntry {
             at: entry.at,
             scope: entry.scope,
@@ -107,9 +97,8 @@ fn write_entries(
         journal.append(&claim, entry, stored);
     }
     if let Some(reason) = &report.end {
-        #[expect(clippy::expect_used, reason = "plain data, which always serializes")]
-        let status = serde_json::to_string(reason).expect("an end serializes");
-        journal.end(&claim, now, status, run_ending(reason), move |ended| {
+        let (status, ending) = (end_status(reason), run_ending(reason));
+        journal.end(&claim, now, status, ending, move |ended| {
             if let Err(error) = ended {
                 let _ = failed.send(error);
             }

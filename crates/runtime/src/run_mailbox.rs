@@ -1,28 +1,26 @@
-//! The mailbox of a run: what people say to it waits here until its supervisor takes it, which may be another one after a
-//! breakdown.
+//! The mailbox of a run: messages to the run wait here for its supervisor, and survive the supervisor's crash.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::steering::Steering;
-use dirigent_store::MessageId;
-use ractor::ActorRef;
-use tokio::sync::{Notify, oneshot};
+use ractor::DerivedActorRef;
+use tokio::sync::Notify;
 
+use crate::ack::Ack;
 use crate::error::RuntimeError;
-use crate::orchestrator::UserPresence;
-use crate::supervisor::SupervisorMsg;
+use crate::user_presence::UserPresence;
 
-/// Something that was said to a run.
+/// A message to a run.
 pub(crate) struct RunMessage {
-    pub(crate) said: RunMessageBody,
+    pub(crate) body: RunMessageBody,
     pub(crate) ack: Ack,
 }
 
 pub(crate) enum RunMessageBody {
     Steering(Steering),
-    /// The user has gone: see [`RunMailbox::set_user_absent`].
+    /// The user has left: see [`RunMailbox::set_user_absent`].
     UserAbsent,
     #[cfg(test)]
     Break,
@@ -30,93 +28,54 @@ pub(crate) enum RunMessageBody {
     BreakAgent(dirigent_core::id::AgentId),
 }
 
-/// Whom to tell what became of a word: that it is journaled, or why it does not count. One that is dropped has told neither.
-#[derive(Default)]
-pub(crate) struct Ack {
-    reply: Option<Reply>,
-    message: Option<MessageId>,
+/// A notification to the run's supervisor.
+#[derive(Debug)]
+pub(crate) enum MailboxEvent {
+    /// A message waits in the mailbox.
+    MessageReceived,
+    /// A message of another process was accepted or rejected.
+    MessageSettled,
 }
 
-type Reply = oneshot::Sender<Result<(), RuntimeError>>;
-
-/// Why a run is not told something.
+/// The reason why the mailbox takes no message.
 pub(crate) enum SendError {
     Closed,
     NoQuestion,
 }
 
-/// What those at the mailbox can know of the run.
+/// The run's state as far as senders need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MailboxState {
-    /// It hears what is said, but asks nothing.
+    /// The run accepts messages and asks no question.
     #[default]
     Open,
-    /// It asks that.
+    /// The run accepts messages and asks this question.
     AwaitingAnswer(EffectId),
-    /// It ends, and hears nothing more.
+    /// The run ends and accepts no more messages.
     Closed,
 }
 
-/// The way to a run's supervisor. A broken actor's mailbox is lost; what waits here is not.
+/// The queue of messages to a run's supervisor. A crashed actor loses its own queue, but not this one.
 pub(crate) struct RunMailbox {
     inner: Mutex<MailboxInner>,
     reopened: Notify,
 }
 
 struct MailboxInner {
-    waiting: VecDeque<RunMessage>,
-    supervisor: Option<ActorRef<SupervisorMsg>>,
-    mailbox_state: MailboxState,
+    queue: VecDeque<RunMessage>,
+    supervisor: Option<DerivedActorRef<MailboxEvent>>,
+    state: MailboxState,
     user: UserPresence,
-    /// Whether a message of another process is on its way from the journal to the run.
+    /// Set while a message of another process is on its way from the journal to the run.
     delivering: bool,
 }
 
 impl RunMessage {
-    /// One that nobody waits to be heard.
+    /// A message whose sender does not wait for an acknowledgement.
     pub(crate) fn unacknowledged(steering: Steering) -> Self {
         RunMessage {
-            said: RunMessageBody::Steering(steering),
+            body: RunMessageBody::Steering(steering),
             ack: Ack::default(),
-        }
-    }
-}
-
-impl Ack {
-    pub(crate) fn new(reply: Reply) -> Self {
-        Ack {
-            reply: Some(reply),
-            message: None,
-        }
-    }
-
-    /// The word came by the journal.
-    pub(crate) fn for_message(message: MessageId, reply: Reply) -> Self {
-        Ack {
-            reply: Some(reply),
-            message: Some(message),
-        }
-    }
-
-    /// The message that the word's entry takes.
-    pub(crate) fn message(&self) -> Option<MessageId> {
-        self.message
-    }
-
-    /// It is journaled.
-    pub(crate) fn accepted(self) {
-        self.send(Ok(()));
-    }
-
-    /// It does not count.
-    pub(crate) fn rejected(self, error: RuntimeError) {
-        self.send(Err(error));
-    }
-
-    fn send(self, result: Result<(), RuntimeError>) {
-        if let Some(reply) = self.reply {
-            // Whoever said it may not wait any more.
-            let _ = reply.send(result);
         }
     }
 }
@@ -131,12 +90,12 @@ impl SendError {
 }
 
 impl RunMailbox {
-    pub(crate) fn new(user: UserPresence, mailbox_state: MailboxState) -> Self {
+    pub(crate) fn new(user: UserPresence, state: MailboxState) -> Self {
         RunMailbox {
             inner: Mutex::new(MailboxInner {
-                waiting: VecDeque::new(),
+                queue: VecDeque::new(),
                 supervisor: None,
-                mailbox_state,
+                state,
                 user,
                 delivering: false,
             }),
@@ -144,110 +103,110 @@ impl RunMailbox {
         }
     }
 
-    /// Does `work`, which may change what the run hears; whoever learns of the change by the journal finds it here.
+    /// Does `work` and sets the state that it returns, under one lock: whoever sees the work's entry in the journal finds the new state here.
     pub(crate) fn update<T>(&self, work: impl FnOnce() -> (MailboxState, T)) -> T {
-        let mut state = self.lock();
-        let (mailbox_state, result) = work();
-        if state.mailbox_state == MailboxState::Closed && mailbox_state != MailboxState::Closed {
+        let mut inner = self.lock();
+        let (state, result) = work();
+        if inner.state == MailboxState::Closed && state != MailboxState::Closed {
             self.reopened.notify_one();
         }
-        state.mailbox_state = mailbox_state;
+        inner.state = state;
         result
     }
 
-    /// The run ends.
+    /// Accepts no more messages, as the run ends.
     pub(crate) fn close(&self) {
-        self.lock().mailbox_state = MailboxState::Closed;
+        self.lock().state = MailboxState::Closed;
     }
 
-    /// Until the run hears again, as its supervisor broke down while it ended. Only one may wait for that, and may be told too early.
+    /// Waits until the mailbox accepts messages again, after its supervisor crashed while ending. For one waiter only; may return too early.
     pub(crate) async fn reopened(&self) {
         self.reopened.notified().await;
     }
 
-    /// A message of another process is brought here, or has been taken or refused.
+    /// Notes the start or end of the delivery of a message of another process.
     pub(crate) fn set_delivering(&self, delivering: bool) {
         self.lock().delivering = delivering;
     }
 
-    /// Whether a message of another process is on its way.
+    /// Returns true while a message of another process is being delivered.
     pub(crate) fn is_delivering(&self) -> bool {
         self.lock().delivering
     }
 
-    /// From now on that one is told.
-    pub(crate) fn attach(&self, supervisor: ActorRef<SupervisorMsg>) {
-        let mut state = self.lock();
-        for _ in &state.waiting {
-            let _ = supervisor.send_message(SupervisorMsg::MessageReceived);
+    /// Connects the run's supervisor, in place of a crashed one, and notifies it of the messages in the queue.
+    pub(crate) fn attach(&self, supervisor: DerivedActorRef<MailboxEvent>) {
+        let mut inner = self.lock();
+        for _ in &inner.queue {
+            let _ = supervisor.send_message(MailboxEvent::MessageReceived);
         }
-        state.supervisor = Some(supervisor);
+        inner.supervisor = Some(supervisor);
     }
 
-    /// Tells the supervisor something that its successor need not know.
-    pub(crate) fn notify_supervisor(&self, message: SupervisorMsg) {
+    /// Tells the supervisor that a message of another process was accepted or rejected.
+    pub(crate) fn notify_settled(&self) {
         if let Some(supervisor) = &self.lock().supervisor {
-            let _ = supervisor.send_message(message);
+            // The successor of a crashed supervisor checks by itself.
+            let _ = supervisor.send_message(MailboxEvent::MessageSettled);
         }
     }
 
     pub(crate) fn send(&self, message: RunMessage) -> Result<(), SendError> {
-        let mut state = self.lock();
-        match state.mailbox_state {
+        let mut inner = self.lock();
+        match inner.state {
             MailboxState::Closed => return Err(SendError::Closed),
             MailboxState::Open | MailboxState::AwaitingAnswer(_) => {}
         }
-        state.push(message);
+        inner.push(message);
         Ok(())
     }
 
-    /// The question that is asked now.
+    /// Returns the question that the run asks now.
     pub(crate) fn question(&self) -> Result<EffectId, SendError> {
-        match self.lock().mailbox_state {
+        match self.lock().state {
             MailboxState::Closed => Err(SendError::Closed),
             MailboxState::Open => Err(SendError::NoQuestion),
             MailboxState::AwaitingAnswer(effect) => Ok(effect),
         }
     }
 
-    /// From now on nobody is there whom the run could ask.
+    /// Notes that the run can no longer ask its user, and tells the supervisor.
     pub(crate) fn set_user_absent(&self) -> Result<(), SendError> {
         self.lock().user = UserPresence::Absent;
         self.send(RunMessage {
-            said: RunMessageBody::UserAbsent,
+            body: RunMessageBody::UserAbsent,
             ack: Ack::default(),
         })
     }
 
-    /// Whether somebody is there whom the run could ask.
     pub(crate) fn user(&self) -> UserPresence {
         self.lock().user
     }
 
-    /// Nobody takes what still waits here: those who said it are told so.
+    /// Closes the mailbox and rejects the messages in the queue.
     pub(crate) fn reject_all(&self, run: RunId) {
-        let waiting = {
-            let mut state = self.lock();
-            state.mailbox_state = MailboxState::Closed;
-            std::mem::take(&mut state.waiting)
+        let queue = {
+            let mut inner = self.lock();
+            inner.state = MailboxState::Closed;
+            std::mem::take(&mut inner.queue)
         };
-        for message in waiting {
+        for message in queue {
             message.ack.rejected(RuntimeError::Ended { run });
         }
     }
 
-    /// Breaks something down, whatever the run hears.
+    /// Queues a message that makes an actor panic, even if the mailbox is closed.
     #[cfg(test)]
-    pub(crate) fn inject_crash(&self, said: RunMessageBody) {
+    pub(crate) fn inject_crash(&self, body: RunMessageBody) {
         self.lock().push(RunMessage {
-            said,
+            body,
             ack: Ack::default(),
         });
     }
 
-    /// What has waited longest.
+    /// Takes the oldest message.
     pub(crate) fn pop(&self) -> Option<RunMessage> {
-        self.lock().waiting.pop_front()
+        self.lock().queue.pop_front()
     }
 
     fn lock(&self) -> MutexGuard<'_, MailboxInner> {
@@ -257,10 +216,10 @@ impl RunMailbox {
 
 impl MailboxInner {
     fn push(&mut self, message: RunMessage) {
-        self.waiting.push_back(message);
+        self.queue.push_back(message);
         if let Some(supervisor) = &self.supervisor {
-            // One that is gone has a successor, or has told its outcome.
-            let _ = supervisor.send_message(SupervisorMsg::MessageReceived);
+            // A supervisor that is gone gets a successor or has reported its outcome.
+            let _ = supervisor.send_message(MailboxEvent::MessageReceived);
         }
     }
 }

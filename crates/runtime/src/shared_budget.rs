@@ -1,5 +1,5 @@
-//! The run's one budget (HOST-6) as its agents share it: each reserves before it asks its model, and waits where only others'
-//! reservations stand in its way. What is limited is decided by [`Budget`] alone.
+//! The run's budget (HOST-6), shared by its agents. Each agent reserves before it asks its model, and waits if only the reservations of others
+//! stand in its way. [`Budget`] alone decides what fits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,18 +8,18 @@ use dirigent_core::message::{ModelReply, Usage};
 use dirigent_model::ChatRequest;
 use tokio::sync::Notify;
 
-/// A run's budget. Nobody holds its lock across an await.
+/// A run's budget. Its lock is never held across an await.
 pub(crate) struct SharedBudget {
     budget: Mutex<Budget>,
     settled: Notify,
 }
 
-/// Leave to ask a model once. Dropped before it was used, it gives back all that was reserved; while the model is asked, it counts as
-/// what was sent, which the provider has read by then.
+/// A budget reservation for one model request, settled on drop. A permit that is dropped unused has used nothing. If it is dropped during the
+/// request, the input counts as used, as the provider has read it.
 pub(crate) struct BudgetPermit {
     budget: Arc<SharedBudget>,
     reservation: Option<Reservation>,
-    /// What it has used when it is dropped.
+    /// The usage to settle on drop.
     used: Usage,
 }
 
@@ -31,14 +31,14 @@ impl SharedBudget {
         }
     }
 
-    /// Waits until the request has room, or is certain to have none.
+    /// Waits until the request fits the budget, or can never fit.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         expected: &ExpectedUsage,
     ) -> Result<BudgetPermit, BudgetExceeded> {
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
-            // Asked to be woken before it looks, it misses nothing.
+            // Registered before the check, so that no wake-up is missed.
             settled.as_mut().enable();
             let grant = self.lock().reserve(expected);
             match grant {
@@ -66,7 +66,7 @@ impl SharedBudget {
 }
 
 impl BudgetPermit {
-    /// The request as it may be sent: with what its reply is allowed, and the tokens that it is expected to have.
+    /// Limits the request's output to the reservation and notes its estimated input tokens.
     pub(crate) fn limit_request(&self, request: ChatRequest) -> ChatRequest {
         match &self.reservation {
             Some(reservation) => ChatRequest {
@@ -78,7 +78,7 @@ impl BudgetPermit {
         }
     }
 
-    /// Asks the model. A request that fails has used nothing.
+    /// Sends the request with `ask` and records its usage. A failed request has used nothing.
     pub(crate) async fn track<E>(
         mut self,
         ask: impl Future<Output = Result<ModelReply, E>>,

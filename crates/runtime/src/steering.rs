@@ -1,51 +1,62 @@
-//! Saying something to a run, wherever it is carried out.
+//! Steering a run, whichever process owns it.
 
 use std::time::Duration;
 
-use dirigent_core::id::RunId;
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::id::{RunId, Scope};
+use dirigent_core::journal::InputRef;
+use dirigent_core::machine::Machine as _;
+use dirigent_core::phase::Phase;
+use dirigent_core::run::{Run, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, Message, MessageId, MessageState, StoreError};
+use dirigent_store::{Durability, Journal, MessageId, MessageState, NewEntry, StoreError};
 
+use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::forking::ReplayedRun;
-use crate::orchestrator::{Orchestrator, blocking};
-use crate::supervisor::DryRun;
+use crate::json::to_json;
+use crate::orchestrator::Orchestrator;
+use crate::pending_messages::{post_for_resume, post_to_owner};
+use crate::replayed_run::ReplayedRun;
+use crate::resuming::not_resumed;
+use crate::run_ending::{end_status, run_ending};
+use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::supervisor::{Recovery, StartMode};
+use crate::user_presence::UserPresence;
 
-/// How long to wait for the process that carries the run out. It looks into the run's inbox several times a second, but may be slow on a
-/// busy machine, or stopped.
+/// The time to wait for another process to handle a message. It notices messages within about 200 ms, but the machine may be busy or the
+/// process suspended.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What became of something that was said to a run.
+/// The result of sending a message to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteerOutcome {
-    /// The run has taken it.
+    /// The run has accepted the message.
     Accepted,
-    /// Nobody carries the run out at this moment, or its process has not come to it within ten seconds: it is taken as soon as the
-    /// run goes on.
+    /// The message waits in the journal: no process owns the run, or its owner has not handled the message within ten seconds.
     Pending,
 }
 
 impl Orchestrator {
-    /// Says something to a run, here or in another process. It is taken exactly once. One that nobody carries out hears it as soon as
-    /// it goes on, after what was said to it before: what would be refused then is refused at once. Such a run is cancelled at
-    /// once, too.
+    /// Sends a message to a run of this or another process. The message is handled exactly once. An unowned run handles it when it is resumed,
+    /// after the messages that are pending already; if it would reject the message then, this returns the rejection at once. An unowned run is
+    /// also cancelled at once.
     ///
     /// # Errors
-    /// As [`crate::RunHandle::steer`], where another process carries the run out in [`RuntimeError::MessageRejected`]. [`RuntimeError::Journal`].
+    /// As [`crate::RunHandle::steer`]; rejections of another process are [`RuntimeError::MessageRejected`]. [`RuntimeError::Journal`].
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, RuntimeError> {
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
-                // It did not hear that, as it is over or stands still by now: the journal knows which.
+                // The run has finished or paused without handling the message; the journal knows which.
                 Err(RuntimeError::Ended { .. }) => {}
-                taken => return taken.map(|()| SteerOutcome::Accepted),
+                handled => return handled.map(|()| SteerOutcome::Accepted),
             }
         }
         let (services, journal) = (self.services(), self.services().journal.clone());
         let idle = journal.clone();
         if steering == Steering::Cancel && blocking(move || is_unowned(&idle, run)).await? {
             match self.cancel_unowned(run).await {
-                // Somebody has taken it up since.
+                // A process has resumed it since.
                 Err(RuntimeError::Journal(StoreError::AlreadyClaimed { .. })) => {}
                 cancelled => return cancelled.map(|()| SteerOutcome::Accepted),
             }
@@ -66,73 +77,89 @@ impl Orchestrator {
             MessageState::Pending => Ok(SteerOutcome::Pending),
         }
     }
-}
 
-/// Something that was said to a run and waits until a process comes to it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PendingMessage {
-    /// Its number in the journal.
-    pub message: MessageId,
-    /// When it was said.
-    pub at: Timestamp,
-    /// What was said.
-    pub steering: Steering,
-}
-
-/// What was said to a run and waits, in that order. Reads the disk: not for an async context.
-///
-/// # Errors
-/// A failure to read.
-pub fn pending_messages(journal: &Journal, run: RunId) -> Result<Vec<PendingMessage>, StoreError> {
-    let waiting = journal.pending_messages(run)?;
-    Ok(waiting.into_iter().filter_map(parse_message).collect())
-}
-
-/// What a message says. One that is not understood is refused by the process that carries the run out.
-fn parse_message(message: Message) -> Option<PendingMessage> {
-    Some(PendingMessage {
-        message: message.id,
-        at: message.at,
-        steering: serde_json::from_str(&message.body).ok()?,
-    })
-}
-
-/// Whether nobody carries the run out.
-fn is_unowned(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
-    // One that has just ended here is given free behind what was written before.
-    journal.flush()?;
-    Ok(journal.run(run)?.owner_pid.is_none())
-}
-
-/// Leaves a message for a run that goes on only later, if the run would take it then, after all that waits for it. Of two that exclude each
-/// other, such as two answers to one question, one is refused, whichever processes they come from.
-///
-/// # Errors
-/// Why the run would not take it; [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
-pub(crate) fn post_for_resume(
-    journal: &Journal,
-    run: RunId,
-    at: Timestamp,
-    steering: &Steering,
-) -> Result<MessageId, RuntimeError> {
-    loop {
-        let waiting = journal.pending_messages(run)?;
-        let last = waiting.last().map(|message| message.id);
-        let mut dry_run = DryRun::new(run, ReplayedRun::read(journal, run)?, at)?;
-        for earlier in waiting.into_iter().filter_map(parse_message) {
-            // The run's process refuses it then as well.
-            let _ = dry_run.handle(earlier.steering);
+    /// Cancels an unowned run: resumes it with the cancellation as its first message, so that nothing else is asked or done.
+    async fn cancel_unowned(&self, run: RunId) -> Result<(), RuntimeError> {
+        let (claim, replayed, _) = self.claim_resumable(run).await?;
+        if replayed.view.run().phase() == Phase::Failed {
+            return Err(RuntimeError::Ended { run });
         }
-        dry_run.handle(steering.clone())?;
-        match journal.post_after(run, at, body(steering), last) {
-            // Somebody has said something meanwhile.
-            Err(StoreError::OtherMessages { .. }) => {}
-            posted => return posted.map_err(|error| post_error(run, error)),
+        let mode = StartMode::Resume {
+            replayed: Box::new(replayed),
+            recovery: Recovery::StayEnded,
+            limits: None,
+            first_message: Some(Steering::Cancel),
+        };
+        let mailbox = RunMailbox::new(UserPresence::Absent, MailboxState::Open);
+        let handle = self.launch(run, claim, mode, mailbox).await?;
+        match handle.outcome().await?.end {
+            Some(EndReason::Cancelled) => Ok(()),
+            // The run had ended before, but its end was not journaled.
+            Some(_) | None => Err(RuntimeError::Ended { run }),
         }
+    }
+
+    /// Journals guidance for a failed run that can be resumed, whose next plan takes it into account (PAOR-8). Returns false for any other run.
+    async fn guide_failed(&self, run: RunId, guidance: String) -> Result<bool, RuntimeError> {
+        let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
+        let (reader, claimed) = (journal.clone(), journal.clone());
+        let can_be_guided = blocking(move || {
+            let record = reader.run(run)?;
+            if record.ended_at.is_none() || record.owner_pid.is_some() {
+                return Ok(false);
+            }
+            let machine = ReplayedRun::read(&reader, run)?.view.into_machines().0;
+            Ok(is_resumable_failure(&machine))
+        });
+        if !can_be_guided.await? {
+            return Ok(false);
+        }
+        blocking(move || {
+            let claim = match claimed.claim(run) {
+                Ok(claim) => claim,
+                // A process is about to end the run, or has resumed it since.
+                Err(StoreError::AlreadyClaimed { .. }) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+            let mut machine = ReplayedRun::read(&claimed, run)?.view.into_machines().0;
+            if !is_resumable_failure(&machine) {
+                return Ok(false);
+            }
+            let input = RunInput::Guided { guidance };
+            let body = to_json(&InputRef::Run(&input));
+            machine
+                .handle(at, input)
+                .map_err(|refusal| not_resumed(run, refusal))?;
+            let Some(reason) = machine.end() else {
+                return Ok(false);
+            };
+            let entry = NewEntry {
+                at,
+                scope: Scope::Run,
+                body,
+                durability: Durability::Full,
+                consumes: None,
+            };
+            let (stored, result) = std::sync::mpsc::channel();
+            let ended = stored.clone();
+            journal.append(&claim, entry, move |done| drop(stored.send(done.map(drop))));
+            journal.end(&claim, at, end_status(reason), run_ending(reason), move |done| {
+                drop(ended.send(done))
+            });
+            for done in result {
+                done?;
+            }
+            Ok(true)
+        })
+        .await
     }
 }
 
-/// The message, and whether anybody carries the run out.
+fn is_resumable_failure(machine: &Run) -> bool {
+    machine.phase() == Phase::Failed && machine.end().is_some_and(EndReason::is_resumable)
+}
+
+/// Posts a message to a run. Also returns whether a process owns the run by then.
 fn post(
     journal: &Journal,
     run: RunId,
@@ -142,20 +169,14 @@ fn post(
     let message = if is_unowned(journal, run)? {
         post_for_resume(journal, run, at, steering)?
     } else {
-        let posted = journal.post(run, at, body(steering));
-        posted.map_err(|error| post_error(run, error))?
+        post_to_owner(journal, run, at, steering)?
     };
     Ok((message, journal.run(run)?.owner_pid.is_some()))
 }
 
-#[expect(clippy::expect_used, reason = "plain data, which always serializes")]
-fn body(steering: &Steering) -> String {
-    serde_json::to_string(steering).expect("what is said serializes")
-}
-
-fn post_error(run: RunId, error: StoreError) -> RuntimeError {
-    match error {
-        StoreError::Finished { .. } => RuntimeError::Ended { run },
-        error => RuntimeError::Journal(error),
-    }
+/// Returns true if no process owns the run.
+fn is_unowned(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
+    // A run that has just ended in this process is released after its last entries are written.
+    journal.flush()?;
+    Ok(journal.run(run)?.owner_pid.is_none())
 }

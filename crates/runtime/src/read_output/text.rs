@@ -1,23 +1,23 @@
-//! A tool's result as text that can be read by lines.
+//! A tool's result as text with lines.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Characters from which on a string on one line is a text of its own.
+/// The number of characters above which a single-line string counts as a text.
 const LONG: usize = 400;
-/// Characters of JSON up to which the values beside the texts are told beside them instead of in the text.
+/// The maximum size of [`Readable::rest`] in characters of JSON. Larger values follow the texts instead.
 const MAX_REST: usize = 1_000;
 
-/// A result as lines. Nothing of the result is left out, and no text in it is escaped.
+/// A complete result as lines, without escapes in its texts.
 #[derive(Debug, PartialEq)]
 pub(super) struct Readable {
-    /// The texts of the result, one after another: the output itself, or the strings of the output and of the result that are long or have
-    /// several lines. A result without such a text is one line for each value: `output.exit_code: 0`.
+    /// The concatenated texts of the result: the output if it is a string, else all strings in the output and the result that are long or have
+    /// several lines. A result without texts has one line for each value: `output.exit_code: 0`.
     pub(super) text: String,
-    /// The name of each text with its first line, from 1: `output.stdout`. Empty if the result has none.
+    /// The name of each text, such as `output.stdout`, and its first line, from 1. Empty if the result has no texts.
     pub(super) texts: Vec<(String, usize)>,
-    /// The other values of the result; empty if there are none, or if they follow in the text as they are long.
+    /// The result's other values; empty if there are none, or if they are long and so follow the texts.
     pub(super) rest: Map<String, Value>,
 }
 
@@ -54,7 +54,7 @@ impl Readable {
         readable
     }
 
-    /// Each value on a line of its own after its name, and a text of several lines below it.
+    /// Lists each value on a line, after its name; strings of several lines follow below their name.
     fn listed(name: &str, value: &Value) -> Self {
         let mut text = String::new();
         write(&mut text, name, value);
@@ -66,7 +66,7 @@ impl Readable {
     }
 }
 
-/// Takes the texts out of a result: those of the output first.
+/// Removes the texts from a result and returns them with their names, the output's first.
 fn take_texts(result: &mut Map<String, Value>) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     match result.get_mut("output") {
@@ -117,7 +117,7 @@ fn write(text: &mut String, name: &str, value: &Value) {
         Value::Array(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
                 let name = format!("{name}[{index}]");
-                if has_several_lines(item) {
+                if has_multiline_text(item) {
                     write(text, &name, item);
                 } else {
                     line(text, &name, item);
@@ -148,12 +148,12 @@ fn line(text: &mut String, name: &str, value: &Value) {
     };
 }
 
-/// Whether a text of several lines is anywhere in the value.
-fn has_several_lines(value: &Value) -> bool {
+/// Returns true if the value contains a string of several lines.
+fn has_multiline_text(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\n'),
-        Value::Array(items) => items.iter().any(has_several_lines),
-        Value::Object(fields) => fields.values().any(has_several_lines),
+        Value::Array(items) => items.iter().any(has_multiline_text),
+        Value::Object(fields) => fields.values().any(has_multiline_text),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

@@ -23,7 +23,7 @@ use dirigent_core::tool::{Repeat, StateChange, ToolResult};
 use dirigent_store::Journal;
 use serde_json::json;
 
-use crate::handle::read_entries;
+use crate::journal_reader::read_entries;
 use crate::run_mailbox::RunMessageBody;
 use crate::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};
 use script::{
@@ -115,7 +115,7 @@ fn broken() -> AgentFailure {
 }
 
 #[tokio::test]
-async fn paor_7_a_sub_agent_that_breaks_down_is_an_observation_and_its_request_ends() {
+async fn paor_7_a_crashed_sub_agent_is_an_observation_and_its_request_ends() {
     let gate = Gate::shut();
     let world = World::new(blocked("worker", &gate), tools([])).await;
 
@@ -136,7 +136,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_is_an_observation_and_its_request_e
 }
 
 #[tokio::test]
-async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
+async fn paor_7_a_crashed_sub_agent_does_not_affect_its_sibling() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let model = Scripted::new(move |asked| {
@@ -177,7 +177,7 @@ async fn paor_7_a_sub_agent_that_breaks_down_does_not_touch_its_sibling() {
 }
 
 #[tokio::test]
-async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure() {
+async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
     for (who, agent, expected) in [
         (
             "planner",
@@ -207,7 +207,7 @@ async fn paor_12_a_planner_or_reflector_that_breaks_down_is_a_recorded_failure()
 }
 
 #[tokio::test]
-async fn a_supervisor_that_breaks_down_in_any_phase_is_rebuilt_and_nothing_finished_is_repeated() {
+async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_is_repeated() {
     for who in ["planner", "worker", "reflector"] {
         let gate = Gate::shut();
         let world = World::new(blocked(who, &gate), tools([])).await;
@@ -410,7 +410,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
 }
 
 #[tokio::test]
-async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_resumed() {
+async fn a_run_whose_supervisor_crashes_too_often_stops_and_can_be_resumed() {
     let gate = Gate::shut();
     let world = World::new(blocked("worker", &gate), tools([])).await;
 
@@ -445,7 +445,7 @@ async fn a_supervisor_that_breaks_down_again_and_again_is_given_up_and_can_be_re
 }
 
 #[tokio::test]
-async fn breakdowns_before_anything_is_done_end_too() {
+async fn crashes_before_the_first_input_count_too() {
     let gate = Gate::shut();
     let world = World::new(blocked("planner", &gate), tools([])).await;
 
@@ -463,7 +463,7 @@ async fn breakdowns_before_anything_is_done_end_too() {
 }
 
 #[tokio::test]
-async fn a_breakdown_of_one_run_does_not_touch_another() {
+async fn a_crash_of_one_run_does_not_affect_another() {
     let gate = Gate::shut();
     let world = World::new(blocked("worker", &gate), tools([])).await;
     let broken = world.start().await;
@@ -483,7 +483,7 @@ async fn a_breakdown_of_one_run_does_not_touch_another() {
 }
 
 #[tokio::test]
-async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
+async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let model = Scripted::new(move |asked| {
@@ -534,7 +534,7 @@ async fn paor_7_what_a_broken_agent_did_is_reported_and_counts() {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_started_is_not_under_way() {
+async fn a_run_that_cannot_be_started_is_not_active() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let inner = &world.orchestrator.inner;
     inner.actor.stop_and_wait(None, None).await.unwrap();

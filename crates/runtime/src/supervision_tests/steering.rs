@@ -92,7 +92,7 @@ async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
 }
 
 #[tokio::test]
-async fn paor_7_an_agent_that_breaks_down_while_its_call_waits_is_an_observation() {
+async fn paor_7_an_agent_that_crashes_while_its_call_waits_is_an_observation() {
     let (registry, called) = risky();
     let world = World::new(Scripted::new(take_a_risk), registry).await;
     let start = world
@@ -113,7 +113,7 @@ async fn paor_7_an_agent_that_breaks_down_while_its_call_waits_is_an_observation
 }
 
 #[tokio::test]
-async fn paor_7_an_agent_that_breaks_down_is_a_failed_call_of_the_one_that_it_works_for() {
+async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let model = Scripted::new(move |asked| {
@@ -142,8 +142,11 @@ async fn paor_7_an_agent_that_breaks_down_is_a_failed_call_of_the_one_that_it_wo
     match &report.iterations[0].observations[0].finding {
         SubTaskResult::Agent { agent, result, .. } => {
             assert_eq!(*agent, WORKER);
-            let told = result.as_ref().unwrap();
-            assert!(told.contains("the agent broke down: broken on purpose"), "{told}");
+            let findings = result.as_ref().unwrap();
+            assert!(
+                findings.contains("the agent broke down: broken on purpose"),
+                "{findings}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -151,7 +154,7 @@ async fn paor_7_an_agent_that_breaks_down_is_a_failed_call_of_the_one_that_it_wo
 }
 
 #[tokio::test]
-async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
+async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() {
     // The run does not end before the last of it was brought.
     let (gate, end) = (Gate::shut(), Gate::shut());
     let (at_gate, at_end) = (gate.clone(), end.clone());
@@ -222,7 +225,7 @@ async fn host_2_what_other_processes_say_is_taken_once_whatever_breaks_down() {
 }
 
 /// A run that nobody carries out, but for a mailbox that hears: the test stands in for its supervisor.
-fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::supervisor::Outcome>) {
+fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::outcome::Outcome>) {
     let run = RunId(Uuid::now_v7());
     let claim = world
         .journal
@@ -257,7 +260,7 @@ fn guide(guidance: &str) -> Steering {
 }
 
 #[tokio::test]
-async fn host_2_what_a_run_that_ends_does_not_hear_is_brought_again_when_it_goes_on_after_a_breakdown() {
+async fn host_2_a_message_that_an_ending_run_rejects_is_sent_again_after_a_crash() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, claim, ending) = unattended(&world);
     let claim = Arc::new(claim);
@@ -281,7 +284,7 @@ async fn host_2_what_a_run_that_ends_does_not_hear_is_brought_again_when_it_goes
     let again = next_message(&handle.mailbox).await;
 
     assert!(matches!(
-        again.said,
+        again.body,
         RunMessageBody::Steering(Steering::Guide { .. })
     ));
     ending.send_replace(Some(Err(RuntimeError::Ended { run })));
@@ -289,7 +292,7 @@ async fn host_2_what_a_run_that_ends_does_not_hear_is_brought_again_when_it_goes
 }
 
 #[tokio::test]
-async fn host_2_what_may_have_been_taken_is_not_said_again() {
+async fn host_2_a_message_that_may_have_been_accepted_is_not_sent_again() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, _claim, _ending) = unattended(&world);
     let run = handle.run;
@@ -308,7 +311,7 @@ async fn host_2_what_may_have_been_taken_is_not_said_again() {
 }
 
 #[tokio::test]
-async fn what_a_run_that_has_ended_did_not_hear_is_told_so() {
+async fn a_run_that_has_ended_rejects_unhandled_messages() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, _claim, _ending) = unattended(&world);
     let steering = tokio::spawn({
@@ -324,7 +327,7 @@ async fn what_a_run_that_has_ended_did_not_hear_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_was_taken_counts_however_soon_the_run_ends_after_it() {
+async fn an_accepted_message_counts_even_if_the_run_ends_at_once() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, _claim, _ending) = unattended(&world);
     // Few of them end between two looks, one for the answer and one for the end.
@@ -354,7 +357,7 @@ async fn what_was_taken_counts_however_soon_the_run_ends_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_word_to_an_agent_that_ends_is_heard_or_refused() {
+async fn a_message_to_an_ending_agent_is_accepted_or_rejected() {
     let plan = || {
         let ids: Vec<String> = (0..20).map(|number| format!("work {number}")).collect();
         plan("many", ids.iter().map(|id| work(id, &[])).collect())
@@ -368,10 +371,10 @@ async fn a_word_to_an_agent_that_ends_is_heard_or_refused() {
     let world = World::new(model, tools([])).await;
 
     let handle = world.start().await;
-    let mut told = tokio::task::JoinSet::new();
+    let mut senders = tokio::task::JoinSet::new();
     for agent in 2..=21 {
         let handle = handle.clone();
-        told.spawn(async move {
+        senders.spawn(async move {
             loop {
                 match handle
                     .guide_agent(dirigent_core::id::AgentId(agent), "be quick")
@@ -385,7 +388,7 @@ async fn a_word_to_an_agent_that_ends_is_heard_or_refused() {
         });
     }
     ended(&handle).await.unwrap();
-    while let Some(told) = within(told.join_next()).await {
-        told.unwrap();
+    while let Some(sent) = within(senders.join_next()).await {
+        sent.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! How a run that is over closes: whatever is under way ends first, then the end is journaled, and those who wait are told.
+//! Closing a run: stops its work, waits for it, journals the end and stores the outcome.
 
 use std::time::Duration;
 
@@ -6,27 +6,18 @@ use dirigent_core::run::Report;
 use dirigent_store::StoreError;
 use ractor::ActorRef;
 
-use super::{SupervisorArguments, SupervisorMsg, SupervisorState};
-use crate::driver::{end_status, run_ending};
+use super::state::{Closing, SupervisorArguments, SupervisorMsg, SupervisorState};
+use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::handle::read_run;
-use crate::orchestrator::blocking;
+use crate::journal_reader::read_view;
+use crate::run_ending::{end_status, run_ending};
 
-/// How long agents, requests and tools may take to end once the run is over (HOST-8: a second in all): so many looks, with that time
-/// between them.
+/// The number of checks whether a run's work has ended. Together they take less than the second that HOST-8 allows.
 const SHUTDOWN_CHECKS: u32 = 9;
 const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a supervisor that is ending does once its work has ended.
-pub(super) enum Closing {
-    /// Journals the end that the machine has come to.
-    End,
-    /// Says why the run cannot go on.
-    GiveUp(RuntimeError),
-}
-
 impl SupervisorState {
-    /// The run cannot go on, and its journal cannot say so.
+    /// Stops a run that cannot go on, without journaling an end.
     pub(super) fn give_up(&mut self, myself: &ActorRef<SupervisorMsg>, error: RuntimeError) {
         if self.closing.is_none() {
             tracing::error!(run = %self.arguments.run, %error, "the run stops");
@@ -34,8 +25,8 @@ impl SupervisorState {
         }
     }
 
-    /// Stops whatever is under way and waits for it. A run that stands still can be cancelled while it closes: it closes
-    /// once, with the end that its machine has then.
+    /// Stops all work and waits for its end. A run is closed once, with the end that its machine has by then: it may be cancelled while it
+    /// closes.
     pub(super) fn close(&mut self, myself: &ActorRef<SupervisorMsg>, closing: Closing) {
         if self.closing.is_some() {
             return;
@@ -80,12 +71,12 @@ impl SupervisorState {
         }
     }
 
-    /// Looks into the journal for what agents did that were cut off.
-    pub(super) fn report(&self, myself: &ActorRef<SupervisorMsg>) {
+    /// Reads the report from the journal, which has the work of agents that were stopped.
+    pub(super) fn read_report(&self, myself: &ActorRef<SupervisorMsg>) {
         let (run, journal) = (self.arguments.run, self.arguments.services.journal.clone());
         let (myself, known) = (myself.clone(), self.driver.machine.report());
         tokio::spawn(async move {
-            let read = blocking(move || Ok(read_run(&journal, run)?.0.report())).await;
+            let read = blocking(move || Ok(read_view(&journal, run)?.report())).await;
             let report = read.map(Report::without_account).unwrap_or(known);
             let _ = myself.send_message(SupervisorMsg::Reported(Box::new(report)));
         });
@@ -100,11 +91,11 @@ impl SupervisorState {
     }
 }
 
-/// Until every task and agent of the run has ended, or the second that HOST-8 allows is nearly over.
+/// Waits for all tasks and agents of a run, at most for nearly the second that HOST-8 allows.
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
     for _ in 0..SHUTDOWN_CHECKS {
-        // Where the whole process stood still, one time is over, but the work has the others.
+        // If the whole process was suspended, one interval has passed, but the others remain for the work.
         if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await
             .is_ok()
@@ -117,7 +108,7 @@ pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
         tracing::warn!(
             run = %arguments.run,
             remaining,
-            "the run has ended, but some of its work ignores that it was cancelled"
+            "the run has ended, but some of its tasks ignore their cancellation"
         );
     }
 }

@@ -1,48 +1,36 @@
-//! What people say to a run, given to the machine that it is for; and whether anybody is there whom the run could ask.
+//! Messages to the run: passes them to the machine that handles them, and stops the run if it waits for an absent user.
 
-use dirigent_core::agent::AgentInput;
-use dirigent_core::approval::{Decision, DecisionError};
-use dirigent_core::end_reason::EndReason;
-use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
-use dirigent_core::machine::Refusal;
-use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::id::{AgentId, EffectId};
+use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::steering::Steering;
 use ractor::ActorRef;
 
-use super::{SupervisorMsg, SupervisorState};
+use super::state::{SupervisorMsg, SupervisorState};
+use crate::ack::Ack;
 use crate::agent_actor::AgentMsg;
+use crate::agent_message::AgentMessage;
+use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::orchestrator::{UserPresence, blocking};
-use crate::run_mailbox::{Ack, RunMessage, RunMessageBody};
-
-/// Something that is said to an agent.
-pub(crate) struct AgentMessage {
-    pub(crate) agent: AgentId,
-    pub(crate) said: AgentMessageBody,
-    pub(crate) ack: Ack,
-}
-
-pub(crate) enum AgentMessageBody {
-    Guidance(String),
-    Decision(EffectId, Decision),
-}
+use crate::routing::{Route, rejected_by_run, route};
+use crate::run_mailbox::{RunMessage, RunMessageBody};
+use crate::user_presence::UserPresence;
 
 impl SupervisorState {
-    /// Takes what has waited longest at the mailbox. A run that is ending has nothing more to be told.
+    /// Handles the oldest message of the mailbox. A run that is closing rejects it.
     pub(super) fn handle_next_message(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(RunMessage { said, ack }) = self.arguments.mailbox.pop() else {
+        let Some(RunMessage { body, ack }) = self.arguments.mailbox.pop() else {
             return;
         };
         #[cfg(test)]
-        #[expect(clippy::panic, reason = "a breakdown on purpose, in tests alone")]
-        if let RunMessageBody::Break = said {
+        #[expect(clippy::panic, reason = "a deliberate crash, in tests only")]
+        if let RunMessageBody::Break = body {
             panic!("broken on purpose");
         }
         if self.closing.is_some() {
             let run = self.arguments.run;
             return ack.rejected(RuntimeError::Ended { run });
         }
-        match said {
+        match body {
             RunMessageBody::Steering(steering) => self.steer(steering, ack),
             RunMessageBody::UserAbsent => self.check_user_presence(myself),
             #[cfg(test)]
@@ -59,7 +47,7 @@ impl SupervisorState {
     pub(super) fn steer(&mut self, steering: Steering, ack: Ack) {
         match route(self.arguments.run, &self.driver.machine, steering) {
             Ok(Route::Run(input)) => self.handle_run_input(input, ack),
-            Ok(Route::Agent(agent, said)) => self.send_to_agent(AgentMessage { agent, said, ack }),
+            Ok(Route::Agent(agent, body)) => self.send_to_agent(AgentMessage { agent, body, ack }),
             Err(error) => ack.rejected(error),
         }
     }
@@ -77,26 +65,26 @@ impl SupervisorState {
 
     fn send_to_agent(&mut self, message: AgentMessage) {
         if let Some(actor) = self.agent(message.agent) {
-            // Without an ack where it has just broken down.
+            // If the actor has just crashed, the dropped acknowledgement tells the sender.
             let _ = actor.send_message(AgentMsg::Message(message));
-        } else if self.is_at_work(message.agent) {
+        } else if self.is_active(message.agent) {
             self.undelivered.push(message);
         } else {
             message.reject(self.arguments.run);
         }
     }
 
-    /// Agents have come or gone: what was said to one that had no actor yet may be heard now.
+    /// Sends the messages to agents that had no actor before, after agents have started or ended.
     pub(super) fn send_undelivered(&mut self) {
         for message in std::mem::take(&mut self.undelivered) {
             self.send_to_agent(message);
         }
     }
 
-    /// Whether the machine waits for that agent's report.
-    fn is_at_work(&self, agent: AgentId) -> bool {
-        let going = self.driver.machine.outstanding();
-        let mut started = going.iter().filter_map(|command| match command {
+    /// Returns true if the machine waits for the agent's report.
+    fn is_active(&self, agent: AgentId) -> bool {
+        let outstanding = self.driver.machine.outstanding();
+        let mut started = outstanding.iter().filter_map(|command| match command {
             RunCommand::StartAgent { brief, .. } => Some(brief.agent),
             RunCommand::Announce { .. }
             | RunCommand::RunTool { .. }
@@ -112,14 +100,14 @@ impl SupervisorState {
         started.any(|started| started == agent)
     }
 
-    /// Only a person can answer that question or decide about that call, and nothing else goes on.
+    /// Notes that the whole run waits for the user to answer this question or decide about this call.
     pub(super) fn await_user(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
         self.awaited = Some(effect);
         self.check_user_presence(myself);
     }
 
-    /// Where nobody is there, what other processes have said comes first: it may be what the run waits for. Called again whenever one
-    /// of those messages is settled.
+    /// If the run waits for an absent user, checks whether messages of other processes are pending, as one may be the awaited answer. Called
+    /// again whenever such a message is settled.
     pub(super) fn check_user_presence(&mut self, myself: &ActorRef<SupervisorMsg>) {
         if self.awaited.is_none() || self.arguments.mailbox.user() == UserPresence::Present {
             return;
@@ -130,95 +118,22 @@ impl SupervisorState {
             self.arguments.mailbox.clone(),
         );
         self.arguments.tasks.spawn(async move {
-            let waiting = blocking(move || Ok(journal.has_pending_messages(run)?)).await;
-            let waiting = waiting.unwrap_or_else(|error| {
-                tracing::warn!(%run, %error, "whether anything was said to the run is not known");
+            let pending = blocking(move || Ok(journal.has_pending_messages(run)?)).await;
+            let pending = pending.unwrap_or_else(|error| {
+                tracing::warn!(%run, %error, "cannot read the run's pending messages");
                 false
             });
-            // One that was just taken waits no longer, but whoever took it may not have told the run yet.
-            let waiting = waiting || mailbox.is_delivering();
-            let _ = myself.send_message(SupervisorMsg::InboxChecked { waiting });
+            // A message that was just accepted is no longer pending, but may not have reached the run yet.
+            let pending = pending || mailbox.is_delivering();
+            let _ = myself.send_message(SupervisorMsg::InboxChecked { pending });
         });
     }
 
-    /// Nobody is there, and nothing waits that could be the answer.
+    /// Tells the machine that the user is absent, as no pending message can be the answer.
     pub(super) fn report_user_absent(&mut self) {
         if let Some(effect) = self.awaited.take() {
-            // Refused where the answer has come already.
+            // The machine refuses this if the answer has come meanwhile.
             self.accept(RunInput::UserAbsent { effect });
-        }
-    }
-}
-
-/// Which machine something that is said is for, as its input.
-pub(super) enum Route {
-    Run(RunInput),
-    Agent(AgentId, AgentMessageBody),
-}
-
-/// The machine that it is for, given the run's own.
-pub(super) fn route(run: RunId, machine: &Run, steering: Steering) -> Result<Route, RuntimeError> {
-    Ok(match steering {
-        Steering::Guide { guidance } => Route::Run(RunInput::Guided { guidance }),
-        Steering::Redirect { guidance } => Route::Run(RunInput::Redirected { guidance }),
-        Steering::GuideAgent { agent, guidance } => Route::Agent(agent, AgentMessageBody::Guidance(guidance)),
-        Steering::Decide { effect, decision } => match effect.scope {
-            Scope::Run => Route::Run(RunInput::Decided { effect, decision }),
-            Scope::Agent(agent) => Route::Agent(agent, AgentMessageBody::Decision(effect, decision)),
-        },
-        Steering::Answer { effect, answer } => match machine.question() {
-            // After a restart the same question is asked again, by its next try.
-            Some((asked, question)) if asked.step == effect.step => {
-                let chosen = question.choose(&answer);
-                let answer = chosen.map_err(|fault| RuntimeError::Answer { run, fault })?;
-                let effect = asked;
-                Route::Run(RunInput::UserAnswered { effect, answer })
-            }
-            Some(_) | None => return Err(RuntimeError::NoQuestion { run }),
-        },
-        Steering::Cancel => Route::Run(RunInput::Cancelled),
-    })
-}
-
-/// What to tell where the run's machine, which has come to that end by now, does not take it.
-pub(super) fn rejected_by_run(run: RunId, refusal: Refusal, end: Option<&EndReason>) -> RuntimeError {
-    match (refusal, end) {
-        (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
-        (Refusal::Answer(fault), _) => RuntimeError::Answer { run, fault },
-        (_, Some(_)) => RuntimeError::Ended { run },
-        (refusal, None) => {
-            let reason = refusal.to_string();
-            RuntimeError::MessageRejected { run, reason }
-        }
-    }
-}
-
-impl AgentMessage {
-    /// It does not count, as the agent has ended or never was.
-    fn reject(self, run: RunId) {
-        let error = self.said.undeliverable(run, self.agent);
-        self.ack.rejected(error);
-    }
-}
-
-impl AgentMessageBody {
-    /// What to tell where the agent has ended or never was.
-    pub(crate) fn undeliverable(&self, run: RunId, agent: AgentId) -> RuntimeError {
-        match self {
-            AgentMessageBody::Guidance(_) => RuntimeError::NoAgent { run, agent },
-            AgentMessageBody::Decision(effect, _) => RuntimeError::Decision {
-                run,
-                fault: DecisionError::NotPending { effect: *effect },
-            },
-        }
-    }
-}
-
-impl From<AgentMessageBody> for AgentInput {
-    fn from(said: AgentMessageBody) -> Self {
-        match said {
-            AgentMessageBody::Guidance(guidance) => AgentInput::Guided { guidance },
-            AgentMessageBody::Decision(effect, decision) => AgentInput::Decided { effect, decision },
         }
     }
 }

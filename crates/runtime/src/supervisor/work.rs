@@ -1,4 +1,4 @@
-//! The work that a run's machine commands: its agents, the tool calls of its plan, and its timers.
+//! Executing the run's commands: its agents, the tool calls of its plan, and its timers.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ToolResult};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
-use super::{SupervisorMsg, SupervisorState};
-use crate::agent_actor::{AgentActor, AgentArguments, AgentMsg, RunResources};
+use super::state::{SupervisorMsg, SupervisorState};
+use crate::agent_actor::{AgentActor, AgentArguments, AgentEvent, AgentMsg};
 use crate::crashed_agent;
 use crate::effects;
+use crate::run_resources::RunResources;
 use crate::shared_budget::SharedBudget;
 
 impl SupervisorState {
@@ -26,7 +27,7 @@ impl SupervisorState {
         let replayed = self.replayed.remove(&brief.agent);
         let arguments = AgentArguments {
             resources: self.resources(),
-            supervisor: myself.clone(),
+            supervisor: myself.get_derived(),
             effect,
             forked: self.inherited.contains(&Scope::Agent(brief.agent)),
             brief,
@@ -42,7 +43,7 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// It reports what it did until then. One that has no actor any more is about to be reported anyway.
+    /// Stops an agent, which then reports its work. The report of an agent without an actor is on its way.
     pub(super) fn stop_agent(&self, effect: EffectId) {
         let mut agents = self.agents.values();
         if let Some((_, actor)) = agents.find(|(other, _)| *other == effect) {
@@ -50,7 +51,7 @@ impl SupervisorState {
         }
     }
 
-    /// What an agent had another one do has ended; where it has ended itself, nobody wants that any more.
+    /// Returns the findings of a delegated task to the delegating agent, unless that agent has ended.
     pub(super) fn return_findings(&self, effect: EffectId, result: ToolResult) {
         if let Scope::Agent(agent) = effect.scope
             && let Some(actor) = self.agent(agent)
@@ -59,7 +60,7 @@ impl SupervisorState {
         }
     }
 
-    /// An agent whose report has come is not missed when it is gone. It answers first what was said to it until then.
+    /// Stops the actor of an agent that has reported, once it has answered the messages in its queue.
     pub(super) fn dismiss_agent(&mut self, effect: EffectId) {
         self.agents.retain(|_, (other, actor)| {
             let ended = *other == effect;
@@ -70,7 +71,7 @@ impl SupervisorState {
         });
     }
 
-    /// PAOR-7: an agent that breaks down is an observation. What it did until then is in the journal.
+    /// Reports a crashed agent as an observation (PAOR-7). Its work until then is in the journal.
     pub(super) fn agent_crashed(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
@@ -81,7 +82,7 @@ impl SupervisorState {
             return;
         };
         let run = self.arguments.run;
-        tracing::warn!(%run, %effect, message, "an agent broke down");
+        tracing::warn!(%run, %effect, message, "an agent crashed");
         let Some(agent) = self.driver.machine.agent_of(effect) else {
             return;
         };
@@ -95,18 +96,18 @@ impl SupervisorState {
         );
         self.arguments.tasks.spawn(async move {
             let report = report.await;
-            let _ = myself.send_message(SupervisorMsg::AgentEnded { effect, report });
+            let _ = myself.send_message(AgentEvent::Ended { effect, report }.into());
         });
     }
 
-    /// The actor of an agent that is at work.
+    /// The actor of an active agent.
     pub(super) fn agent(&self, agent: AgentId) -> Option<&ActorRef<AgentMsg>> {
         let mut agents = self.agents.values();
         let found = agents.find(|(effect, _)| self.driver.machine.agent_of(*effect) == Some(agent));
         found.map(|(_, actor)| actor)
     }
 
-    /// Runs a call whose start is on record, unless it is no longer waited for.
+    /// Runs a call whose start is recorded, unless the machine no longer waits for it.
     pub(super) fn run_tool(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
         if self.closing.is_some() {
             return;
@@ -147,7 +148,7 @@ impl SupervisorState {
         }
     }
 
-    /// What agents and tools of this run have in common. The spec is known from the first input on.
+    /// The resources of the run, which are created when its first command is executed.
     pub(super) fn resources(&mut self) -> RunResources {
         if let Some(resources) = &self.resources {
             return resources.clone();

@@ -325,7 +325,7 @@ async fn host_11_two_approvals_are_pending_and_answered_apart() {
 }
 
 #[tokio::test]
-async fn host_11_what_was_pending_when_the_process_ended_is_pending_after_it_and_works_once() {
+async fn host_11_a_pending_approval_survives_the_process_and_works_once() {
     let (registry, calls) = risky();
     let world = World::new(Scripted::new(two_risks), registry.clone()).await;
     let handle = world.start(UserPresence::Present).await;
@@ -372,7 +372,7 @@ async fn host_11_what_was_pending_when_the_process_ended_is_pending_after_it_and
 }
 
 #[tokio::test]
-async fn paor_9_with_nobody_there_the_run_stands_still_and_keeps_what_it_waits_for() {
+async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
     for by in ["worker", "plan"] {
         let (registry, calls) = risky();
         let model = Scripted::new(move |asked| async move {
@@ -408,7 +408,7 @@ async fn paor_9_with_nobody_there_the_run_stands_still_and_keeps_what_it_waits_f
 }
 
 #[tokio::test]
-async fn paor_9_a_user_who_leaves_is_not_waited_for() {
+async fn paor_9_the_run_does_not_wait_for_a_user_who_leaves() {
     for leaves in ["before the call waits", "while it waits"] {
         let gate = Gate::shut();
         let at_gate = gate.clone();
@@ -440,7 +440,7 @@ async fn paor_9_a_user_who_leaves_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn host_11_other_branches_go_on_while_nobody_is_there_to_approve() {
+async fn host_11_other_branches_continue_while_the_user_is_absent() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let (registry, calls) = risky();
@@ -545,7 +545,7 @@ async fn approve_3_approvals_hold_in_agents_that_agents_start() {
 }
 
 #[tokio::test]
-async fn paor_8_redirecting_ends_what_waits_for_a_person() {
+async fn paor_8_redirecting_withdraws_calls_that_wait_for_approval() {
     let (registry, calls) = risky();
     let model = Scripted::new(|asked| async move {
         match asked.who() {

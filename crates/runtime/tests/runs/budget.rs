@@ -117,7 +117,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
 
 /// Two workers whose requests wait at the gate, in a budget that has room for one of them at a time.
 #[tokio::test]
-async fn host_6_siblings_wait_for_what_others_have_reserved() {
+async fn host_6_siblings_wait_for_the_reservations_of_others() {
     let gate = Gate::shut();
     let waits = gate.clone();
     let model = Scripted::new(move |asked: Asked| {
@@ -163,7 +163,7 @@ async fn host_6_a_worker_that_was_refused_is_an_observation_and_the_run_ends() {
 }
 
 #[tokio::test]
-async fn host_6_what_was_used_before_a_restart_counts() {
+async fn host_6_usage_before_a_restart_counts() {
     let gate = Gate::shut();
     let waits = gate.clone();
     let model = Scripted::new(move |asked: Asked| {

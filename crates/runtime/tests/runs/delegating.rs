@@ -114,7 +114,7 @@ async fn host_6_a_hundred_agents_three_deep_have_one_budget() {
 }
 
 #[tokio::test]
-async fn paor_5_another_agent_knows_its_task_alone_and_its_caller_what_it_found() {
+async fn paor_5_a_delegate_sees_only_its_task_and_returns_its_findings() {
     let model = Scripted::new(|asked| async move {
         match (asked.who(), asked.turn()) {
             ("planner", _) => plan("secret", json!([work("the whole secret", &[])])),
@@ -142,7 +142,7 @@ enum Fault {
 }
 
 #[tokio::test]
-async fn paor_7_what_goes_wrong_in_another_agent_is_a_result_for_its_caller() {
+async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
     for (fault, told) in [
         (Fault::Panics, "the model's code broke down: broken on purpose"),
         (Fault::Hangs, "reached its time limit of 50 ms"),

@@ -8,7 +8,7 @@ use crate::script::{Asked, Gate, Scripted, achieved, plan_work, say};
 use crate::world::{World, ended, within};
 
 #[tokio::test]
-async fn call_2_the_reply_is_told_as_it_comes_and_only_the_reply_is_journaled() {
+async fn call_2_the_reply_is_streamed_and_only_the_whole_reply_is_journaled() {
     let gate = Gate::shut();
     let waits = gate.clone();
     let model = Scripted::new(move |asked: Asked| {
@@ -49,7 +49,7 @@ async fn call_2_the_reply_is_told_as_it_comes_and_only_the_reply_is_journaled() 
 }
 
 #[tokio::test]
-async fn call_2_where_nobody_listens_nothing_is_asked_for() {
+async fn call_2_without_listeners_no_stream_is_requested() {
     let model = Scripted::new(|asked: Asked| async move {
         assert!(!asked.has_listeners(), "a provider need not stream for nobody");
         match asked.who() {

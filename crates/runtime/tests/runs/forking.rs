@@ -297,7 +297,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
 }
 
 #[tokio::test]
-async fn host_9_guidance_for_a_fork_takes_the_place_of_the_answer_to_its_question() {
+async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
             "planner" if asked.task().contains("only in src") => say("As you said."),

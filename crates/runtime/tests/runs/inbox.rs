@@ -80,7 +80,7 @@ fn question(world: &World, run: RunId) -> EffectId {
 }
 
 #[tokio::test]
-async fn host_2_what_another_process_says_is_taken_once_and_in_order() {
+async fn host_2_messages_of_another_process_are_accepted_once_and_in_order() {
     let gate = Gate::shut();
     let world = World::new(gated(&gate), tools([])).await;
     let (journal, other) = another(&world).await;
@@ -125,7 +125,7 @@ async fn host_8_another_process_cancels_a_run() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_refused_with_the_reason() {
+async fn an_unacceptable_message_is_rejected_with_a_reason() {
     let gate = Gate::shut();
     let world = World::new(gated(&gate), tools([])).await;
     let (journal, other) = another(&world).await;
@@ -178,7 +178,7 @@ async fn what_cannot_be_taken_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_at_work_is_told_nothing() {
+async fn a_message_to_an_inactive_agent_is_rejected() {
     let gate = Gate::shut();
     let world = World::new(gated(&gate), tools([])).await;
 
@@ -202,7 +202,7 @@ async fn an_agent_that_is_not_at_work_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn paor_9_an_answer_that_waited_is_taken_before_the_run_misses_its_user() {
+async fn paor_9_a_pending_answer_is_accepted_before_the_run_pauses() {
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;
     assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
@@ -228,7 +228,7 @@ async fn paor_9_an_answer_that_waited_is_taken_before_the_run_misses_its_user() 
 }
 
 #[tokio::test]
-async fn paor_9_where_nothing_that_waited_is_the_answer_the_run_stands_still_again() {
+async fn paor_9_without_a_pending_answer_the_run_pauses_again() {
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;
     ended(&handle).await.unwrap();
@@ -248,7 +248,7 @@ async fn paor_9_where_nothing_that_waited_is_the_answer_the_run_stands_still_aga
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn host_2_messages_are_taken_exactly_once_wherever_the_process_ends() {
+async fn host_2_messages_are_accepted_exactly_once_wherever_the_process_ends() {
     let said: Vec<String> = (0..30).map(|number| format!("word {number}")).collect();
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;

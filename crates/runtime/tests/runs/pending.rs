@@ -55,7 +55,7 @@ async fn fault(world: &World, run: RunId, steering: Steering) -> DecisionError {
 }
 
 #[tokio::test]
-async fn approve_3_a_second_decision_is_refused_while_the_first_is_kept() {
+async fn approve_3_a_second_decision_is_rejected_while_the_first_is_pending() {
     for by_plan in [false, true] {
         let (world, run, approval, calls) = risking(by_plan).await;
         let approve = decide(&approval, ApprovalAnswer::Approve);
@@ -84,7 +84,7 @@ async fn approve_3_a_second_decision_is_refused_while_the_first_is_kept() {
 }
 
 #[tokio::test]
-async fn approve_3_a_decision_that_cannot_count_is_refused_rather_than_kept() {
+async fn approve_3_an_invalid_decision_is_rejected_rather_than_posted() {
     for by_plan in [false, true] {
         let (world, run, approval, _) = risking(by_plan).await;
         let parameters = json!([]);
@@ -108,7 +108,7 @@ async fn approve_3_a_decision_that_cannot_count_is_refused_rather_than_kept() {
 }
 
 #[tokio::test]
-async fn words_for_an_agent_whose_call_a_kept_decision_rejects_are_refused() {
+async fn guidance_for_an_agent_that_a_pending_rejection_ends_is_rejected() {
     let (world, run, approval, _) = risking(false).await;
     let reject = decide(&approval, ApprovalAnswer::Reject { reason: None });
     let Scope::Agent(agent) = approval.effect.scope else {
@@ -131,7 +131,7 @@ async fn words_for_an_agent_whose_call_a_kept_decision_rejects_are_refused() {
 }
 
 #[tokio::test]
-async fn paor_9_a_second_answer_is_refused_while_the_first_is_kept() {
+async fn paor_9_a_second_answer_is_rejected_while_the_first_is_pending() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
             "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
@@ -170,7 +170,7 @@ async fn paor_9_a_second_answer_is_refused_while_the_first_is_kept() {
 }
 
 #[tokio::test]
-async fn host_8_a_run_that_nobody_carries_out_is_cancelled_at_once() {
+async fn host_8_an_unowned_run_is_cancelled_at_once() {
     for by_plan in [false, true] {
         let (world, run, approval, calls) = risking(by_plan).await;
         let asked = world.model.asked();

@@ -41,7 +41,7 @@ async fn paor_9_a_run_goes_on_with_the_users_answer() {
 }
 
 #[tokio::test]
-async fn paor_9_without_a_user_the_run_stands_still_until_it_is_resumed_with_an_answer() {
+async fn paor_9_without_a_user_the_run_pauses_until_it_is_resumed_with_an_answer() {
     let world = World::new(asking(), tools([])).await;
 
     let handle = world.start(UserPresence::Absent).await;
@@ -65,7 +65,7 @@ async fn paor_9_without_a_user_the_run_stands_still_until_it_is_resumed_with_an_
 }
 
 #[tokio::test]
-async fn paor_9_resumed_without_an_answer_the_run_stands_still_again() {
+async fn paor_9_resumed_without_an_answer_the_run_pauses_again() {
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;
     ended(&handle).await.unwrap();
@@ -240,7 +240,7 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn paor_9_the_answer_of_a_resumption_comes_before_that_nobody_is_there() {
+async fn paor_9_the_answer_of_a_resumption_is_handled_before_the_user_counts_as_absent() {
     let world = World::new(asking(), tools([])).await;
     let mut stopped = Vec::new();
     for _ in 0..100 {
@@ -311,7 +311,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
 }
 
 #[tokio::test]
-async fn host_2_a_run_that_is_carried_out_is_not_resumed_beside_that() {
+async fn host_2_an_active_run_cannot_be_resumed() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let model = Scripted::new(move |_| {

@@ -56,7 +56,7 @@ async fn host_11_a_thousand_runs_at_once_all_end_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn host_11_what_happens_to_one_run_does_not_touch_another() {
+async fn host_11_runs_do_not_affect_each_other() {
     let gate = Gate::shut();
     let at_gate = gate.clone();
     let model = Scripted::new(move |asked| {

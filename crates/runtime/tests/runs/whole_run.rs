@@ -115,7 +115,7 @@ async fn a_run_that_has_ended_is_no_longer_under_way_and_cannot_be_steered() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_does_not_read_holds_up_nobody_and_misses_nothing() {
+async fn a_watcher_that_does_not_read_delays_nobody_and_misses_nothing() {
     let world = look_then_work_world().await;
 
     let handle = world.start(UserPresence::Absent).await;

@@ -1,5 +1,4 @@
-//! What a run that nobody carries out would say to its messages: its machines go through them as a resumed run's do, and nothing is
-//! commanded to anybody.
+//! A dry run: an unowned run's machines handle its pending messages as they would when resumed, but no command is executed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +11,9 @@ use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
 
-use super::messages::{Route, rejected_by_run, route};
 use crate::error::RuntimeError;
-use crate::forking::ReplayedRun;
+use crate::replayed_run::ReplayedRun;
+use crate::routing::{Route, rejected_by_run, route};
 
 /// The machines of a run as they would be once it is resumed.
 pub(crate) struct DryRun {
@@ -24,12 +23,12 @@ pub(crate) struct DryRun {
     inherited: BTreeSet<Scope>,
     machine: Run,
     replayed: BTreeMap<AgentId, Agent>,
-    /// Those at work, each with the effect that its report answers.
+    /// The active agents, each with the effect that its report answers.
     agents: BTreeMap<AgentId, (EffectId, Agent)>,
 }
 
 impl DryRun {
-    /// The run, resumed at `now`.
+    /// Resumes a copy of the run at `now`.
     ///
     /// # Errors
     /// [`RuntimeError::NeverBegan`] and [`RuntimeError::Ended`].
@@ -64,14 +63,14 @@ impl DryRun {
         Ok(dry_run)
     }
 
-    /// What the run would say to that, which it has heard then.
+    /// Handles a message, and returns the error with which the run would reject it.
     ///
     /// # Errors
     /// As [`crate::RunHandle::steer`].
     pub(crate) fn handle(&mut self, steering: Steering) -> Result<(), RuntimeError> {
         let run = self.run;
         if self.machine.end().is_some() {
-            let reason = "the run ends with an earlier pending message".to_owned();
+            let reason = "an earlier pending message ends the run".to_owned();
             return Err(RuntimeError::MessageRejected { run, reason });
         }
         match route(run, &self.machine, steering)? {
@@ -79,21 +78,22 @@ impl DryRun {
                 let handled = self.send_to_run(input);
                 handled.map_err(|refusal| rejected_by_run(run, refusal, self.machine.end()))
             }
-            Route::Agent(agent, said) => {
-                let at_work = |(effect, _): &(EffectId, Agent)| self.machine.agent_of(*effect) == Some(agent);
-                let undelivered = said.undeliverable(run, agent);
-                if !self.agents.get(&agent).is_some_and(at_work) {
-                    return Err(undelivered);
+            Route::Agent(agent, body) => {
+                let is_active =
+                    |(effect, _): &(EffectId, Agent)| self.machine.agent_of(*effect) == Some(agent);
+                let undeliverable = body.undeliverable(run, agent);
+                if !self.agents.get(&agent).is_some_and(is_active) {
+                    return Err(undeliverable);
                 }
-                let handled = self.send_to_agent(agent, said.into());
-                handled.map_err(|refusal| undelivered.or_decision(run, refusal))
+                let handled = self.send_to_agent(agent, body.into());
+                handled.map_err(|refusal| undeliverable.or_refusal(run, refusal))
             }
         }
     }
 
     fn send_to_run(&mut self, input: RunInput) -> Result<(), Refusal> {
         for command in self.machine.handle(self.now, input)? {
-            // A refusal drops what follows from something, as in a run that is carried out.
+            // A machine's refusal of a follow-up input only drops that input, as in a real run.
             let _ = match command {
                 RunCommand::StartAgent { effect, brief } => self.start_agent(effect, &brief),
                 RunCommand::StopAgent { effect } => {
@@ -123,7 +123,7 @@ impl DryRun {
         Ok(())
     }
 
-    /// As its actor begins.
+    /// Starts or resumes an agent as its actor does.
     fn start_agent(&mut self, effect: EffectId, brief: &Arc<AgentBrief>) -> Result<(), Refusal> {
         let (id, last_seen) = (brief.agent, self.last_seen);
         let forked = self.inherited.contains(&Scope::Agent(id));
@@ -131,10 +131,10 @@ impl DryRun {
         let Some(agent) = replayed.or_else(|| Some(Agent::new(id, self.machine.context()?.clone()))) else {
             return Ok(());
         };
-        let (begun, ended) = (agent.spec().is_some(), agent.report().cloned());
+        let (started, ended) = (agent.spec().is_some(), agent.report().cloned());
         self.agents.insert(id, (effect, agent));
-        match (begun, ended) {
-            (_, Some(report)) => self.follow(id, AgentCommand::Finish { report }),
+        match (started, ended) {
+            (_, Some(report)) => self.forward_command(id, AgentCommand::Finish { report }),
             (true, None) => self.send_to_agent(id, AgentInput::Resumed { last_seen, forked }),
             (false, None) => {
                 let brief = AgentBrief::clone(brief);
@@ -148,13 +148,13 @@ impl DryRun {
             return Ok(());
         };
         for command in agent.handle(self.now, input)? {
-            let _ = self.follow(id, command);
+            let _ = self.forward_command(id, command);
         }
         Ok(())
     }
 
-    /// What the run is told of what an agent commands.
-    fn follow(&mut self, id: AgentId, command: AgentCommand) -> Result<(), Refusal> {
+    /// Passes on to the run the effect of an agent's command.
+    fn forward_command(&mut self, id: AgentId, command: AgentCommand) -> Result<(), Refusal> {
         match command {
             AgentCommand::AskApproval { approval } => self.send_to_run(RunInput::ApprovalAsked {
                 effect: approval.effect,

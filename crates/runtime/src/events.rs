@@ -1,0 +1,49 @@
+//! The events of a run for its watchers.
+
+use std::collections::VecDeque;
+
+use dirigent_core::view::{Event, RunView};
+use dirigent_store::Tail;
+
+use crate::error::RuntimeError;
+
+/// The events of a run, in order and without gaps, however slowly they are read: they come from the journal, not from the run's actors.
+pub struct Events {
+    tail: Tail,
+    view: RunView,
+    ready: VecDeque<Event>,
+}
+
+impl Events {
+    /// The events of a run whose tail starts at its first entry.
+    pub(crate) fn new(tail: Tail) -> Self {
+        Events {
+            tail,
+            view: RunView::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Waits for the next event; `None` after the last.
+    pub async fn next(&mut self) -> Option<Result<Event, RuntimeError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            let entry = match self.tail.next().await? {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let (run, seq) = (entry.run, entry.seq);
+            match self.view.apply(entry) {
+                Ok(events) => self.ready.extend(events),
+                Err(refusal) => return Some(Err(RuntimeError::Replay { run, seq, refusal })),
+            }
+        }
+    }
+
+    /// The run as of the last event.
+    pub fn view(&self) -> &RunView {
+        &self.view
+    }
+}

@@ -1,0 +1,53 @@
+//! Reading whole runs from the journal. All of it blocks on the disk.
+
+use dirigent_core::id::RunId;
+use dirigent_core::journal::Entry;
+use dirigent_core::view::{Event, RunView};
+use dirigent_store::{Journal, StoreError};
+
+use crate::error::RuntimeError;
+
+/// The number of entries of one read.
+const BATCH: usize = 1_000;
+
+/// Rebuilds a run from its journal entries, with its events so far. Blocks on the disk: not for an async context.
+///
+/// # Errors
+/// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+pub fn read_run(journal: &Journal, run: RunId) -> Result<(RunView, Vec<Event>), RuntimeError> {
+    replay_entries(run, read_entries(journal, run)?)
+}
+
+/// Rebuilds a run from its journal entries.
+pub(crate) fn read_view(journal: &Journal, run: RunId) -> Result<RunView, RuntimeError> {
+    Ok(read_run(journal, run)?.0)
+}
+
+/// Rebuilds a run from its entries, with their events.
+pub(crate) fn replay_entries(
+    run: RunId,
+    entries: impl IntoIterator<Item = Entry>,
+) -> Result<(RunView, Vec<Event>), RuntimeError> {
+    let (mut view, mut events) = (RunView::new(), Vec::new());
+    for entry in entries {
+        let seq = entry.seq;
+        events.extend(
+            view.apply(entry)
+                .map_err(|refusal| RuntimeError::Replay { run, seq, refusal })?,
+        );
+    }
+    Ok((view, events))
+}
+
+/// Reads all entries of a run.
+pub(crate) fn read_entries(journal: &Journal, run: RunId) -> Result<Vec<Entry>, StoreError> {
+    let mut entries = Vec::new();
+    loop {
+        let batch = journal.entries(run, entries.len() as u64, BATCH)?;
+        let last = batch.len() < BATCH;
+        entries.extend(batch);
+        if last {
+            return Ok(entries);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Messages that wait in the journal for a run's next owner.
+
+use dirigent_core::id::RunId;
+use dirigent_core::steering::Steering;
+use dirigent_core::time::Timestamp;
+use dirigent_store::{Journal, Message, MessageId, StoreError};
+
+use crate::dry_run::DryRun;
+use crate::error::RuntimeError;
+use crate::json::to_json;
+use crate::replayed_run::ReplayedRun;
+
+/// A steering message that no process has handled yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingMessage {
+    /// Its number in the journal.
+    pub message: MessageId,
+    /// When it was posted.
+    pub at: Timestamp,
+    /// Its content.
+    pub steering: Steering,
+}
+
+/// Reads the pending messages of a run, oldest first. Messages of unknown content are left out. Blocks on the disk: not for an async context.
+///
+/// # Errors
+/// A read failure.
+pub fn pending_messages(journal: &Journal, run: RunId) -> Result<Vec<PendingMessage>, StoreError> {
+    let pending = journal.pending_messages(run)?;
+    Ok(pending.into_iter().filter_map(parse_message).collect())
+}
+
+/// Parses a message; `None` for unknown content, which the run's owner rejects.
+fn parse_message(message: Message) -> Option<PendingMessage> {
+    Some(PendingMessage {
+        message: message.id,
+        at: message.at,
+        steering: serde_json::from_str(&message.body).ok()?,
+    })
+}
+
+/// Posts a message to a run that another process owns.
+pub(crate) fn post_to_owner(
+    journal: &Journal,
+    run: RunId,
+    at: Timestamp,
+    steering: &Steering,
+) -> Result<MessageId, RuntimeError> {
+    let posted = journal.post(run, at, to_json(steering));
+    posted.map_err(|error| post_error(run, error))
+}
+
+/// Posts a message for a run that is resumed later, if the run would accept it after all messages that are pending by then. Of two messages
+/// that exclude each other, such as two answers to one question, one is rejected, whichever processes they come from.
+///
+/// # Errors
+/// Why the run would reject the message; [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
+pub(crate) fn post_for_resume(
+    journal: &Journal,
+    run: RunId,
+    at: Timestamp,
+    steering: &Steering,
+) -> Result<MessageId, RuntimeError> {
+    loop {
+        let pending = journal.pending_messages(run)?;
+        let last = pending.last().map(|message| message.id);
+        let mut dry_run = DryRun::new(run, ReplayedRun::read(journal, run)?, at)?;
+        for earlier in pending.into_iter().filter_map(parse_message) {
+            // The run's owner will reject it as well.
+            let _ = dry_run.handle(earlier.steering);
+        }
+        dry_run.handle(steering.clone())?;
+        match journal.post_after(run, at, to_json(steering), last) {
+            // Another message was posted meanwhile: check again behind it.
+            Err(StoreError::OtherMessages { .. }) => {}
+            posted => return posted.map_err(|error| post_error(run, error)),
+        }
+    }
+}
+
+fn post_error(run: RunId, error: StoreError) -> RuntimeError {
+    match error {
+        StoreError::Finished { .. } => RuntimeError::Ended { run },
+        error => RuntimeError::Journal(error),
+    }
+}

@@ -1,0 +1,37 @@
+//! A run rebuilt from its journal entries, to be continued.
+
+use std::collections::BTreeSet;
+
+use dirigent_core::id::{RunId, Scope};
+use dirigent_core::journal::Entry;
+use dirigent_core::view::RunView;
+use dirigent_store::Journal;
+
+use crate::error::RuntimeError;
+use crate::journal_reader::{read_entries, replay_entries};
+
+/// A run's machines after all of its entries.
+pub(crate) struct ReplayedRun {
+    pub(crate) view: RunView,
+    /// The machines of a fork that have no entries of their own, only those of the source run. Decisions of the source run do not apply to them
+    /// (APPROVE-3).
+    pub(crate) inherited: BTreeSet<Scope>,
+}
+
+impl ReplayedRun {
+    /// Replays a run's entries. Blocks on the disk.
+    pub(crate) fn read(journal: &Journal, run: RunId) -> Result<ReplayedRun, RuntimeError> {
+        let entries = read_entries(journal, run)?;
+        let mut inherited = BTreeSet::new();
+        if let Some(point) = journal.run(run)?.forked_from {
+            let (shared, own): (Vec<&Entry>, Vec<&Entry>) =
+                entries.iter().partition(|entry| entry.seq <= point.seq);
+            inherited.extend(shared.iter().map(|entry| entry.scope));
+            for entry in own {
+                inherited.remove(&entry.scope);
+            }
+        }
+        let (view, _) = replay_entries(run, entries)?;
+        Ok(ReplayedRun { view, inherited })
+    }
+}

@@ -1,0 +1,24 @@
+//! The end of a run as the journal records it.
+
+use dirigent_core::end_reason::EndReason;
+use dirigent_store::RunEnding;
+
+use crate::json::to_json;
+
+/// Returns whether a run that ends for this reason keeps its pending messages for being resumed.
+pub(crate) fn run_ending(reason: &EndReason) -> RunEnding {
+    match reason {
+        EndReason::UserRequired => RunEnding::Paused,
+        EndReason::GoalAchieved
+        | EndReason::IterationLimit { .. }
+        | EndReason::TimeLimit
+        | EndReason::BudgetExhausted { .. }
+        | EndReason::Cancelled
+        | EndReason::Failed { .. } => RunEnding::Finished,
+    }
+}
+
+/// Returns the reason as the JSON that the journal stores.
+pub(crate) fn end_status(reason: &EndReason) -> String {
+    to_json(reason)
+}

@@ -1,0 +1,53 @@
+//! The resources that a run's agents and tool calls share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::run_context::RunContext;
+use dirigent_core::tool::Access;
+use dirigent_store::RunClaim;
+use dirigent_tools::ToolContext;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::content_recorder::ContentRecorder;
+use crate::deltas::Listeners;
+use crate::services::Services;
+use crate::shared_budget::SharedBudget;
+
+/// The resources of a run that has started.
+#[derive(Clone)]
+pub(crate) struct RunResources {
+    pub(crate) run: RunId,
+    pub(crate) context: Arc<RunContext>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) claim: Weak<RunClaim>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) budget: Arc<SharedBudget>,
+    pub(crate) listeners: Listeners,
+}
+
+impl RunResources {
+    pub(crate) fn tool_context(
+        &self,
+        effect: EffectId,
+        access: Access,
+        cancel: CancellationToken,
+    ) -> ToolContext {
+        ToolContext {
+            workspace: PathBuf::from(&self.context.spec().workspace),
+            access,
+            run: self.run,
+            effect,
+            seen: None,
+            content_store: Some(Arc::new(ContentRecorder::new(
+                &self.services.journal,
+                self.run,
+                effect,
+            ))),
+            cancel,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The supervisor's state and messages.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Weak};
+
+use dirigent_core::agent::Agent;
+use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::limits::RunLimits;
+use dirigent_core::machine::Refusal;
+use dirigent_core::message::Usage;
+use dirigent_core::run::{Report, Run, RunInput, RunTimer};
+use dirigent_core::spec::RunSpec;
+use dirigent_core::steering::Steering;
+use dirigent_core::time::Timestamp;
+use dirigent_core::tool::ToolResult;
+use dirigent_store::{RunClaim, StoreError};
+use ractor::{ActorId, ActorRef};
+use tokio::task::AbortHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::ack::Ack;
+use crate::agent_actor::{AgentEvent, AgentMsg};
+use crate::agent_message::AgentMessage;
+use crate::deltas::Listeners;
+use crate::driver::Driver;
+use crate::error::RuntimeError;
+use crate::outcome::Outcome;
+use crate::replayed_run::ReplayedRun;
+use crate::run_mailbox::{MailboxEvent, MailboxState, RunMailbox};
+use crate::run_resources::RunResources;
+use crate::services::Services;
+
+/// The arguments that a run's first supervisor and its successors share.
+#[derive(Clone)]
+pub(crate) struct SupervisorArguments {
+    pub(crate) run: RunId,
+    pub(crate) services: Arc<Services>,
+    /// Held by the orchestrator.
+    pub(crate) claim: Weak<RunClaim>,
+    pub(crate) mailbox: Arc<RunMailbox>,
+    /// Cancelled when the run ends for any reason.
+    pub(crate) cancel: CancellationToken,
+    /// All of the run's agents and tasks.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) listeners: Listeners,
+}
+
+/// How a supervisor starts.
+pub(crate) enum StartMode {
+    /// Starts a new run.
+    New(Arc<RunSpec>),
+    /// Continues a run that has inputs in the journal.
+    Resume {
+        replayed: Box<ReplayedRun>,
+        recovery: Recovery,
+        /// New limits; `None` keeps the run's limits.
+        limits: Option<Box<RunLimits>>,
+        /// A message to handle before all others.
+        first_message: Option<Steering>,
+    },
+}
+
+/// The treatment of a run that failed and can be resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// The run plans again.
+    Recover,
+    /// The run only ends, as its process died before its end was journaled.
+    StayEnded,
+}
+
+pub(crate) enum SupervisorMsg {
+    Start(StartMode),
+    Stored(Result<(), StoreError>),
+    Agent(AgentEvent),
+    Mailbox(MailboxEvent),
+    ToolEnded {
+        effect: EffectId,
+        result: ToolResult,
+    },
+    TimerFired(RunTimer),
+    /// The run's inbox was checked for pending messages of other processes.
+    InboxChecked {
+        pending: bool,
+    },
+    /// All agents and tasks of the run have ended.
+    WorkEnded,
+    /// The run's end is journaled.
+    Closed(Result<(), StoreError>),
+    /// The final report, with the work of agents that were stopped.
+    Reported(Box<Report>),
+}
+
+impl From<AgentEvent> for SupervisorMsg {
+    fn from(event: AgentEvent) -> Self {
+        SupervisorMsg::Agent(event)
+    }
+}
+
+impl From<MailboxEvent> for SupervisorMsg {
+    fn from(event: MailboxEvent) -> Self {
+        SupervisorMsg::Mailbox(event)
+    }
+}
+
+/// A message could not be converted back. The actor library needs this for messages that could not be sent.
+pub(crate) struct OtherMessage;
+
+impl TryFrom<SupervisorMsg> for AgentEvent {
+    type Error = OtherMessage;
+
+    fn try_from(message: SupervisorMsg) -> Result<Self, OtherMessage> {
+        let SupervisorMsg::Agent(event) = message else {
+            return Err(OtherMessage);
+        };
+        Ok(event)
+    }
+}
+
+impl TryFrom<SupervisorMsg> for MailboxEvent {
+    type Error = OtherMessage;
+
+    fn try_from(message: SupervisorMsg) -> Result<Self, OtherMessage> {
+        let SupervisorMsg::Mailbox(event) = message else {
+            return Err(OtherMessage);
+        };
+        Ok(event)
+    }
+}
+
+/// What a closing supervisor does once the run's work has ended.
+pub(super) enum Closing {
+    /// Journals the machine's end.
+    End,
+    /// Stops without an end, with this error.
+    GiveUp(RuntimeError),
+}
+
+pub(crate) struct SupervisorState {
+    pub(super) driver: Driver<Run>,
+    pub(super) arguments: SupervisorArguments,
+    pub(super) resources: Option<RunResources>,
+    pub(super) agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
+    /// The agents of a resumed run that are not started again yet.
+    pub(super) replayed: BTreeMap<AgentId, Agent>,
+    /// The machines of a fork without entries of their own: see [`ReplayedRun::inherited`].
+    pub(super) inherited: BTreeSet<Scope>,
+    /// The time of the run's last input before this process, whichever machine took it.
+    pub(super) last_seen: Timestamp,
+    /// The usage of the run's agents until then.
+    pub(super) spent: Usage,
+    pub(super) calls: HashMap<EffectId, CancellationToken>,
+    pub(super) timers: HashMap<RunTimer, AbortHandle>,
+    /// Messages to agents that are about to start.
+    pub(super) undelivered: Vec<AgentMessage>,
+    /// The question or call that the whole run waits for.
+    pub(super) awaited: Option<EffectId>,
+    pub(super) closing: Option<Closing>,
+    /// Set if agents were stopped when the run ended: the machine does not know their work.
+    pub(super) cut_off: bool,
+    /// Taken by the orchestrator once the supervisor is gone.
+    pub(crate) outcome: Outcome,
+    _stop_everything: DropGuard,
+}
+
+impl SupervisorState {
+    pub(super) fn new(arguments: SupervisorArguments, driver: Driver<Run>) -> Self {
+        SupervisorState {
+            driver,
+            resources: None,
+            agents: HashMap::new(),
+            replayed: BTreeMap::new(),
+            inherited: BTreeSet::new(),
+            last_seen: Timestamp::default(),
+            spent: Usage::default(),
+            calls: HashMap::new(),
+            timers: HashMap::new(),
+            undelivered: Vec::new(),
+            awaited: None,
+            closing: None,
+            cut_off: false,
+            outcome: None,
+            _stop_everything: arguments.cancel.clone().drop_guard(),
+            arguments,
+        }
+    }
+
+    pub(super) fn accept(&mut self, input: RunInput) {
+        let name = input.name();
+        if let Err((refusal, _)) = self.accept_with_ack(input, Ack::default()) {
+            // A completion that came too late, or a timer that was postponed.
+            tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
+        }
+    }
+
+    /// Passes an input to the machine; `ack` is sent once the input is journaled. A refusal returns the acknowledgement.
+    pub(super) fn accept_with_ack(&mut self, input: RunInput, ack: Ack) -> Result<(), (Refusal, Ack)> {
+        let now = self.arguments.services.clock.now();
+        let (mailbox, closing) = (self.arguments.mailbox.clone(), self.closing.is_some());
+        let driver = &mut self.driver;
+        mailbox.update(|| {
+            let accepted = driver.accept_with_ack(now, input, ack);
+            let mailbox_state = match driver.machine.question() {
+                _ if closing || driver.machine.end().is_some() => MailboxState::Closed,
+                Some((question, _)) => MailboxState::AwaitingAnswer(question),
+                None => MailboxState::Open,
+            };
+            (mailbox_state, accepted)
+        })
+    }
+}

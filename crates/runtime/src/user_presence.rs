@@ -1,0 +1,12 @@
+//! Whether a run can ask its user.
+
+/// Whether a user can answer a run's questions and decide about its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserPresence {
+    /// Questions wait for [`RunHandle::answer`](crate::RunHandle::answer), calls for [`RunHandle::decide`](crate::RunHandle::decide).
+    Present,
+    /// The run stops at a question, or once only calls that need an approval are left. It handles all pending messages first, those of other
+    /// processes included. It can be resumed with the answer (PAOR-9).
+    #[default]
+    Absent,
+}
