@@ -202,25 +202,25 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
     ended(&handle).await.unwrap();
 
     let inputs = world.inputs(&handle);
-    let heard: Vec<&str> = inputs
+    let by_run: Vec<&str> = inputs
         .iter()
         .filter_map(|input| match input {
             Input::Run(RunInput::Guided { guidance }) => Some(guidance.as_str()),
             _ => None,
         })
         .collect();
-    assert_eq!(heard, ["first", "second", "last"]);
-    let heard_by_worker = inputs
+    assert_eq!(by_run, ["first", "second", "last"]);
+    let by_worker = inputs
         .iter()
         .filter(|input| matches!(input, Input::Agent(AgentInput::Guided { .. })))
         .count();
     match to_worker {
-        MessageState::Accepted => assert_eq!(heard_by_worker, 1),
+        MessageState::Accepted => assert_eq!(by_worker, 1),
         MessageState::Rejected { reason } => {
-            assert!(reason.contains("no agent a2"), "{reason}");
-            assert_eq!(heard_by_worker, 0);
+            assert!(reason.contains("no active agent a2"), "{reason}");
+            assert_eq!(by_worker, 0);
         }
-        MessageState::Pending => panic!("one after it was taken"),
+        MessageState::Pending => panic!("still pending"),
     }
 }
 

@@ -98,7 +98,7 @@ async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends
     }
     for (at, reason) in [
         (0, "no such entry"),
-        (last, "over then"),
+        (last, "over by then"),
         (last + 1, "no such entry"),
     ] {
         let fork = world.orchestrator.fork(run, Some(at), None, UserPresence::Absent);
@@ -108,7 +108,7 @@ async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends
             "{refused}"
         );
         assert!(refused.to_string().contains(reason), "{refused}");
-        let points = format!("the entries 1 to {}", last - 1);
+        let points = format!("an entry from 1 to {}", last - 1);
         assert!(refused.to_string().contains(&points), "{refused}");
     }
 }

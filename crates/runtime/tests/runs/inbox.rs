@@ -145,13 +145,16 @@ async fn an_unacceptable_message_is_rejected_with_a_reason() {
         },
         answer: "yes".to_owned(),
     };
-    for (steering, reason) in [(to_nobody, "no agent a9"), (unasked, "no question")] {
+    for (steering, reason) in [
+        (to_nobody, "no active agent a9"),
+        (unasked, "no pending question"),
+    ] {
         let refused = within(async {
             loop {
                 match other.steer(run, steering.clone()).await {
                     // Where the machine is slow, nobody has looked at it yet.
                     Ok(SteerOutcome::Pending) => {}
-                    Ok(SteerOutcome::Accepted) => panic!("{steering:?} is taken"),
+                    Ok(SteerOutcome::Accepted) => panic!("{steering:?} is accepted"),
                     Err(refused) => return refused,
                 }
             }
@@ -164,7 +167,7 @@ async fn an_unacceptable_message_is_rejected_with_a_reason() {
         assert!(refused.to_string().contains(reason), "{refused}");
     }
     match settled(&journal, run, r#"{"kind": "sing"}"#.to_owned()).await {
-        MessageState::Rejected { reason } => assert!(reason.contains("is not understood"), "{reason}"),
+        MessageState::Rejected { reason } => assert!(reason.contains("cannot be parsed"), "{reason}"),
         other => panic!("{other:?}"),
     }
     // What comes after it is taken.
