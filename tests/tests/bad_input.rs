@@ -446,7 +446,7 @@ fn paor_9_an_answer_to_no_question_is_refused() {
     assert!(
         ended
             .stderr
-            .contains(" has no question that waits for an answer: "),
+            .contains(" has no pending question: it asks none, or has an answer already\n"),
         "{ended}"
     );
 }
