@@ -1,7 +1,7 @@
-//! What the actors and the journal cost: a step of one agent (model, tool, result) with a model and a tool that take no
-//! time, the same in a hundred runs at once, and going on with a run that has ten thousand inputs.
+//! The cost of the actors and the journal: a step of one agent (model, tool, result) with a model and a tool that take no
+//! time, the same in a hundred runs at once, and resuming a run with ten thousand inputs.
 //!
-//! Beside the time that passes, the processor time of all threads is printed: it is what a busy machine has to give.
+//! Also prints the processor time of all threads, which matters on a busy machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[allow(dead_code)]
@@ -30,7 +30,7 @@ use script::{Reply, achieved, call, counting, plan_work, say, spec, tools};
 /// Messages before the worker's first reply.
 const BRIEFING: usize = 2;
 
-/// The worker calls its tool that often, then it ends, or hangs.
+/// A worker that calls its tool this often, then ends or hangs.
 struct Instantly {
     steps: usize,
     then_hang: bool,
@@ -77,7 +77,7 @@ impl Bench {
         Orchestrator::start_up(services).await.unwrap()
     }
 
-    /// That many runs at once, each of that many steps.
+    /// Runs this many runs in parallel, each with this many steps.
     async fn run(&self, orchestrator: &Orchestrator, runs: usize) {
         let mut handles = Vec::with_capacity(runs);
         for _ in 0..runs {
@@ -91,7 +91,7 @@ impl Bench {
     }
 }
 
-/// What all threads of this process have used: the system counts it in hundredths of a second.
+/// The processor time of all threads, which the system measures in hundredths of a second.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();
@@ -105,7 +105,7 @@ fn processor_time() -> Duration {
     Duration::from_millis(10 * (ticks() + ticks()))
 }
 
-/// `runs` at once with `steps` each, as time for a step.
+/// Runs `runs` in parallel with `steps` each, and prints the time per step.
 fn steps(c: &mut Criterion, name: &str, runs: usize, steps: usize) {
     let bench = Bench::new();
     let model = Instantly {
@@ -162,7 +162,7 @@ fn resume(c: &mut Criterion) {
         }
         handle.id()
     });
-    // The journal is whole in its one file once all that holds it is gone.
+    // The journal is complete in its one file once all its handles are dropped.
     let Bench {
         runtime,
         folder,

@@ -37,7 +37,7 @@ pub(crate) struct AgentArguments {
     pub(crate) replayed: Option<Agent>,
     /// Set if the agent has no entries of its own, only those of the run that this one was forked from.
     pub(crate) forked: bool,
-    /// The time of the run's last input before this process, whichever machine took it.
+    /// The time of the last input of any of the run's machines before this process.
     pub(crate) last_seen: Timestamp,
 }
 
@@ -185,7 +185,7 @@ impl Actor for AgentActor {
 }
 
 impl AgentState {
-    /// Starts the machine, or resumes it where it is.
+    /// Starts the machine, or resumes it if it has inputs.
     fn start(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp, forked: bool) {
         let machine = &self.driver.machine;
         if machine.spec().is_none() {

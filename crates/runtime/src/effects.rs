@@ -1,4 +1,4 @@
-//! Model requests and tool calls. Whatever happens in them, panics included, is returned as data.
+//! Model requests and tool calls. All of their failures, panics included, are returned as data.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;

@@ -185,6 +185,6 @@ impl RunHandle {
 
 fn stopped() -> RuntimeError {
     RuntimeError::Stopped {
-        reason: "it was shut down while the run was under way".to_owned(),
+        reason: "it was shut down while the run was active".to_owned(),
     }
 }

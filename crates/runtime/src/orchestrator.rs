@@ -206,7 +206,7 @@ impl OwnedRun {
         runs.remove(&run);
         drop(claim);
         arguments.mailbox.reject_all(run);
-        // Guarantees an outcome for those who wait, whatever ended the supervisor.
+        // Guarantees an outcome for those who wait, however the supervisor ended.
         sender.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
 }

@@ -1,4 +1,4 @@
-//! How many entries a second the journal stores, with one producer and with 16, with and without fsync.
+//! The number of entries per second that the journal stores, with one producer and with 16, with and without fsync.
 //!
 //! Each producer appends its next entry when the last one is stored, as a run does.
 #![allow(clippy::unwrap_used)]
@@ -11,7 +11,7 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::time::Timestamp;
 use dirigent_store::{Durability, Journal, NewEntry, RunClaim};
 
-/// About what a short reply of a model takes.
+/// About the size of a short model reply.
 const BODY_BYTES: usize = 1_000;
 
 fn append_and_wait(journal: &Journal, claim: &RunClaim, count: u64, durability: Durability) {

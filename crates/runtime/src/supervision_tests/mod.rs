@@ -1,5 +1,5 @@
-//! Supervision, tried on real actors: what breaks is an observation, a recorded failure or rebuilt from the journal, and
-//! whoever waits gets an end.
+//! Supervision with real actors: a crash becomes an observation or a recorded failure, or the actor is rebuilt from the
+//! journal, and those who wait get an outcome.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[allow(dead_code)]
@@ -94,7 +94,7 @@ async fn usual(asked: Asked) -> Reply {
     }
 }
 
-/// The usual replies; that agent waits at the gate before its own.
+/// The usual replies; this agent's replies wait at the gate.
 fn blocked(who: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
     let gate = gate.clone();
     Scripted::new(move |asked| {
@@ -230,7 +230,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
     }
 }
 
-/// A tool that waits at the gate, and how often it was called.
+/// A tool that waits at the gate, and the number of its calls.
 fn waiting_tool(repeat: Repeat, gate: &Arc<Gate>) -> (Scriptool, Arc<AtomicUsize>) {
     let (gate, count) = (gate.clone(), Arc::<AtomicUsize>::default());
     let counter = count.clone();
@@ -529,7 +529,7 @@ async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
         }
         other => panic!("{other:?}"),
     }
-    // The planner's, the worker's first and the reflector's.
+    // The planner's request, the worker's first and the reflector's.
     assert_eq!((report.usage.model_calls, report.usage.tool_calls), (3, 1));
 }
 

@@ -1,4 +1,4 @@
-//! What people say to a run, and what waits for them, while something breaks down.
+//! Messages to a run and calls that wait for approval, while actors crash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ use crate::inbox_forwarder::InboxForwarder;
 use crate::run_mailbox::{MailboxState, RunMailbox, RunMessage, RunMessageBody};
 use crate::{RunHandle, RuntimeError, UserPresence};
 
-/// The tool `risk`, which must be approved, and how often it was called.
+/// The tool `risk`, which needs an approval, and the number of its calls.
 fn risky() -> (ToolRegistry, Arc<AtomicUsize>) {
     let (tool, called) = script::counting("risk", Repeat::Unsafe);
     (tools([tool.needing_approval()]), called)
@@ -72,7 +72,7 @@ async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
     let handle = start.await.unwrap();
     let asked = approval(&handle).await;
 
-    // The decision waits at the mailbox behind the breakdown, and then for its agent to be started again.
+    // The decision waits in the mailbox behind the crash, and then for its agent to be started again.
     handle.mailbox.inject_crash(RunMessageBody::Break);
     within(handle.decide(asked.effect, approve(&asked)))
         .await
@@ -135,7 +135,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    // The one that the worker has started.
+    // The agent that the worker has started.
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(REFLECTOR));
     let report = ended(&handle).await.unwrap();
 
@@ -155,7 +155,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
 
 #[tokio::test]
 async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() {
-    // The run does not end before the last of it was brought.
+    // The run does not end before the last message was delivered.
     let (gate, end) = (Gate::shut(), Gate::shut());
     let (at_gate, at_end) = (gate.clone(), end.clone());
     let model = Scripted::new(move |asked| {
@@ -224,7 +224,7 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
     }
 }
 
-/// A run that nobody carries out, but for a mailbox that hears: the test stands in for its supervisor.
+/// A run with an open mailbox but no actors: the test plays its supervisor.
 fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::outcome::Outcome>) {
     let run = RunId(Uuid::now_v7());
     let claim = world
@@ -300,7 +300,7 @@ async fn host_2_a_message_that_may_have_been_accepted_is_not_sent_again() {
     let orchestrator = world.orchestrator.clone();
     let steering = tokio::spawn(async move { orchestrator.steer(run, guide("go on")).await });
 
-    // Whoever took it ends with the run before it can say so.
+    // The run ends before the message is acknowledged.
     let message = next_message(&handle.mailbox).await;
     handle.mailbox.close();
     drop(message);
@@ -330,7 +330,7 @@ async fn a_run_that_has_ended_rejects_unhandled_messages() {
 async fn an_accepted_message_counts_even_if_the_run_ends_at_once() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, _claim, _ending) = unattended(&world);
-    // Few of them end between two looks, one for the answer and one for the end.
+    // Few of them end between the check for the reply and the check for the end.
     for _ in 0..5_000 {
         let (ending, outcome) = watch::channel(None);
         let mailbox = Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Open));

@@ -146,7 +146,7 @@ pub(crate) struct SupervisorState {
     pub(super) replayed: BTreeMap<AgentId, Agent>,
     /// The machines of a fork without entries of their own: see [`ReplayedRun::inherited`].
     pub(super) inherited: BTreeSet<Scope>,
-    /// The time of the run's last input before this process, whichever machine took it.
+    /// The time of the last input of any of the run's machines before this process.
     pub(super) last_seen: Timestamp,
     /// The usage of the run's agents until then.
     pub(super) spent: Usage,

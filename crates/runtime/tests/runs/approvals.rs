@@ -1,4 +1,4 @@
-//! APPROVE-1 to APPROVE-3 and HOST-11: calls wait for people, in agents and in a plan's own sequences, and each is decided about once.
+//! APPROVE-1 to APPROVE-3 and HOST-11: calls of agents and of a plan wait for approval, and each is decided once.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -24,12 +24,12 @@ use crate::script::{
 };
 use crate::world::{World, ended, event, start_up, within};
 
-/// Too short for what never ends, and nothing else is measured by it.
+/// A timeout for calls that never end; nothing else depends on it.
 const SOON: Millis = Millis(50);
 
 type Calls = Arc<Mutex<Vec<Value>>>;
 
-/// The tool `risk`, which must be approved, and what it was called with.
+/// The tool `risk`, which needs an approval, and the parameters of its calls.
 fn risky() -> (ToolRegistry, Calls) {
     let calls = Calls::default();
     let noted = calls.clone();
@@ -83,7 +83,7 @@ fn decide(approval: &Approval) -> Steering {
     }
 }
 
-/// The calls that wait, once there are as many.
+/// The waiting calls, once there are this many.
 async fn approvals(handle: &RunHandle, count: usize) -> Vec<Arc<Approval>> {
     let mut events = handle.events();
     within(async {
@@ -250,7 +250,7 @@ async fn approve_3_a_decision_of_another_run_does_not_count() {
 
     let one = world.start(UserPresence::Present).await;
     let foreign = approvals(&one, 1).await.remove(0);
-    // Another moment, by the clock of both runs, which counts milliseconds.
+    // Makes the runs differ in time, which they measure in milliseconds.
     let asked = tokio::time::Instant::now();
     within(async {
         while asked.elapsed() < std::time::Duration::from_millis(1) {
@@ -353,7 +353,7 @@ async fn host_11_a_pending_approval_survives_the_process_and_works_once() {
         (pending[0].effect, &pending[0].digest),
         (left.effect, &left.digest)
     );
-    // What was shown before counts as well.
+    // The earlier display counts as well.
     let effect = left.effect;
     let (first, second) = tokio::join!(
         handle.decide(effect, approve(&left)),
@@ -389,13 +389,13 @@ async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
         let pending = handle.approvals().await.unwrap();
         assert_eq!(pending.len(), 1);
 
-        // Resumed without a decision, it stands still again.
+        // Resumed without a decision, it pauses again.
         let run = handle.id();
         let resume = world.orchestrator.resume(run, Resume::new());
         let again = ended(&resume.await.unwrap()).await.unwrap();
         assert_eq!(again.end, Some(EndReason::UserRequired));
 
-        // A decision waits for whoever goes on with the run.
+        // A decision waits for the run to be resumed.
         let steered = world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
         assert_eq!(steered, SteerOutcome::Pending);
         let resume = world.orchestrator.resume(run, Resume::new());
@@ -481,7 +481,7 @@ async fn approve_3_decisions_of_another_process_count_once() {
 
     let handle = world.start(UserPresence::Present).await;
     let asked = approvals(&handle, 1).await;
-    // Taken by now or, where the machine is slow, soon: the run ends with it.
+    // On a slow machine it is accepted a little later: the run ends with it.
     within(other.steer(handle.id(), decide(&asked[0]))).await.unwrap();
     ended(&handle).await.unwrap();
 

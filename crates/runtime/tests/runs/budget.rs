@@ -138,7 +138,7 @@ async fn host_6_siblings_wait_for_the_reservations_of_others() {
     world.spec.limits.max_tokens = Some(3_000);
     let run = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
-    // The other one has nothing to reserve, and is no failure.
+    // The other worker cannot reserve anything, which is not a failure.
     assert_eq!((gate.inside(), world.model.asked()), (1, 2));
     gate.open();
     let report = ended(&run).await.unwrap();

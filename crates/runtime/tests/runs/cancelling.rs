@@ -1,4 +1,4 @@
-//! HOST-8: a run can be cancelled whatever it is doing, and then nothing of it is left.
+//! HOST-8: a run can be cancelled in any phase, and leaves nothing behind.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::script::{
 };
 use crate::world::{World, event, within};
 
-/// A model whose reply to that agent with that task waits at the gate; empty for any task.
+/// A model whose reply to this agent with this task waits at the gate. An empty task matches any.
 fn blocked(who: &'static str, task: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
     let gate = gate.clone();
     Scripted::new(move |asked| {
@@ -102,13 +102,13 @@ async fn host_8_cancelling_twice_is_cancelling_once() {
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
     handle.cancel().unwrap();
-    // The run may have heard the first by now.
+    // The run may have handled the first by now.
     let again = handle.cancel();
     assert!(matches!(again, Ok(()) | Err(RuntimeError::Ended { .. })));
     world.cancelled(&handle).await;
 }
 
-/// The tool `it` is called by the plan, or by the worker.
+/// The tool `it`, called by the plan or by the worker.
 fn caller(by: &'static str, parameters: Value) -> Arc<Scripted> {
     Scripted::new(move |asked| {
         let parameters = parameters.clone();
@@ -174,7 +174,7 @@ async fn host_8_cancelling_ends_child_processes() {
         assert!(process.join("cmdline").exists());
         world.cancel(&handle).await;
 
-        // Killed, it is there until it is collected.
+        // A killed process exists until its parent waits for it.
         within(async {
             while process.exists() {
                 tokio::task::yield_now().await;
@@ -273,7 +273,7 @@ async fn dropping_the_orchestrator_stops_its_runs_where_they_are() {
 
     assert_eq!(
         error.to_string(),
-        "the orchestrator is not running: it was shut down while the run was under way"
+        "the orchestrator is not running: it was shut down while the run was active"
     );
     assert_eq!(journal.run(handle.id()).unwrap().status, None);
     within(async {

@@ -1,4 +1,4 @@
-//! PAOR-5: agents have others do parts of their task, and what goes wrong in those is a result for them (PAOR-7).
+//! PAOR-5: agents delegate parts of their task, and a delegate's failure is a result for its caller (PAOR-7).
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::script::{
 };
 use crate::world::{World, ended, start_up, within};
 
-/// Too short for what never ends, and nothing else is measured by it.
+/// A timeout for calls that never end; nothing else depends on it.
 const SOON: Millis = Millis(50);
 
 fn delegate(agent: &str, task: &str) -> Reply {
     call("delegate", json!({"agent": agent, "task": task}))
 }
 
-/// A world in which the worker may delegate to its own kind and to `other`, which may do the same but delegate.
+/// A world in which `worker` may delegate to `worker` and `other`; `other` has the same tools but cannot delegate.
 async fn delegating(model: Arc<Scripted>, tools: ToolRegistry) -> World {
     let mut world = World::new(model, tools).await;
     let mut other = world.spec.agents[0].clone();

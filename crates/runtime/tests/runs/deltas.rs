@@ -1,4 +1,4 @@
-//! What a model is saying is told to those who listen, and journaled nowhere.
+//! Live previews of model replies are broadcast to listeners and never journaled.
 
 use dirigent_core::id::AgentId;
 use dirigent_runtime::{Delta, UserPresence};

@@ -1,4 +1,4 @@
-//! PAOR-7: what goes wrong in a tool or an agent is an observation or a recorded failure, and whoever waits gets an end.
+//! PAOR-7: the failure of a tool or an agent is an observation or a recorded failure, and those who wait get an outcome.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -16,7 +16,7 @@ use crate::script::{
 };
 use crate::world::World;
 
-/// Too short for what never ends, and nothing else is measured by it.
+/// A timeout for calls that never end; nothing else depends on it.
 const SOON: Millis = Millis(50);
 
 /// The planner has the tool `it` called; the reflector is content.
@@ -174,7 +174,7 @@ enum Fault {
     Fails,
 }
 
-/// A model that has that fault when that agent asks.
+/// A model that has this fault when this agent asks.
 fn faulty(who: &'static str, fault: Fault) -> Arc<Scripted> {
     Scripted::new(move |asked| async move {
         if asked.who() == who {

@@ -19,7 +19,7 @@ use dirigent_store::{Durability, ForkPoint, NewEntry};
 use crate::script::{Gate, Scripted, achieved, ask_user, call, counting, plan_work, say, tools};
 use crate::world::{World, ended, within};
 
-/// Works on its goal; guided, it says so.
+/// Works on its goal, and reports any guidance.
 fn usual() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
@@ -31,7 +31,7 @@ fn usual() -> Arc<Scripted> {
     })
 }
 
-/// Without whose it is.
+/// The inputs, without their run.
 fn inputs(entries: &[Entry]) -> Vec<(u64, Scope, &Input)> {
     let entries = entries.iter();
     entries
@@ -148,7 +148,7 @@ async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
     assert_eq!(ended(&handle).await.unwrap().summary, "It is done.");
 }
 
-/// A world in which the worker takes a risk that must be approved, and how often it was taken.
+/// A world in which the worker calls `risk`, which needs an approval, and the number of its calls.
 async fn risky() -> (World, Arc<AtomicUsize>) {
     let model = Scripted::new(|asked| async move {
         match (asked.who(), asked.turn()) {
@@ -162,7 +162,7 @@ async fn risky() -> (World, Arc<AtomicUsize>) {
     (World::new(model, tools([tool.needing_approval()])).await, count)
 }
 
-/// The last call that was asked about since that entry.
+/// The last call that needed an approval since this entry.
 async fn asked_since(handle: &RunHandle, seq: u64) -> Arc<Approval> {
     let mut events = handle.events();
     within(async {
@@ -217,7 +217,7 @@ async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork()
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
-/// The place right after the decision in a run that has taken its risk.
+/// The number of the entry behind the decision in a run that has called `risk`.
 async fn decided(world: &World) -> (RunId, u64) {
     let handle = world.start(UserPresence::Present).await;
     let asked = asked_since(&handle, 0).await;

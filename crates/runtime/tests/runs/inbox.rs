@@ -1,4 +1,4 @@
-//! What other processes say to a run, by the journal: here, other handles of its file. Each message is taken exactly once, in order.
+//! Messages of other processes to a run (here, of other handles of its journal). Each is accepted exactly once, in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use dirigent_store::{Journal, MessageState};
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
 use crate::world::{World, ended, event, resumed, start_up, within};
 
-/// Another process: nothing of it is shared but the file.
+/// Stands for another process: it shares only the journal's file.
 async fn another(world: &World) -> (Journal, Orchestrator) {
     let journal = Journal::open(&world.folder.path().join("journal.db")).unwrap();
     let orchestrator = start_up(&journal, &world.model, &tools([])).await;
@@ -63,7 +63,7 @@ fn guidance(entries: &[Entry]) -> Vec<&str> {
         .collect()
 }
 
-/// What becomes of a message, however long that takes: an orchestrator does not wait so long for it.
+/// The settled state of a message. An orchestrator would stop waiting earlier.
 async fn settled(journal: &Journal, run: RunId, body: String) -> MessageState {
     let message = journal.post(run, Timestamp(0), body).unwrap();
     let far_away = Duration::from_secs(120);
@@ -91,7 +91,7 @@ async fn host_2_messages_of_another_process_are_accepted_once_and_in_order() {
     within(async {
         while taken < 3 {
             let words = format!("word {}", said.len());
-            // Where the machine is slow, some only wait for now.
+            // On a slow machine some are still pending.
             let steered = other.steer(handle.id(), guide(&words)).await.unwrap();
             taken += usize::from(steered == SteerOutcome::Accepted);
             said.push(words);
@@ -116,7 +116,7 @@ async fn host_8_another_process_cancels_a_run() {
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
-    // Taken by now or, where the machine is slow, soon.
+    // On a slow machine it is accepted a little later.
     within(other.steer(handle.id(), Steering::Cancel)).await.unwrap();
 
     drop((journal, other));
@@ -152,7 +152,7 @@ async fn an_unacceptable_message_is_rejected_with_a_reason() {
         let refused = within(async {
             loop {
                 match other.steer(run, steering.clone()).await {
-                    // Where the machine is slow, nobody has looked at it yet.
+                    // On a slow machine it is still pending.
                     Ok(SteerOutcome::Pending) => {}
                     Ok(SteerOutcome::Accepted) => panic!("{steering:?} is accepted"),
                     Err(refused) => return refused,
@@ -170,7 +170,7 @@ async fn an_unacceptable_message_is_rejected_with_a_reason() {
         MessageState::Rejected { reason } => assert!(reason.contains("cannot be parsed"), "{reason}"),
         other => panic!("{other:?}"),
     }
-    // What comes after it is taken.
+    // Later messages are accepted.
     assert_eq!(
         settled(&journal, run, body(&guide("go on"))).await,
         MessageState::Accepted
@@ -215,7 +215,7 @@ async fn paor_9_a_pending_answer_is_accepted_before_the_run_pauses() {
         answer: "the blue one".to_owned(),
     };
 
-    // First what comes to nothing, then the answer.
+    // First a message without effect, then the answer.
     let (journal, other) = another(&world).await;
     let unreadable = journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
     assert_eq!(other.steer(run, answer).await.unwrap(), SteerOutcome::Pending);
@@ -264,7 +264,7 @@ async fn host_2_messages_are_accepted_exactly_once_wherever_the_process_ends() {
             .unwrap();
     }
 
-    // Each process ends once it has heard a little more than the one before it.
+    // Each process handles a few more messages than the one before it.
     for heard in [1, 2, 3, 5, 8, 13, 21] {
         let (journal, orchestrator) = another(&world).await;
         let handle = resumed(&orchestrator, run, UserPresence::Present).await;

@@ -1,4 +1,4 @@
-//! A run whose journal cannot be written stops and says so, and does nothing that is not on record.
+//! A run whose journal cannot be written stops with an error, and does nothing that is not recorded.
 
 use std::sync::atomic::Ordering;
 
@@ -41,7 +41,7 @@ async fn host_2_a_full_journal_stops_the_run_before_its_next_tool_call() {
     assert!(world.orchestrator.run(handle.id()).is_none());
     world.all_tasks_end().await;
 
-    // Given room, it goes on.
+    // With enough space, it continues.
     let path = world.journal.path().to_owned();
     let World {
         orchestrator,

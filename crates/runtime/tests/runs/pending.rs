@@ -1,4 +1,4 @@
-//! What is said to a run that nobody carries out: it is kept until the run goes on, or refused at once where it would be refused then.
+//! Messages to an unowned run: they wait until it is resumed, or are rejected at once if they would be rejected then.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::world::{World, ended};
 
 type Calls = Arc<Mutex<Vec<Value>>>;
 
-/// A run that stands still, as the tool `risk` waits to be approved: a call of a worker or of the plan.
+/// A run that is paused as a call of the tool `risk`, of a worker or of the plan, waits for approval.
 async fn risking(by_plan: bool) -> (World, RunId, Arc<Approval>, Calls) {
     let calls = Calls::default();
     let noted = calls.clone();

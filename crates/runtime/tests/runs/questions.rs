@@ -60,7 +60,7 @@ async fn paor_9_without_a_user_the_run_pauses_until_it_is_resumed_with_an_answer
     assert_eq!(question.choices, ["a", "b"]);
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
-    // The planner's last reply, and nothing that had been asked before.
+    // The planner's last request only, none that was answered before.
     assert_eq!(world.model.asked() - asked, 1);
 }
 
@@ -169,7 +169,7 @@ async fn paor_9_an_answer_to_nothing_is_refused() {
     drop(orchestrator);
     ended(&handle).await.unwrap_err();
 
-    // As it stopped where it was, it can be resumed, by an orchestrator that finds it free.
+    // It stopped where it was, so another orchestrator can resume it.
     gate.open();
     let orchestrator = start_up(&journal, &model, &tools([])).await;
     let answer = Some("yes".to_owned());
@@ -184,7 +184,7 @@ async fn paor_9_an_answer_to_nothing_is_refused() {
     assert_eq!(answers(&journal, run), Vec::<String>::new());
 }
 
-/// The answers that a run has taken.
+/// The answers that a run has accepted.
 fn answers(journal: &Journal, run: RunId) -> Vec<String> {
     let entries = journal.entries(run, 0, 10_000).unwrap();
     entries
@@ -218,7 +218,7 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
 
     let handle = world.start(UserPresence::Present).await;
     asked_for_the_time(&handle, 1).await;
-    // Both are said before either is heard.
+    // Both are sent before either is handled.
     let (first, second) = tokio::join!(
         handle.answer("for the first"),
         handle.answer("for the first, too late")
@@ -249,7 +249,7 @@ async fn paor_9_the_answer_of_a_resumption_is_handled_before_the_user_counts_as_
         stopped.push(handle.id());
     }
 
-    // All at once: what happens between the steps of one resumption is another's.
+    // All at once, so that the steps of several resumptions interleave.
     let resumptions = stopped.iter().map(|run| {
         let orchestrator = &world.orchestrator;
         async move {

@@ -1,4 +1,4 @@
-//! PAOR-8: guidance that cannot wait stops what is under way, and the next plan is made at once.
+//! PAOR-8: urgent guidance stops the current work, and the next plan is made at once.
 
 use std::sync::Arc;
 

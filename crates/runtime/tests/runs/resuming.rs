@@ -1,5 +1,4 @@
-//! HOST-2: a run that was cut off after any of its journal's entries goes on from there, and what is on record is not
-//! done again.
+//! HOST-2: a run that was interrupted after any of its entries continues from there, and no recorded work is repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +43,7 @@ async fn two_iterations(asked: Asked) -> Reply {
     }
 }
 
-/// Succeeds always alike, whenever it is called.
+/// Always succeeds with the same result.
 fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
     let (_, count) = counting("note", repeat.clone());
     let counter = count.clone();
@@ -55,7 +54,7 @@ fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
     (tools([note]), count)
 }
 
-/// A journal that has those entries and nothing more.
+/// A journal with these entries only.
 pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journal {
     let journal = Journal::open(&folder.join(format!("cut-{}.db", entries.len()))).unwrap();
     let claim = journal.create(run, "Make it so", "/", entries[0].at).unwrap();
@@ -98,7 +97,7 @@ fn is_start(input: &Input) -> bool {
     )
 }
 
-/// The report without what differs from one run to the next: times, which try it was, and the order in which sub-tasks
+/// The report without what differs from one run to the next: times, attempts, and the order in which sub-tasks
 /// that ran in parallel ended.
 fn essence(report: &Report) -> Value {
     fn strip(value: &mut Value) {

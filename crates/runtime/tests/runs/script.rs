@@ -1,5 +1,5 @@
-//! Scripted models and tools: what an agent's model says and what a tool does is a function in the test. Nothing here
-//! waits for time.
+//! Scripted models and tools: functions of the test are the models' replies and the tools' work. Nothing here waits for
+//! time.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-/// What a model answers.
+/// A model's answer.
 pub type Reply = Result<ModelReply, ModelFailure>;
 
 /// A request as a script sees it.
@@ -35,12 +35,12 @@ impl Asked {
         self.messages[0].content()
     }
 
-    /// What it was told to do.
+    /// The agent's task.
     pub fn task(&self) -> &str {
         self.messages[1].content()
     }
 
-    /// How often the model has replied to it before.
+    /// The number of earlier replies to this agent.
     pub fn turn(&self) -> usize {
         let replies = self
             .messages
@@ -49,17 +49,17 @@ impl Asked {
         replies.count()
     }
 
-    /// What the reply may have at most, in tokens.
+    /// The maximum length of the reply, in tokens.
     pub fn max_output_tokens(&self) -> Option<u64> {
         self.request.max_output_tokens
     }
 
-    /// Whether anybody is told what it says.
+    /// Whether the reply is streamed.
     pub fn has_listeners(&self) -> bool {
         self.request.deltas.is_some()
     }
 
-    /// Says a piece of the reply to whoever listens.
+    /// Streams a piece of the reply.
     pub fn send(&self, piece: &str) {
         if let Some(deltas) = &self.request.deltas {
             deltas.send(piece);
@@ -93,7 +93,7 @@ impl Scripted {
         })
     }
 
-    /// How often it was asked.
+    /// The number of requests.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
@@ -150,7 +150,7 @@ pub fn plan_work() -> Reply {
     plan("let it be worked on", json!([work("work", &[])]))
 }
 
-/// A plan of one call of that tool.
+/// A plan of one call of this tool.
 pub fn plan_call(tool: &str) -> Reply {
     plan(
         "call it",
@@ -205,7 +205,7 @@ impl Scriptool {
 }
 
 impl Scriptool {
-    /// The same, but a person must approve each of its calls.
+    /// Makes each call need an approval.
     pub fn needing_approval(mut self) -> Self {
         self.spec.requires_approval = true;
         self
@@ -271,12 +271,12 @@ impl Gate {
         self.entered.acquire().await.unwrap().forget();
     }
 
-    /// Whoever comes from now on, and whoever waits, goes through.
+    /// Opens the gate for all who wait and all who come later.
     pub fn open(&self) {
         self.open.add_permits(1_000);
     }
 
-    /// How many wait there now: those that were dropped do not.
+    /// The number of those who wait now, without dropped ones.
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::SeqCst)
     }
@@ -290,7 +290,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// A run with the sub-agent `worker`, which may call all of those tools.
+/// A run with the sub-agent `worker`, which may call all of these tools.
 pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
     let tools = tools.specs();
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -315,7 +315,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
         access: Access::ReadWrite,
         model: None,
         limits: AgentLimits {
-            // Nothing here is to end by its time, however busy the machine, unless its test says so.
+            // Long enough for a busy machine: only tests that set a timeout end by it.
             timeout: Millis::from_secs(3_600),
             max_turns: 100_000,
             max_repeats: u32::MAX,

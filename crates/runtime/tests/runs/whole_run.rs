@@ -1,4 +1,4 @@
-//! A run from its goal to its report, and those who watch it.
+//! A run from its goal to its report, and its watchers.
 
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::AgentId;

@@ -1,4 +1,4 @@
-//! An orchestrator on a journal of its own, and waiting for what a test wants to see.
+//! An orchestrator with its own journal, and ways to wait for events.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl World {
         ended(&handle).await.unwrap()
     }
 
-    /// What the journal says of how the run ended.
+    /// The run's status in the journal.
     pub fn status(&self, run: RunId) -> Option<String> {
         self.journal.run(run).unwrap().status
     }
@@ -74,7 +74,7 @@ impl World {
         .await;
     }
 
-    /// Cancels, and checks that nothing is left and that the journal says so (HOST-8).
+    /// Cancels the run, and checks that it is journaled as cancelled and leaves no tasks (HOST-8).
     pub async fn cancel(&self, handle: &RunHandle) -> Arc<Report> {
         handle.cancel().unwrap();
         self.cancelled(handle).await
@@ -118,7 +118,7 @@ pub async fn resumed(orchestrator: &Orchestrator, run: RunId, user: UserPresence
     .await
 }
 
-/// The end of the run. A run without one is a failed test rather than one that hangs.
+/// Waits for the end of the run. A run without an end fails the test instead of hanging it.
 pub async fn ended(handle: &RunHandle) -> Result<Arc<Report>, RuntimeError> {
     within(handle.outcome()).await
 }
@@ -128,7 +128,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(far_away, work).await.expect("it hangs")
 }
 
-/// Waits for the first event that is meant.
+/// Waits for the first matching event.
 pub async fn event(handle: &RunHandle, is_meant: impl Fn(&EventKind) -> bool) {
     let mut events = handle.events();
     within(async {

@@ -1,4 +1,4 @@
-//! A journal in a folder of its own, and short ways to write to it and to read it.
+//! A journal in its own folder, and short ways to write and read it.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -28,7 +28,7 @@ pub fn fixture() -> Fixture {
     }
 }
 
-/// Waits its turn to write for longer than any test takes: how long several writers keep each other waiting is the disk's affair.
+/// Opens the journal with a busy timeout that is longer than any test, as several writers may wait long for a slow disk.
 pub fn open(path: &Path) -> Journal {
     let options = JournalOptions::default().busy_timeout(Duration::from_secs(120));
     options.open(path).unwrap()
@@ -44,12 +44,12 @@ pub fn create(journal: &Journal, number: u128) -> RunClaim {
         .unwrap()
 }
 
-/// The user's words as an input's JSON.
+/// Guidance as an input's JSON.
 pub fn words(text: &str) -> String {
     format!(r#"{{"run":{{"guided":{{"guidance":"{text}"}}}}}}"#)
 }
 
-/// The user's words, to be appended.
+/// An entry with guidance.
 pub fn entry(text: &str) -> NewEntry {
     NewEntry {
         at: Timestamp(2_000),
@@ -71,7 +71,7 @@ pub fn append_entry(journal: &Journal, claim: &RunClaim, entry: NewEntry) -> Res
     stored.recv().unwrap()
 }
 
-/// Marks as over and waits until it is stored.
+/// Marks the run as finished and waits until that is stored.
 pub fn end(journal: &Journal, claim: &RunClaim) -> Result<(), StoreError> {
     end_as(journal, claim, RunEnding::Finished)
 }
@@ -85,11 +85,11 @@ pub fn end_as(journal: &Journal, claim: &RunClaim, ending: RunEnding) -> Result<
     stored.recv().unwrap()
 }
 
-/// `1 first` for the entry in the first place with the words `first`.
+/// `1 first` for entry 1 with the guidance `first`.
 pub fn show(entry: &Entry) -> String {
     match &entry.input {
         Input::Run(RunInput::Guided { guidance }) => format!("{} {guidance}", entry.seq),
-        other => panic!("not the user's words: {other:?}"),
+        other => panic!("not guidance: {other:?}"),
     }
 }
 
@@ -102,8 +102,7 @@ pub fn stored(journal: &Journal, run: RunId) -> Vec<String> {
         .collect()
 }
 
-/// Keeps the writer busy until the sender is used or dropped, so that what is appended meanwhile becomes one
-/// batch.
+/// Blocks the writer until the sender is used or dropped, so that entries that are appended meanwhile become one batch.
 pub fn hold_up(journal: &Journal, claim: &RunClaim) -> mpsc::Sender<()> {
     let (go_on, wait) = mpsc::channel();
     let (began, begun) = mpsc::channel();

@@ -8,7 +8,7 @@ async fn next(tail: &mut Tail) -> String {
     show(&tail.next().await.unwrap().unwrap())
 }
 
-/// What a tail brings up to its end.
+/// The entries of a tail up to its end.
 async fn all(mut tail: Tail) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(entry) = tail.next().await {
@@ -35,7 +35,7 @@ async fn a_run_of_another_process_is_followed_until_it_ends() {
     append(&other, &claim, "d").unwrap();
     end(&other, &claim).unwrap();
 
-    // The claim is still there: it is the end that ends them.
+    // The claim is still held: the tails end with the run.
     assert_eq!(all(from_the_start).await, ["4 d"]);
     assert_eq!(all(from_midway).await, ["3 c", "4 d"]);
     drop(claim);
@@ -85,7 +85,7 @@ async fn paor_9_a_run_that_stood_still_is_followed_as_it_goes_on_in_another_proc
     let claim = other.claim(run(1)).unwrap();
     let mut tail = f.journal.follow(run(1), 0);
     assert_eq!(next(&mut tail).await, "1 a");
-    // It has read all there is, looks whether the run goes on, and brings next what comes.
+    // It has read all entries and checked the run's owner; now it returns new entries.
     for (text, expected) in [("the answer", "2 the answer"), ("the end", "3 the end")] {
         let mut following = tail;
         let waiting = tokio::spawn(async move { (next(&mut following).await, following) });

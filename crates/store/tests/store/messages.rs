@@ -95,7 +95,7 @@ async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
         seen.push(inbox.next().await.body);
     }
 
-    // One that is waited for, and none twice before it.
+    // It waits for this message, and returns no earlier one twice.
     for number in 41..=43 {
         let posted = tokio::task::spawn_blocking({
             let journal = f.journal.clone();
@@ -344,7 +344,7 @@ async fn host_2_each_message_becomes_one_entry_however_often_the_process_that_ta
     const EACH: usize = 100;
     let f = fixture();
     drop(create(&f.journal, 1));
-    // The run is given free behind what was written before, and the other process claims it.
+    // The run is released after the earlier writes, and the other process claims it.
     f.journal.flush().unwrap();
     let posted = std::sync::Mutex::new(BTreeMap::new());
     let post_all = || {

@@ -12,12 +12,12 @@ use crate::fixture::{append, append_entry, create, entry, open, run};
 const JOURNAL: &str = "DIRIGENT_STORE_TEST_JOURNAL";
 const ROLE: &str = "DIRIGENT_STORE_TEST_ROLE";
 
-/// What the process does until it is killed.
+/// The work of the process until it is killed.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
-    /// Creates run 1, appends `from the other process` and holds the run.
+    /// Creates run 1, appends `from the other process` and keeps the claim.
     Holds,
-    /// Claims run 1 and makes an entry of each message.
+    /// Claims run 1 and appends an entry for each message.
     Takes,
     /// Posts `1`, `2` and so on to run 1.
     Posts,
@@ -81,7 +81,7 @@ async fn the_other_process() {
         "Posts" => {
             println!("at work");
             for number in 1.. {
-                // It is faster than who takes, so it may find no room.
+                // It is faster than the owner, so there may be too many pending messages.
                 while journal.post(run(1), Timestamp(1), number.to_string()).is_err() {}
             }
         }

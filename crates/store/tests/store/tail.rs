@@ -2,7 +2,7 @@ use dirigent_store::{NewEntry, StoreError, Tail};
 
 use crate::fixture::{append, append_entry, create, end, entry, fixture, run, show};
 
-/// What a tail brings, errors included, up to its end.
+/// The entries and errors of a tail up to its end.
 async fn all(mut tail: Tail) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(entry) = tail.next().await {
@@ -26,7 +26,7 @@ async fn a_tail_returns_stored_entries_then_new_ones_until_the_end() {
     tokio::task::spawn_blocking(move || {
         append(&writer, &claim, "d").unwrap();
         end(&writer, &claim).unwrap();
-        // The claim is still there: it is the end that ends the tails.
+        // The claim is still held: the tails end with the run.
         claim
     })
     .await
@@ -134,7 +134,7 @@ async fn a_tail_brings_each_entry_without_waiting_for_the_next_and_may_be_interr
     let mut tail = f.journal.tail(run(1), 0);
 
     for expected in ["1 a", "2 b", "3 c"] {
-        // Interrupted as often as it comes to wait; what it may have read by then comes next all the same.
+        // Cancelled at each wait; entries that it has read by then are still returned.
         for _ in 0..3 {
             tokio::select! {
                 biased;
