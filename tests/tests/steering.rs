@@ -292,7 +292,7 @@ fn paor_9_a_question_is_answered_from_another_terminal() {
     assert!(said.stdout.contains("the second file"), "{said}");
     let _ = terminal.end_with(0);
     let late = place.dirigent(["answer", "last", "2"]).with_code(2);
-    assert!(late.stderr.contains("no question"), "{late}");
+    assert!(late.stderr.contains("no pending question"), "{late}");
 }
 
 #[test]
